@@ -1,0 +1,90 @@
+"""Status conditions: how reconcilers and people are told what is true and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from watchword.api.meta import Object
+from watchword.api.time import rfc3339
+
+Status = Literal["True", "False", "Unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One statement about an object; `reason` is for programs, `message` for people."""
+
+    type: str
+    status: Status
+    reason: str
+    message: str = ""
+
+    @classmethod
+    def true(cls, type_: str, reason: str, message: str = "") -> Condition:
+        """Say that it holds."""
+        return cls(type_, "True", reason, message)
+
+    @classmethod
+    def false(cls, type_: str, reason: str, message: str = "") -> Condition:
+        """Say that it does not hold."""
+        return cls(type_, "False", reason, message)
+
+    @classmethod
+    def unknown(cls, type_: str, reason: str, message: str = "") -> Condition:
+        """Say that nobody can tell."""
+        return cls(type_, "Unknown", reason, message)
+
+
+def conditions_of(obj: Mapping[str, Any]) -> list[Object]:
+    """Return the list under `status.conditions`, empty when there is none."""
+    return (obj.get("status") or {}).get("conditions") or []
+
+
+def find_condition(obj: Mapping[str, Any], type_: str) -> Condition | None:
+    """Return the condition of that type, or None when nobody has said anything yet."""
+    for row in conditions_of(obj):
+        if row.get("type") == type_:
+            return Condition(type_, row.get("status", "Unknown"), row.get("reason", ""), row.get("message", ""))
+    return None
+
+
+def is_true(obj: Mapping[str, Any], type_: str) -> bool:
+    """Whether the condition exists and is True."""
+    found = find_condition(obj, type_)
+    return found is not None and found.status == "True"
+
+
+def merge_condition(
+    rows: list[Object], condition: Condition, *, now: datetime, generation: int | None = None
+) -> list[Object] | None:
+    """Return the list with the condition set, or None when it already says exactly that.
+
+    The transition time moves only when the status does.
+    """
+    row: Object = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": rfc3339(now),
+    }
+    if generation is not None:
+        row["observedGeneration"] = generation
+    for index, old in enumerate(rows):
+        if old.get("type") != condition.type:
+            continue
+        if old.get("status") == condition.status and old.get("lastTransitionTime"):
+            row["lastTransitionTime"] = old["lastTransitionTime"]
+        if {**old, **row} == old:
+            return None
+        return [*rows[:index], {**old, **row}, *rows[index + 1 :]]
+    return [*rows, row]
+
+
+def without_condition(rows: list[Object], type_: str) -> list[Object] | None:
+    """Return the list without that condition, or None when it is not there."""
+    kept = [row for row in rows if row.get("type") != type_]
+    return kept if len(kept) != len(rows) else None

@@ -1,0 +1,58 @@
+"""One request and one answer, as plain data: the seam between client and API server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+
+
+def _first(headers: Iterable[tuple[str, str]], name: str) -> str:
+    wanted = name.lower()
+    return next((value for key, value in headers if key.lower() == wanted), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who is at the other end of the connection, as far as TLS has proved it."""
+
+    address: str = ""
+    certificate_chain: tuple[bytes, ...] = ()  # DER, leaf first; verified by the authenticator, not by TLS alone
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An HTTP request without a socket."""
+
+    method: str
+    path: str  # percent-encoded, without the query
+    query: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = field(default=b"", repr=False)
+    peer: Peer = field(default_factory=Peer, repr=False)
+
+    def header(self, name: str) -> str:
+        """Return the first header of that name, empty when absent."""
+        return _first(self.headers, name)
+
+    def header_values(self, name: str) -> list[str]:
+        """Return every header of that name, in order."""
+        wanted = name.lower()
+        return [value for key, value in self.headers if key.lower() == wanted]
+
+    def parameter(self, name: str) -> str:
+        """Return the first query parameter of that name, empty when absent."""
+        return next((value for key, value in self.query if key == name), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An HTTP answer: a whole body, or a stream of chunks for a watch."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = field(default=b"", repr=False)
+    stream: AsyncIterator[bytes] | None = field(default=None, repr=False)
+
+    def header(self, name: str) -> str:
+        """Return the first header of that name, empty when absent."""
+        return _first(self.headers, name)

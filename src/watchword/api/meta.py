@@ -1,0 +1,120 @@
+"""What every Kubernetes object has: a resource it belongs to, a key, an owner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+Object: TypeAlias = dict[str, Any]
+"""One Kubernetes object, decoded from JSON. Readers of a cache treat it as read-only."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ObjectKey:
+    """Namespace and name; the namespace is empty for cluster-scoped objects."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @classmethod
+    def of(cls, obj: Mapping[str, Any]) -> ObjectKey:
+        """Return the key of a decoded object."""
+        metadata = obj.get("metadata") or {}
+        return cls(metadata.get("namespace") or "", metadata.get("name") or "")
+
+    @classmethod
+    def cluster(cls, name: str) -> ObjectKey:
+        """Return the key of a cluster-scoped object."""
+        return cls("", name)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One served resource: where it lives in the API and what its kind is called."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """`v1` for the core group, `group/version` otherwise."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_resource(self) -> str:
+        """`plural.group` as Kubernetes prints it in messages."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, key: ObjectKey | None = None, *, namespace: str = "", subresource: str = "") -> str:
+        """Return the URL path of the collection, one object or its subresource.
+
+        Every segment is percent-encoded: a hostile name cannot climb out of its place.
+        """
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        if key is not None:
+            namespace = key.namespace
+        parts = [root]
+        if self.namespaced and namespace:
+            parts.append(f"namespaces/{quote(namespace, safe='')}")
+        parts.append(self.plural)
+        if key is not None:
+            parts.append(quote(key.name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def manifest(self, key: ObjectKey, **fields: Any) -> Object:
+        """Return a new object of this kind with the given top-level fields."""
+        metadata: Object = {"name": key.name}
+        if self.namespaced and key.namespace:
+            metadata["namespace"] = key.namespace
+        metadata.update(fields.pop("metadata", {}))
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata, **fields}
+
+
+def uid_of(obj: Mapping[str, Any]) -> str:
+    """Return the object's UID, empty when it was never stored."""
+    return str((obj.get("metadata") or {}).get("uid") or "")
+
+
+def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
+    """Return the object's labels, empty when it has none."""
+    return (obj.get("metadata") or {}).get("labels") or {}
+
+
+def annotations_of(obj: Mapping[str, Any]) -> dict[str, str]:
+    """Return the object's annotations, empty when it has none."""
+    return (obj.get("metadata") or {}).get("annotations") or {}
+
+
+def finalizers_of(obj: Mapping[str, Any]) -> list[str]:
+    """Return the object's finalizers, empty when it has none."""
+    return (obj.get("metadata") or {}).get("finalizers") or []
+
+
+def is_deleting(obj: Mapping[str, Any]) -> bool:
+    """Whether deletion has begun and only finalizers keep the object."""
+    return bool((obj.get("metadata") or {}).get("deletionTimestamp"))
+
+
+def owner_reference(owner: Mapping[str, Any], *, controller: bool = False, block: bool = False) -> Object:
+    """Return the reference that makes `owner` an owner of another object."""
+    reference: Object = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+    }
+    if controller:
+        reference["controller"] = True
+    if block:
+        reference["blockOwnerDeletion"] = True
+    return reference

@@ -1,0 +1,85 @@
+"""Every resource the product speaks of, in one place."""
+
+from __future__ import annotations
+
+from watchword.api.meta import Resource
+
+# Core and built-in groups
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+SECRETS = Resource("", "v1", "secrets", "Secret")
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+SERVICES = Resource("", "v1", "services", "Service")
+PODS = Resource("", "v1", "pods", "Pod")
+CORE_EVENTS = Resource("", "v1", "events", "Event")
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+JOBS = Resource("batch", "v1", "jobs", "Job")
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
+CERTIFICATE_SIGNING_REQUESTS = Resource(
+    "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
+)
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+VALIDATING_ADMISSION_POLICIES = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
+)
+VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
+
+# Questions that are answered and not stored
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
+SELF_SUBJECT_REVIEWS = Resource(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
+)
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+SELF_SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+
+# Fleet kinds
+MANAGED_CLUSTERS = Resource(
+    "cluster.open-cluster-management.io", "v1", "managedclusters", "ManagedCluster", namespaced=False
+)
+MANAGED_CLUSTER_SETS = Resource(
+    "cluster.open-cluster-management.io", "v1beta2", "managedclustersets", "ManagedClusterSet", namespaced=False
+)
+MANAGED_CLUSTER_SET_BINDINGS = Resource(
+    "cluster.open-cluster-management.io", "v1beta2", "managedclustersetbindings", "ManagedClusterSetBinding"
+)
+CLUSTER_CLAIMS = Resource(
+    "cluster.open-cluster-management.io", "v1alpha1", "clusterclaims", "ClusterClaim", namespaced=False
+)
+MANAGED_CLUSTER_ADDONS = Resource(
+    "addon.open-cluster-management.io", "v1beta1", "managedclusteraddons", "ManagedClusterAddOn"
+)
+CLUSTER_MANAGEMENT_ADDONS = Resource(
+    "addon.open-cluster-management.io", "v1beta1", "clustermanagementaddons", "ClusterManagementAddOn", namespaced=False
+)
+ADDON_TEMPLATES = Resource(
+    "addon.open-cluster-management.io", "v1alpha1", "addontemplates", "AddOnTemplate", namespaced=False
+)
+MANIFEST_WORKS = Resource("work.open-cluster-management.io", "v1", "manifestworks", "ManifestWork")
+APPLIED_MANIFEST_WORKS = Resource(
+    "work.open-cluster-management.io", "v1", "appliedmanifestworks", "AppliedManifestWork", namespaced=False
+)
+KLUSTERLETS = Resource("operator.open-cluster-management.io", "v1", "klusterlets", "Klusterlet", namespaced=False)
+CLUSTER_MANAGERS = Resource(
+    "operator.open-cluster-management.io", "v1", "clustermanagers", "ClusterManager", namespaced=False
+)

@@ -1,0 +1,50 @@
+"""Secret values that cannot print themselves."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Generic, NoReturn, TypeVar
+
+T = TypeVar("T", str, bytes)
+
+REDACTED = "***"
+
+
+class Sensitive(Generic[T]):
+    """A secret string or bytes; only `reveal()` gives it away, and that word is greppable."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T) -> None:
+        self._value: T = value
+
+    def reveal(self) -> T:
+        """Return the secret itself."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return REDACTED
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(REDACTED, spec)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare in constant time."""
+        if not isinstance(other, Sensitive):
+            return NotImplemented
+        return hmac.compare_digest(_as_bytes(self._value), _as_bytes(other._value))
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret value is not serialised: call reveal() where it must leave the process")
+
+
+def _as_bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value

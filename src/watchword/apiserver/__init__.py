@@ -1,0 +1,1 @@
+"""The embedded control plane: a Kubernetes API in one process."""

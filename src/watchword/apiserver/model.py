@@ -1,0 +1,184 @@
+"""The words the rooms of the control plane share: user, request, refusal, kind."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from watchword.api.http import Response
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.apiserver.schema.model import Schema
+
+Now = Callable[[], datetime]
+"""The wall clock. Waiting goes through the event loop's own time."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks, as the authenticator established it; never taken from a body."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestInfo:
+    """What a request asks for, read from its method, path and query."""
+
+    verb: str  # get list watch create update patch delete deletecollection, or the lower-case method for other paths
+    path: str
+    is_resource: bool = False
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One broken rule of one field, in Kubernetes' words."""
+
+    path: str
+    reason: str  # FieldValueRequired, FieldValueInvalid, FieldValueNotSupported, FieldValueForbidden, …
+    message: str  # as printed after the path: `Invalid value: "x": must be …`
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+class ApiError(Exception):
+    """A refusal that becomes a Status object; constructors for each reason stand in `apiserver.errors`."""
+
+    def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a Table; `cell` computes it from the object and the present instant."""
+
+    name: str
+    cell: Callable[[Object, datetime], Any]
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One write on its way to the store, as admission and strategies see it."""
+
+    verb: str  # create update delete
+    kind: ResourceKind
+    key: ObjectKey
+    user: User
+    new: Object | None  # may be changed in place by strategies and admission
+    old: Object | None
+    subresource: str = ""
+    dry_run: bool = False
+
+
+Hook = Callable[[Operation], None]
+"""Changes `operation.new` in place or raises ApiError."""
+
+Validator = Callable[[Operation], list[FieldError]]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKind:
+    """One served resource with everything the generic verbs need to know about it."""
+
+    resource: Resource
+    schema: Schema
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = (
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    )
+    subresources: tuple[str, ...] = ()  # status, scale, approval, finalize, token …
+    columns: tuple[Column, ...] = ()
+    selectable_fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
+    custom: bool = False  # from a CRD: no strategic patch, resourceVersion required on update
+    unconditional_update: bool = False
+    create_on_update: bool = False
+    returns_deleted_object: bool = False
+    has_generation: bool = False
+    prepare: tuple[Hook, ...] = ()  # fill and drop fields before validation
+    validate: tuple[Validator, ...] = ()
+    storage_version: str = ""  # the version objects are stored in, when the kind has several
+
+
+class Registry(Protocol):
+    """The store behind the verbs, for the control plane's own parts: no authentication, no authorization."""
+
+    def kind(self, group: str, version: str, plural: str) -> ResourceKind | None:
+        """Return the served kind, or None."""
+        ...
+
+    def kinds(self) -> Sequence[ResourceKind]:
+        """Return every served kind."""
+        ...
+
+    def get(self, resource: Resource, key: ObjectKey) -> Object | None:
+        """Return a copy of the stored object."""
+        ...
+
+    def list(self, resource: Resource, namespace: str = "") -> list[Object]:
+        """Return copies of the stored objects, in key order."""
+        ...
+
+    async def create(self, resource: Resource, obj: Object) -> Object:
+        """Store a new object through defaulting and validation."""
+        ...
+
+    async def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
+        """Replace a stored object; its resourceVersion must match."""
+        ...
+
+    async def delete(self, resource: Resource, key: ObjectKey, *, uid: str = "", resource_version: str = "") -> None:
+        """Begin or finish the deletion of an object, as finalizers allow."""
+        ...
+
+    def subscribe(
+        self, resource: Resource, listener: Callable[[str, Object, Object | None], None]
+    ) -> Callable[[], None]:
+        """Call `listener(type, new, old)` after each committed change; return how to stop.
+
+        Objects already present come first, as ADDED.
+        """
+        ...
+
+
+Authenticate = Callable[["HandlerRequest"], Awaitable[User]]
+Handler = Callable[["HandlerRequest"], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerRequest:
+    """A request past authentication: what is asked, and by whom."""
+
+    info: RequestInfo
+    method: str
+    query: tuple[tuple[str, str], ...]
+    headers: tuple[tuple[str, str], ...]
+    body: bytes = field(repr=False)
+    user: User = field(default_factory=lambda: User("system:anonymous", groups=("system:unauthenticated",)))

@@ -1,0 +1,35 @@
+"""A structural schema, whether it comes from a CRD or from a built-in kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Type = Literal["object", "array", "string", "integer", "number", "boolean", "int-or-string", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One node. Empty `properties` with neither `additional` nor `preserve_unknown` is an empty object."""
+
+    type: Type
+    description: str = ""
+    properties: Mapping[str, Schema] = field(default_factory=dict)
+    additional: Schema | None = None  # a map: the schema of its values
+    items: Schema | None = None
+    required: tuple[str, ...] = ()
+    nullable: bool = False
+    default: Any = None
+    has_default: bool = False
+    preserve_unknown: bool = False
+    embedded_resource: bool = False
+    # merging: x-kubernetes-list-type, -list-map-keys, -map-type, and the strategic merge pair
+    list_type: Literal["atomic", "set", "map"] = "atomic"
+    list_map_keys: tuple[str, ...] = ()
+    map_type: Literal["granular", "atomic"] = "granular"
+    patch_strategy: Literal["", "merge", "replace", "retainKeys", "merge,retainKeys"] = ""
+    patch_merge_key: str = ""
+    # validation, as OpenAPI v3 names it (enum, pattern, minimum, maxLength, format, allOf, …) and CEL rules
+    constraints: Mapping[str, Any] = field(default_factory=dict)
+    rules: tuple[Mapping[str, Any], ...] = ()  # x-kubernetes-validations

@@ -1,0 +1,1 @@
+"""One file per verb; imports stay lazy so that help is instant."""

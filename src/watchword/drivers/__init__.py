@@ -1,0 +1,1 @@
+"""How a proof that a cluster can give becomes a credential that the hub honours."""

@@ -1,0 +1,1 @@
+"""Speaking to any Kubernetes API server: configuration, transport, verbs, watch."""

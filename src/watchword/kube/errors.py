@@ -1,0 +1,129 @@
+"""What can go wrong when speaking to an API server.
+
+KubeError
+├── ConfigError           the kubeconfig or credential cannot be used
+├── Unreachable           no answer: refused, reset, timed out, TLS failed
+├── MalformedAnswer       an answer that is not Kubernetes (HTML, truncated JSON)
+└── ApiStatusError        the server answered with a Status
+    ├── BadRequest 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405
+    ├── Conflict 409     AlreadyExists 409  Gone 410        TooLarge 413   Unsupported 415
+    ├── Invalid 422      TooManyRequests 429
+    └── ServerError 5xx
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class KubeError(Exception):
+    """Base of everything this room raises."""
+
+
+class ConfigError(KubeError):
+    """The configuration cannot be used as it stands; the message says what to change."""
+
+
+class Unreachable(KubeError):
+    """No answer came from the server."""
+
+
+class MalformedAnswer(KubeError):
+    """Something answered that is not a Kubernetes API server."""
+
+
+class ApiStatusError(KubeError):
+    """The server refused; `status` is its Status object."""
+
+    code = 0
+
+    def __init__(self, message: str, *, code: int, reason: str = "", status: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.status: Mapping[str, Any] = status or {}
+        self.retry_after: float | None = None
+
+
+class BadRequest(ApiStatusError):
+    """400: the request itself is wrong."""
+
+
+class Unauthorized(ApiStatusError):
+    """401: the server does not know who asks."""
+
+
+class Forbidden(ApiStatusError):
+    """403: the server knows who asks and says no."""
+
+
+class NotFound(ApiStatusError):
+    """404: no such object or path."""
+
+
+class MethodNotAllowed(ApiStatusError):
+    """405: the resource has no such verb."""
+
+
+class Conflict(ApiStatusError):
+    """409: the object moved on, a precondition failed, or another manager owns a field."""
+
+
+class AlreadyExists(Conflict):
+    """409: the name is taken."""
+
+
+class Gone(ApiStatusError):
+    """410: the resource version is too old to continue from."""
+
+
+class TooLarge(ApiStatusError):
+    """413: the body exceeds the server's limit."""
+
+
+class Unsupported(ApiStatusError):
+    """406 or 415: no common media type."""
+
+
+class Invalid(ApiStatusError):
+    """422: the object breaks a rule of its kind."""
+
+
+class TooManyRequests(ApiStatusError):
+    """429: slow down; `retry_after` says for how long, when the server said so."""
+
+
+class ServerError(ApiStatusError):
+    """5xx: the server is in trouble."""
+
+
+_BY_CODE: dict[int, type[ApiStatusError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    406: Unsupported,
+    409: Conflict,
+    410: Gone,
+    413: TooLarge,
+    415: Unsupported,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+
+def error_from_status(code: int, status: Mapping[str, Any]) -> ApiStatusError:
+    """Build the typed error that a Status object describes."""
+    reason = str(status.get("reason") or "")
+    kind = (
+        AlreadyExists
+        if reason == "AlreadyExists"
+        else _BY_CODE.get(code, ServerError if code >= 500 else ApiStatusError)
+    )
+    message = str(status.get("message") or f"the server answered {code}")
+    error = kind(message, code=code, reason=reason, status=status)
+    seconds = (status.get("details") or {}).get("retryAfterSeconds")
+    error.retry_after = float(seconds) if isinstance(seconds, int | float) else None
+    return error

@@ -1,0 +1,1 @@
+"""Klusterlet and ClusterManager become deployments."""

@@ -1,0 +1,1 @@
+"""Keys, requests, certificates, JWT and JWS: bytes in, bytes out."""

@@ -1,0 +1,1 @@
+"""How any controller runs: clock, cache, queue, controller, manager."""

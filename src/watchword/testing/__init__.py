@@ -1,0 +1,1 @@
+"""Fixtures and builders with which others, too, can test their controllers."""
