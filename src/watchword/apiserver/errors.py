@@ -1,0 +1,221 @@
+"""Refusals in Kubernetes' own words: one constructor for each reason of a Status.
+
+ApiError (model.py) carries code, reason, message and details; `status_object` turns it into the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import orjson
+
+from watchword.api.meta import Object, Resource
+from watchword.apiserver.model import ApiError, FieldError
+
+MAX_BODY_BYTES = 3 * 1024 * 1024
+
+
+def quote(text: str) -> str:
+    """Quote as Kubernetes prints values in messages."""
+    return orjson.dumps(text).decode()
+
+
+def status_object(error: ApiError) -> Object:
+    """Return the Status that describes a refusal."""
+    status: Object = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": error.message,
+    }
+    if error.reason:
+        status["reason"] = error.reason
+    if error.details:
+        status["details"] = error.details
+    status["code"] = error.code
+    return status
+
+
+def success(resource: Resource | None = None, name: str = "", uid: str = "") -> Object:
+    """Return the Status that says a deletion is complete."""
+    status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    if resource is not None:
+        details = _details(resource, name)
+        if uid:
+            details["uid"] = uid
+        status["details"] = details
+    return status
+
+
+def not_found(resource: Resource, name: str) -> ApiError:
+    """404: no such object."""
+    message = f"{resource.group_resource} {quote(name)} not found"
+    return ApiError(404, "NotFound", message, _details(resource, name))
+
+
+def resource_not_found() -> ApiError:
+    """404: the path is well formed but no such resource is served there."""
+    return ApiError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def already_exists(resource: Resource, name: str) -> ApiError:
+    """409: the name is taken."""
+    message = f"{resource.group_resource} {quote(name)} already exists"
+    return ApiError(409, "AlreadyExists", message, _details(resource, name))
+
+
+def generate_name_conflict(resource: Resource, name: str) -> ApiError:
+    """409: every generated name was taken."""
+    message = (
+        f"{resource.group_resource} {quote(name)} already exists, "
+        "the server was not able to generate a unique name for the object"
+    )
+    return ApiError(409, "AlreadyExists", message, {**_details(resource, name), "retryAfterSeconds": 1})
+
+
+def conflict(resource: Resource, name: str, message: str) -> ApiError:
+    """409: the object moved on, or a precondition failed."""
+    text = f"Operation cannot be fulfilled on {resource.group_resource} {quote(name)}: {message}"
+    return ApiError(409, "Conflict", text, _details(resource, name))
+
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def modified(resource: Resource, name: str) -> ApiError:
+    """409: the resourceVersion sent is not the stored one."""
+    return conflict(resource, name, MODIFIED)
+
+
+def apply_conflict(causes: Sequence[Object], message: str) -> ApiError:
+    """409: other managers own applied fields; each cause is one field."""
+    return ApiError(409, "Conflict", message, {"causes": list(causes)})
+
+
+def forbidden(resource: Resource | None, name: str, message: str) -> ApiError:
+    """403: the identity is known and the answer is no."""
+    if resource is None:
+        return ApiError(403, "Forbidden", f"forbidden: {message}", {})
+    subject = f"{resource.group_resource} {quote(name)}" if name else resource.group_resource
+    return ApiError(403, "Forbidden", f"{subject} is forbidden: {message}", _details(resource, name))
+
+
+def invalid(resource: Resource, name: str, errors: Iterable[FieldError]) -> ApiError:
+    """422: the object breaks rules of its kind; every broken rule becomes a cause."""
+    return invalid_kind(resource.group, resource.kind, name, errors)
+
+
+def invalid_kind(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> ApiError:
+    """422, for kinds that are not served resources (ListOptions, DeleteOptions …)."""
+    found = list(errors)
+    texts = list(dict.fromkeys(str(error) for error in found))
+    qualified = f"{kind}.{group}" if group else kind
+    message = f"{qualified} {quote(name)} is invalid"
+    if texts:
+        message += f": {texts[0] if len(texts) == 1 else '[' + ', '.join(texts) + ']'}"
+    details: Object = {"name": name} if name else {}
+    if group:
+        details["group"] = group
+    details["kind"] = kind
+    details["causes"] = [{"reason": e.reason, "message": e.message, "field": e.path} for e in found]
+    return ApiError(422, "Invalid", message, details)
+
+
+def bad_request(message: str) -> ApiError:
+    """400: the request itself is wrong."""
+    return ApiError(400, "BadRequest", message)
+
+
+def unauthorized(message: str = "Unauthorized") -> ApiError:
+    """401: nobody known asks."""
+    return ApiError(401, "Unauthorized", message)
+
+
+def method_not_allowed(resource: Resource, verb: str) -> ApiError:
+    """405: the resource has no such verb."""
+    message = f"{verb} is not supported on resources of kind {quote(resource.group_resource)}"
+    return ApiError(405, "MethodNotAllowed", message, _details(resource, ""))
+
+
+def not_acceptable(accepted: Sequence[str]) -> ApiError:
+    """406: no media type in common for the answer."""
+    return ApiError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(accepted)}")
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
+    """415: the body is of a type that is not understood here."""
+    listed = ", ".join(accepted)
+    message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
+    return ApiError(415, "UnsupportedMediaType", message)
+
+
+def expired(message: str) -> ApiError:
+    """410: the revision asked for is no longer kept."""
+    return ApiError(410, "Expired", message)
+
+
+def gone(message: str) -> ApiError:
+    """410: the thing is gone for good."""
+    return ApiError(410, "Gone", message)
+
+
+def too_large(limit: int = MAX_BODY_BYTES) -> ApiError:
+    """413: the body exceeds the limit."""
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
+
+
+def too_many_requests(retry_after: int, message: str = "too many requests, please try again later") -> ApiError:
+    """429: come back after that many seconds."""
+    return ApiError(429, "TooManyRequests", message, {"retryAfterSeconds": retry_after})
+
+
+def internal(message: str) -> ApiError:
+    """500: the server is at fault; the message must not reveal secrets."""
+    return ApiError(500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})
+
+
+def server_timeout(resource: Resource, operation: str, retry_after: int = 0) -> ApiError:
+    """500: the operation could not finish now; trying again may help."""
+    message = (
+        f"The {operation} operation against {resource.group_resource} "
+        "could not be completed at this time, please try again."
+    )
+    details: Object = _details(resource, operation)
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    return ApiError(500, "ServerTimeout", message, details)
+
+
+def service_unavailable(message: str) -> ApiError:
+    """503: not ready, or going away."""
+    return ApiError(503, "ServiceUnavailable", message)
+
+
+def timeout(message: str, retry_after: int = 0) -> ApiError:
+    """504: the time allowed is over."""
+    details: Object | None = {"retryAfterSeconds": retry_after} if retry_after else None
+    return ApiError(504, "Timeout", f"Timeout: {message}", details)
+
+
+def too_large_resource_version(wanted: int, current: int) -> ApiError:
+    """504: the revision asked for lies in the future."""
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    message = f"Timeout: Too large resource version: {wanted}, current: {current}"
+    return ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
+
+
+def storage_full(message: str) -> ApiError:
+    """507: the disk takes no more; reading goes on."""
+    return ApiError(507, "InsufficientStorage", message)
+
+
+def _details(resource: Resource, name: str) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    if name:
+        details["name"] = name
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = resource.plural
+    return details
