@@ -1,0 +1,35 @@
+"""What can go wrong while controllers run.
+
+RuntimeTrouble
+├── VirtualTimeError      real waiting was asked of a loop whose time is not real
+│   └── Deadlock          every task waits and no timer is left: nothing can ever happen
+├── NotLeading            a write was refused because leadership is lost
+├── CacheError            a cache was asked for something it was not told to keep
+└── Halted                a part of the process ended that must never end
+"""
+
+from __future__ import annotations
+
+
+class RuntimeTrouble(Exception):
+    """Base of everything this room raises."""
+
+
+class VirtualTimeError(RuntimeTrouble):
+    """Sockets and processes live in real time; a virtual loop cannot wait for them."""
+
+
+class Deadlock(VirtualTimeError):
+    """Every task waits and no timer is left, so nothing can ever happen again."""
+
+
+class NotLeading(RuntimeTrouble):
+    """This process does not hold the lease, so it must not write."""
+
+
+class CacheError(RuntimeTrouble):
+    """The cache does not hold what was asked for; the message says what to register."""
+
+
+class Halted(RuntimeTrouble):
+    """A part of the process ended that must never end, so the whole process ends."""

@@ -1,0 +1,156 @@
+"""An event loop whose time is virtual: sleeping a year takes no time, and every run is the same."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import selectors
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor
+from contextvars import Context
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
+
+from watchword.runtime.errors import Deadlock, VirtualTimeError
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+# One microsecond: what a datetime can tell apart, and far above a float's error after a century.
+_RESOLUTION = 1e-6
+# How long another thread may take, in real time, to hand its result to an otherwise idle loop.
+_PATIENCE_WITH_THREADS = 10.0
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Runs tasks like any loop, but when nothing is ready the time jumps to the next timer.
+
+    With a seed, timers due at the same instant fire in an order drawn from it; `random` is
+    seeded too, for everything that takes its randomness as an argument. Work for other threads
+    is done in place. Sockets and processes raise `VirtualTimeError` where they are asked for,
+    and a program that can never go on raises `Deadlock` at once.
+    """
+
+    def __init__(self, *, seed: int | None = None) -> None:
+        self._now = 0.0
+        self._order = None if seed is None else random.Random(seed)  # noqa: S311 - replayable, not secret
+        self.random = random.Random(seed or 0)  # noqa: S311 - replayable, not secret
+        super().__init__(_VirtualSelector(self._idle))
+        self._clock_resolution = _RESOLUTION
+
+    def time(self) -> float:
+        """Return the virtual seconds since the loop was made."""
+        return self._now
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Call back at a virtual time; a seed decides between equal times."""
+        if self._order is not None:
+            when += self._order.random() * _RESOLUTION
+        return super().call_at(when, callback, *args, context=context)
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Run the function here and now: threads would make the run unrepeatable."""
+        del executor
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - handed to whoever awaits the future
+            future.set_exception(error)
+        return future
+
+    async def create_connection(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: a connection lives in real time."""
+        _refuse("a connection")
+
+    async def create_server(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: a server lives in real time."""
+        _refuse("a server")
+
+    async def create_unix_server(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: a server lives in real time."""
+        _refuse("a server")
+
+    async def subprocess_exec(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: a process lives in real time."""
+        _refuse("a process")
+
+    async def subprocess_shell(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: a process lives in real time."""
+        _refuse("a process")
+
+    def _idle(self) -> None:
+        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]  # asyncio's timer heap
+        if scheduled:
+            self._now = max(self._now, scheduled[0].when())
+
+
+class _VirtualSelector(selectors.BaseSelector):
+    """Holds the loop's own wake-up pipe, refuses everything else, and never waits for a timer."""
+
+    def __init__(self, idle: Callable[[], None]) -> None:
+        self._real = selectors.DefaultSelector()
+        self._idle = idle
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        if self._real.get_map():
+            _refuse("a socket")
+        return self._real.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._real.unregister(fileobj)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._real.get_map() or {}
+
+    def close(self) -> None:
+        self._real.close()
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        events = self._real.select(0)
+        if events or timeout == 0:
+            return events
+        if timeout is not None:
+            self._idle()
+            return []
+        return self._wait_for_threads()
+
+    def _wait_for_threads(self) -> list[tuple[selectors.SelectorKey, int]]:
+        events = self._real.select(_PATIENCE_WITH_THREADS) if threading.active_count() > 1 else []
+        if not events:
+            raise Deadlock("every task is waiting and no timer is left: look for the event nobody sets")
+        return events
+
+
+class VirtualClock:
+    """Wall time that follows a loop: the epoch plus the loop's time, plus a skew that tests may change."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, epoch: datetime = EPOCH, *, skew: timedelta = timedelta(0)
+    ) -> None:
+        self._loop = loop
+        self.epoch = epoch
+        self.skew = skew
+
+    def now(self) -> datetime:
+        """Return the present instant, in UTC, as this clock believes it."""
+        return self.epoch + timedelta(seconds=self._loop.time()) + self.skew
+
+
+def run_virtual(main: Coroutine[Any, Any, T], *, seed: int | None = None) -> T:
+    """Run a coroutine to its end in virtual time."""
+    with asyncio.Runner(loop_factory=partial(VirtualLoop, seed=seed)) as runner:
+        return runner.run(main)
+
+
+def _refuse(what: str) -> NoReturn:
+    raise VirtualTimeError(
+        f"{what} cannot be used in virtual time: use an in-process transport, or run in real time "
+        "(in a test: mark it real_time)"
+    )

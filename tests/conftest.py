@@ -1,0 +1,20 @@
+"""What every test shares: time is virtual unless a test says otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from watchword.runtime.loop import new_loop
+from watchword.runtime.virtual import VirtualLoop
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run async tests in virtual time, or on a real loop when marked `real_time`."""
+    if item.get_closest_marker("real_time"):
+        return {"real": new_loop}
+    return {"virtual": VirtualLoop}
