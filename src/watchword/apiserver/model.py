@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from watchword.api.http import Response
+from watchword.api.http import Peer, Response
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.schema.model import Schema
 
@@ -87,12 +87,19 @@ class Operation:
     old: Object | None
     subresource: str = ""
     dry_run: bool = False
+    warnings: list[str] = field(default_factory=list)  # become Warning headers of the answer
 
 
 Hook = Callable[[Operation], None]
 """Changes `operation.new` in place or raises ApiError."""
 
 Validator = Callable[[Operation], list[FieldError]]
+
+Admit = Callable[[Operation], Awaitable[None]]
+"""One admission step: raises ApiError to refuse; mutating steps also change `operation.new` in place.
+
+Order of a write: decode, default, mutating admission, `prepare` hooks, validation, validating admission, store.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,12 @@ class ResourceKind:
     prepare: tuple[Hook, ...] = ()  # fill and drop fields before validation
     validate: tuple[Validator, ...] = ()
     storage_version: str = ""  # the version objects are stored in, when the kind has several
+    # events.k8s.io/v1 events are stored as core v1 events: the resource they live in and how to cross over
+    stored_as: Resource | None = None
+    to_stored: Callable[[Object], Object] | None = None
+    from_stored: Callable[[Object], Object] | None = None
+    default: tuple[Callable[[Object], None], ...] = ()  # defaults that a schema cannot say; run on decoded bodies
+    stored: bool = True  # False: questions that are answered and not kept (reviews); a handler serves them
 
 
 class Registry(Protocol):
@@ -168,8 +181,23 @@ class Registry(Protocol):
         ...
 
 
-Authenticate = Callable[["HandlerRequest"], Awaitable[User]]
+Authenticate = Callable[["HandlerRequest"], Awaitable[User | None]]
+"""Says who asks; None: no credential was shown (anonymous). Raises the 401 for a bad credential."""
+
 Handler = Callable[["HandlerRequest"], Awaitable[Response]]
+"""Answers a path or a subresource. Bodies: `bodies.decode_body`; answers: `negotiation.object_response`."""
+
+
+class Service(Protocol):
+    """A part of the control plane that works beside requests, such as a controller."""
+
+    async def start(self) -> None:
+        """Begin; returns once the part is at work."""
+        ...
+
+    async def stop(self) -> None:
+        """End; returns once nothing of the part runs any more."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,4 +209,14 @@ class HandlerRequest:
     query: tuple[tuple[str, str], ...]
     headers: tuple[tuple[str, str], ...]
     body: bytes = field(repr=False)
+    peer: Peer = field(default_factory=Peer, repr=False)
     user: User = field(default_factory=lambda: User("system:anonymous", groups=("system:unauthenticated",)))
+
+    def header(self, name: str) -> str:
+        """Return the first header of that name, empty when absent."""
+        wanted = name.lower()
+        return next((value for key, value in self.headers if key.lower() == wanted), "")
+
+    def parameter(self, name: str) -> str:
+        """Return the first query parameter of that name, empty when absent."""
+        return next((value for key, value in self.query if key == name), "")
