@@ -1,0 +1,67 @@
+# Every habit of the project is one target; `make help` lists them.
+# Needs Python 3.11+ and make. Go and etcd only for `envtest`, uv only for `lock`.
+
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.installed
+SOURCES := src tests bench tools
+
+.DEFAULT_GOAL := help
+.PHONY: help setup fmt lint types imports test envtest test-envtest bench docs all lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv from the lock (instant when nothing changed)
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "watchword needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $(STAMP)
+
+fmt: setup ## format the code and apply the safe fixes
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+lint: setup ## check style and the import contracts of the rooms
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/lint-imports
+
+types: setup ## check types, strictly, in the sources and in the tests
+	$(BIN)/mypy
+
+test: lint types ## everything that must pass before a change lands, on the embedded control plane
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+envtest: setup ## build a real kube-apiserver and its companions (Go), find etcd; nothing when present
+	$(BIN)/python tools/envtest.py
+
+test-envtest: setup ## run the tests that need a control plane on the real kube-apiserver
+	$(BIN)/pytest --plane=kube-apiserver
+
+bench: setup envtest ## measure the client and the runtime against their peers, in one run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	$(BIN)/python -m bench
+
+docs: setup ## render what is rendered from code, check every link
+	$(BIN)/python tools/docs.py
+
+all: fmt test envtest test-envtest docs ## the whole round, as before a release
+
+lock: ## pin every dependency anew (needs uv)
+	@command -v uv >/dev/null || { echo "uv is missing: https://docs.astral.sh/uv" >&2; exit 1; }
+	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --custom-compile-command 'make lock' \
+	  pyproject.toml --group dev --output-file requirements.lock
+	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --custom-compile-command 'make lock' \
+	  pyproject.toml --group dev --group bench --constraint requirements.lock --output-file requirements-bench.lock
+
+clean: ## remove what the targets made, except the cache of built binaries
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov dist build

@@ -1,0 +1,54 @@
+"""What a failure means to the person or script that ran the command: a sentence and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+FAILED = 1
+NOT_USABLE = 2  # as for a wrong flag: what was given cannot be used
+UNREACHABLE = 3
+REFUSED = 4
+BUG = 70  # EX_SOFTWARE of sysexits.h
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One sentence for people, one number for scripts."""
+
+    sentence: str
+    exit_code: int
+
+
+# The first row that matches decides, so a row stands before those of its base classes. Names instead of
+# classes: a room that was never imported cannot have raised, and must not be imported for this table.
+EXIT_CODES: tuple[tuple[str, str, int], ...] = (
+    ("watchword.kube.errors", "ConfigError", NOT_USABLE),
+    ("watchword.kube.errors", "Unreachable", UNREACHABLE),
+    ("watchword.kube.errors", "Unauthorized", REFUSED),
+    ("watchword.kube.errors", "Forbidden", REFUSED),
+)
+
+OURS = "watchword."
+
+
+def judge_failure(error: Exception) -> Failure:
+    """Decide what to tell about an exception that reached the command line."""
+    if not _is_ours(error):
+        if isinstance(error, OSError) and error.strerror:
+            where = f"{error.filename}: " if error.filename else ""
+            return Failure(f"{where}{error.strerror.lower()}", FAILED)
+        # The message of a foreign exception may quote anything, a secret included: only its type is shown.
+        return Failure(
+            f"stopped by an unexpected {type(error).__name__}; run again with -vv and report what it prints", BUG
+        )
+    for module, name, exit_code in EXIT_CODES:
+        kind = getattr(sys.modules.get(module), name, None)
+        if kind is not None and isinstance(error, kind):
+            return Failure(str(error), exit_code)
+    return Failure(str(error), FAILED)
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether one of our rooms raised it on purpose: those errors are written for people."""
+    return any(kind.__module__.startswith(OURS) and kind.__module__.endswith("errors") for kind in type(error).__mro__)

@@ -1,0 +1,21 @@
+"""`watchword completion`: shell code that completes commands and options."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> None:
+    """Print the shell code that completes commands.
+
+    For bash, add to ~/.bashrc:  eval "$(watchword completion bash)"
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None, "the choice above names only shells that click knows"
+    click.echo(kind(ctx.find_root().command, {}, "watchword", "_WATCHWORD_COMPLETE").source())

@@ -1,0 +1,82 @@
+"""The `watchword` command: finds the verb, runs it, and turns every failure into one sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from watchword import __version__
+from watchword.cli._lazy import LazyGroup
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "completion": ("watchword.cli.completion", "Print the shell code that completes commands."),
+}
+"""Name → module that exports `command`, and the first line of its help; in order of use."""
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the flags before the verb say; commands get it with `click.pass_obj`."""
+
+    verbosity: int = 0
+
+
+@click.group(
+    cls=LazyGroup,
+    commands_by_module=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option("-v", "--verbose", "verbosity", count=True, help="Say more; twice for everything, with tracebacks.")
+@click.version_option(__version__, "--version", prog_name="watchword", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context, verbosity: int) -> None:
+    """Give every member of a Kubernetes fleet a credential.
+
+    Clusters, add-ons, service accounts and image pulls get credentials that are discovered, issued,
+    rotated and revoked without a human touching a key.
+    """
+    ctx.obj = Settings(verbosity)
+
+
+def main() -> None:
+    """Run the command line of this process and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code; no exception escapes but a request to exit."""
+    # Before parsing, because a failure to parse has no context to ask.
+    tracebacks = any(flag in argv for flag in ("-vv", "-vvv"))
+    try:
+        result = cli.main(args=list(argv), prog_name="watchword", standalone_mode=False)
+    except click.exceptions.Exit as exit_request:
+        return exit_request.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`| head`) has gone; a second failure while flushing at exit would print a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except Exception as error:
+        if tracebacks:
+            raise
+        return _report(error)
+    return result if isinstance(result, int) else 0
+
+
+def _report(error: Exception) -> int:
+    from watchword.cli._failures import judge_failure  # noqa: PLC0415 - only failures pay for it
+
+    failure = judge_failure(error)
+    click.echo(f"watchword: {failure.sentence}", err=True)
+    return failure.exit_code

@@ -1,0 +1,114 @@
+"""The command line starts light, and never shows a traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import click
+import pytest
+
+from watchword import __version__
+from watchword.cli._failures import BUG, FAILED, NOT_USABLE, REFUSED, UNREACHABLE, judge_failure
+from watchword.cli.main import COMMANDS, cli, run
+from watchword.kube.errors import ConfigError, Conflict, Forbidden, Unauthorized, Unreachable
+
+HEAVY = {
+    "aiohttp", "apsw", "asyncio", "cryptography", "hypothesis", "joserfc", "msgspec", "orjson",
+    "prometheus_client", "pytest", "rich", "ssl", "structlog", "uvloop", "yaml",
+}  # fmt: skip
+PROBE = "import sys; from watchword.cli.main import run; run({argv!r}); print(*sys.modules, file=sys.stderr)"
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["--version"]])
+def test_help_imports_nothing_heavy(argv: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-c", PROBE.format(argv=argv)], capture_output=True, text=True, check=True)
+
+    roots = {name.split(".")[0] for name in done.stderr.split()}
+
+    assert roots & HEAVY == set()
+    assert {name for name in done.stderr.split() if name.startswith("watchword.")} <= {
+        "watchword.cli",
+        "watchword.cli.main",
+        "watchword.cli._lazy",
+    }
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_keeps_the_promise_of_its_line_of_help(name: str) -> None:
+    module, summary = COMMANDS[name]
+
+    command = import_module(module).command
+
+    assert isinstance(command, click.Command)
+    assert command.name == name
+    assert (command.help or "").splitlines()[0] == summary
+
+
+def test_version_comes_from_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"watchword {__version__}\n"
+
+
+def test_misspelt_command_is_answered_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completoin"]) == NOT_USABLE
+    assert "did you mean completion?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_code_for_the_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    assert "_WATCHWORD_COMPLETE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "sentence"),
+    [
+        pytest.param(ConfigError("no such context"), NOT_USABLE, "no such context", id="configuration"),
+        pytest.param(Unreachable("no answer"), UNREACHABLE, "no answer", id="no answer"),
+        pytest.param(Unauthorized("who are you", code=401), REFUSED, "who are you", id="unknown identity"),
+        pytest.param(Forbidden("not for you", code=403), REFUSED, "not for you", id="refused"),
+        pytest.param(Conflict("moved on", code=409), FAILED, "moved on", id="any other answer"),
+        pytest.param(FileNotFoundError(2, "No such file", "x.yaml"), FAILED, "x.yaml: no such file", id="system"),
+    ],
+)
+def test_judge_failure(error: Exception, exit_code: int, sentence: str) -> None:
+    failure = judge_failure(error)
+
+    assert (failure.exit_code, failure.sentence) == (exit_code, sentence)
+
+
+def test_unexpected_failure_does_not_quote_what_it_says() -> None:
+    failure = judge_failure(ValueError("token=abcdef.0123456789abcdef"))
+
+    assert failure.exit_code == BUG
+    assert "abcdef" not in failure.sentence
+
+
+def _command_raising(error: BaseException) -> click.Command:
+    def fail() -> None:
+        raise error
+
+    return click.Command("explode", callback=fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "printed"),
+    [
+        pytest.param(KeyboardInterrupt(), 130, [""], id="interrupt"),
+        pytest.param(Unreachable("no answer from hub"), UNREACHABLE, ["watchword: no answer from hub"], id="ours"),
+        pytest.param(click.UsageError("two methods"), NOT_USABLE, ["Error: two methods"], id="usage"),
+    ],
+)
+def test_failures_end_in_one_sentence_and_a_code(
+    error: BaseException, exit_code: int, printed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.add_command(_command_raising(error))
+    try:
+        assert run(["explode"]) == exit_code
+    finally:
+        del cli.commands["explode"]
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[-1:] == printed
