@@ -1,0 +1,55 @@
+"""What a store refuses, and why.
+
+StoreError
+├── Stale              the object is not at the revision the writer expected
+├── Compacted          the past asked for is no longer kept
+├── WriteRefused       the write is not durable and was undone; reading goes on
+│   └── StorageFull    … because the disk or the quota is full
+└── CannotOpen         the data file cannot be used; nothing was changed
+    ├── Corrupt        … because its content is damaged
+    └── Locked         … because another process uses it
+"""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """Base of everything this room raises."""
+
+
+class Stale(StoreError):
+    """Somebody else wrote first; read again and decide anew."""
+
+    def __init__(self, expected: int, actual: int) -> None:
+        super().__init__(f"expected revision {expected}, found {actual}: read the object again")
+        self.expected = expected
+        self.actual = actual
+
+
+class Compacted(StoreError):
+    """The revision lies before what is kept; list again."""
+
+    def __init__(self, revision: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {revision} ({oldest})")
+        self.revision = revision
+        self.oldest = oldest
+
+
+class WriteRefused(StoreError):
+    """The write could not be made durable and was undone."""
+
+
+class StorageFull(WriteRefused):
+    """The disk or the quota is full; free space, then write again."""
+
+
+class CannotOpen(StoreError):
+    """The data file cannot be used as it stands; nothing was changed."""
+
+
+class Corrupt(CannotOpen):
+    """The data file is damaged; restore a backup beside it."""
+
+
+class Locked(CannotOpen):
+    """Another process has the data file open."""

@@ -1,0 +1,71 @@
+"""A store for tests and simulations: nothing survives the process, nothing ever waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from watchword.apiserver.store.errors import Stale
+from watchword.apiserver.store.model import Change, Event, Listener, Record
+from watchword.apiserver.store.state import State
+
+
+class MemoryStore:
+    """Commits at once."""
+
+    def __init__(self) -> None:
+        self._state = State()
+
+    @property
+    def revision(self) -> int:
+        """The revision of the last write."""
+        return self._state.revision
+
+    def get(self, bucket: str, path: str) -> Record | None:
+        """Return the current record."""
+        return self._state.get(bucket, path)
+
+    def latest(self, bucket: str, path: str) -> Record | None:
+        """Return the current record: nothing is ever on its way."""
+        return self._state.get(bucket, path)
+
+    def records(self, bucket: str, namespace: str = "") -> list[Record]:
+        """Return the current records in order."""
+        return self._state.records(bucket, namespace)
+
+    def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
+        """Return the records of a past revision."""
+        return self._state.snapshot(bucket, revision, namespace)
+
+    def events_after(self, bucket: str, revision: int) -> list[Event]:
+        """Return the changes since a revision."""
+        return self._state.events_after(bucket, revision)
+
+    def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with each change."""
+        return self._state.subscribe(bucket, listener)
+
+    async def write(self, change: Change) -> Record:
+        """Commit one change before returning."""
+        previous = self._state.get(change.bucket, change.path)
+        event = judge_change(change, previous, self._state.revision + 1)
+        self._state.commit(event)
+        return event.record
+
+    async def settled(self) -> None:
+        """Return: nothing is ever on its way."""
+
+    async def compact(self, revision: int) -> None:
+        """Forget superseded states."""
+        self._state.compact(revision)
+
+    async def close(self) -> None:
+        """Return: there is nothing to release."""
+
+
+def judge_change(change: Change, previous: Record | None, revision: int) -> Event:
+    """Return the event a change becomes at a revision; raise `Stale` when the writer built on something else."""
+    actual = previous.revision if previous is not None else 0
+    if actual != change.expected:
+        raise Stale(change.expected, actual)
+    record = Record(change.bucket, change.path, revision, change.render(revision))
+    return Event(record, previous, deleted=change.deleted)

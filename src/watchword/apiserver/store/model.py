@@ -1,0 +1,111 @@
+"""The words of the store: record, change, event, and the store itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from watchword.api.meta import ObjectKey
+
+
+def path_of(key: ObjectKey) -> str:
+    """Return where an object stands in its bucket; the order of paths is the order of lists."""
+    return f"{key.namespace}/{key.name}" if key.namespace else key.name
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One object at one revision, encoded."""
+
+    bucket: str  # `plural.group`, the same for all versions of a kind
+    path: str
+    revision: int
+    body: bytes = field(repr=False)
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        namespace, _, name = self.path.rpartition("/")
+        return ObjectKey(namespace, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One committed change. For a deletion `record` is the last state under the revision of the deletion."""
+
+    record: Record
+    previous: Record | None
+    deleted: bool = False
+    frames: dict[object, bytes] = field(default_factory=dict, repr=False, compare=False)  # encoded once, shared
+
+    @property
+    def revision(self) -> int:
+        """The revision of this change."""
+        return self.record.revision
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One wish to write. `expected` is the revision the writer has seen; 0 means the object must not exist."""
+
+    bucket: str
+    path: str
+    expected: int
+    render: Callable[[int], bytes] = field(repr=False)  # encodes the object once its revision is known
+    deleted: bool = False
+
+
+Listener = Callable[[Event], None]
+
+
+class Store(Protocol):
+    """Keeps records. Reads answer at once; a write is visible only after it is durable.
+
+    All methods belong to the thread of the event loop.
+    """
+
+    @property
+    def revision(self) -> int:
+        """The revision of the last committed write."""
+        ...
+
+    def get(self, bucket: str, path: str) -> Record | None:
+        """Return the committed record."""
+        ...
+
+    def latest(self, bucket: str, path: str) -> Record | None:
+        """Return the record a writer must build on: committed, or on its way."""
+        ...
+
+    def records(self, bucket: str, namespace: str = "") -> list[Record]:
+        """Return the committed records in order of their paths."""
+        ...
+
+    def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
+        """Return the records as they were at a revision; raise `Compacted` when that is forgotten."""
+        ...
+
+    def events_after(self, bucket: str, revision: int) -> list[Event]:
+        """Return the changes since a revision; raise `Compacted` when some are forgotten."""
+        ...
+
+    def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with each change as it commits, in order; return how to stop."""
+        ...
+
+    async def write(self, change: Change) -> Record:
+        """Commit one change; raise `Stale` when `expected` is not the latest revision, or `WriteRefused`."""
+        ...
+
+    async def settled(self) -> None:
+        """Return once every write begun so far is committed or undone."""
+        ...
+
+    async def compact(self, revision: int) -> None:
+        """Forget superseded states up to and including a revision."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is on its way and release the data file."""
+        ...
