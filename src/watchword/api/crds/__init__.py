@@ -1,0 +1,28 @@
+"""The kinds a fleet adds to Kubernetes, as CustomResourceDefinitions."""
+
+from __future__ import annotations
+
+from watchword.api.crds.addon import ADDON_TEMPLATE, CLUSTER_MANAGEMENT_ADDON, MANAGED_CLUSTER_ADDON
+from watchword.api.crds.cluster import (
+    CLUSTER_CLAIM,
+    MANAGED_CLUSTER,
+    MANAGED_CLUSTER_SET,
+    MANAGED_CLUSTER_SET_BINDING,
+)
+from watchword.api.crds.operator import CLUSTER_MANAGER, KLUSTERLET
+from watchword.api.crds.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
+
+HUB_CRDS = (
+    MANAGED_CLUSTER,
+    MANAGED_CLUSTER_SET,
+    MANAGED_CLUSTER_SET_BINDING,
+    MANAGED_CLUSTER_ADDON,
+    CLUSTER_MANAGEMENT_ADDON,
+    ADDON_TEMPLATE,
+    MANIFEST_WORK,
+    CLUSTER_MANAGER,
+)
+"""What a hub needs."""
+
+MANAGED_CRDS = (CLUSTER_CLAIM, APPLIED_MANIFEST_WORK, KLUSTERLET)
+"""What a managed cluster needs."""

@@ -1,0 +1,167 @@
+"""Schemas of the clusters a hub manages and the sets they form."""
+
+from __future__ import annotations
+
+from watchword.api import resources
+from watchword.api.crds.parts import (
+    AGE,
+    DNS_LABEL,
+    QUALIFIED_NAME,
+    base64_bytes,
+    choice,
+    column,
+    condition_column,
+    conditions,
+    definition,
+    flag,
+    instant,
+    label_selector,
+    listing,
+    quantity_map,
+    record,
+    text,
+    version,
+    whole,
+)
+from watchword.api.meta import Object
+
+_CLIENT_CONFIG = record(
+    "One way to reach the cluster.",
+    {
+        "url": text("The address of its API server."),
+        "caBundle": base64_bytes("The certificate authorities to trust for it."),
+    },
+    required=("url",),
+)
+
+_TAINT = record(
+    "A mark that keeps workloads away.",
+    {
+        "key": text("The taint's key.", maxLength=316, pattern=QUALIFIED_NAME),
+        "value": text("The taint's value.", maxLength=1024),
+        "effect": choice("What it does to selection.", "NoSelect", "PreferNoSelect", "NoSelectIfNew"),
+        "timeAdded": instant("When the taint was put on.", nullable=True),
+    },
+    required=("effect", "key"),
+)
+
+_CLUSTER_SPEC: dict[str, Object] = {
+    "hubAcceptsClient": flag("Whether the hub grants this cluster access; setting it needs managedclusters/accept."),
+    "leaseDurationSeconds": whole("How often the agent renews its lease.", default=60),
+    "managedClusterClientConfigs": listing("How the hub can reach the cluster.", _CLIENT_CONFIG),
+    "taints": listing("Marks that keep workloads away.", _TAINT),
+}
+
+_CLAIM = record(
+    "A fact the cluster states about itself.",
+    {
+        "name": text("The claim's name.", minLength=1, maxLength=253),
+        "value": text("The claim's value.", minLength=1, maxLength=1024),
+    },
+)
+
+_MANAGED_NAMESPACE = record(
+    "A namespace that a set of clusters shares.",
+    {
+        "clusterSet": text("The set it comes from."),
+        "name": text("The namespace.", maxLength=63, pattern=DNS_LABEL),
+        "conditions": conditions(),
+    },
+    required=("clusterSet", "name"),
+)
+
+_CLUSTER_STATUS: dict[str, Object] = {
+    "conditions": conditions(),
+    "capacity": quantity_map("What all nodes have together."),
+    "allocatable": quantity_map("What workloads may use of it."),
+    "version": record("What the cluster runs.", {"kubernetes": text("The version of its API server.")}),
+    "clusterClaims": listing("Facts the cluster states about itself.", _CLAIM),
+    "managedNamespaces": listing("Namespaces shared in a set.", _MANAGED_NAMESPACE, keys=("clusterSet", "name")),
+}
+
+MANAGED_CLUSTER = definition(
+    resources.MANAGED_CLUSTERS,
+    version(
+        "v1",
+        "A cluster that has asked to join this hub.",
+        {
+            "spec": record("What the hub's administrator wants.", _CLUSTER_SPEC),
+            "status": record("What the agent and the hub report.", _CLUSTER_STATUS),
+        },
+        columns=(
+            column("Hub Accepted", ".spec.hubAcceptsClient", "boolean"),
+            column("Managed Cluster URLs", ".spec.managedClusterClientConfigs[*].url"),
+            condition_column("Joined", "ManagedClusterJoined"),
+            condition_column("Available", "ManagedClusterConditionAvailable"),
+            AGE,
+        ),
+    ),
+    short_names=("mcl", "mcls"),
+)
+
+_BY_LABEL = {"selectorType": "ExclusiveClusterSetLabel"}
+
+_SET_SELECTOR = record(
+    "Which clusters belong to the set.",
+    {
+        "selectorType": choice(
+            "By the set label, or by any labels.",
+            "ExclusiveClusterSetLabel",
+            "LabelSelector",
+            default="ExclusiveClusterSetLabel",
+        ),
+        "labelSelector": label_selector("The labels looked at when the type is LabelSelector."),
+    },
+    required=("selectorType",),
+    default=_BY_LABEL,
+)
+
+_SHARED_NAMESPACE = record(
+    "One namespace.", {"name": text("Its name.", maxLength=63, pattern=DNS_LABEL)}, required=("name",)
+)
+
+MANAGED_CLUSTER_SET = definition(
+    resources.MANAGED_CLUSTER_SETS,
+    version(
+        "v1beta2",
+        "A set of clusters that are managed alike.",
+        {
+            "spec": record(
+                "What the set consists of.",
+                {
+                    "clusterSelector": _SET_SELECTOR,
+                    "managedNamespaces": listing("Namespaces shared in the set.", _SHARED_NAMESPACE, keys=("name",)),
+                },
+                default={"clusterSelector": _BY_LABEL},
+            ),
+            "status": record("What the hub reports.", {"conditions": conditions()}),
+        },
+        columns=(condition_column("Empty", "ClusterSetEmpty"), AGE),
+    ),
+    short_names=("mclset", "mclsets"),
+)
+
+MANAGED_CLUSTER_SET_BINDING = definition(
+    resources.MANAGED_CLUSTER_SET_BINDINGS,
+    version(
+        "v1beta2",
+        "The right to use a set of clusters from one namespace.",
+        {
+            "spec": record("What is bound.", {"clusterSet": text("The set; the binding has its name.", minLength=1)}),
+            "status": record("What the hub reports.", {"conditions": conditions()}),
+        },
+        columns=(condition_column("Bound", "Bound"), AGE),
+    ),
+    short_names=("mclsetbinding", "mclsetbindings"),
+)
+
+CLUSTER_CLAIM = definition(
+    resources.CLUSTER_CLAIMS,
+    version(
+        "v1alpha1",
+        "A fact the cluster states about itself.",
+        {"spec": record("The fact.", {"value": text("Its value.", minLength=1, maxLength=1024)})},
+        columns=(column("Value", ".spec.value"), AGE),
+        status=False,
+    ),
+)

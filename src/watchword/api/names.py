@@ -1,0 +1,180 @@
+"""Every name the wire knows: labels, annotations, finalizers, groups, conditions, reasons."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+# Namespaces
+HUB_NAMESPACE = "open-cluster-management-hub"
+AGENT_NAMESPACE = "open-cluster-management-agent"
+ADDON_NAMESPACE = "open-cluster-management-agent-addon"
+BOOTSTRAP_NAMESPACE = "open-cluster-management"
+
+# Names that are never a cluster's, because the hub itself lives there
+RESERVED_CLUSTER_NAMES = frozenset(
+    {
+        "default",
+        "kube-node-lease",
+        "kube-public",
+        "kube-system",
+        HUB_NAMESPACE,
+        AGENT_NAMESPACE,
+        ADDON_NAMESPACE,
+        BOOTSTRAP_NAMESPACE,
+    }
+)
+
+# Secrets and leases
+HUB_KUBECONFIG_SECRET = "hub-kubeconfig-secret"  # noqa: S105 - the name of a Secret, not its content
+BOOTSTRAP_KUBECONFIG_SECRET = "bootstrap-hub-kubeconfig"  # noqa: S105 - the name of a Secret, not its content
+CLUSTER_LEASE = "managed-cluster-lease"
+BOOTSTRAP_SERVICE_ACCOUNT = "agent-registration-bootstrap"
+
+# Signers
+KUBE_CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
+GRPC_SIGNER = "open-cluster-management.io/grpc"
+
+# API groups that exist only in RBAC
+REGISTER_GROUP = "register.open-cluster-management.io"
+
+
+class Label(StrEnum):
+    """Label keys."""
+
+    CLUSTER_NAME = "open-cluster-management.io/cluster-name"
+    ADDON_NAME = "open-cluster-management.io/addon-name"
+    CLUSTER_SET = "cluster.open-cluster-management.io/clusterset"
+    TOKEN_ADDON = "addon.open-cluster-management.io/name"  # noqa: S105 - a label key
+    TOKEN_INFRASTRUCTURE = "addon.open-cluster-management.io/token-infrastructure"  # noqa: S105 - a label key
+    SPOKE_ONLY = "open-cluster-management.io/spoke-only"
+    MANAGED_BY = "app.kubernetes.io/managed-by"
+
+
+ADDON_FEATURE_LABEL_PREFIX = "feature.open-cluster-management.io/addon-"
+
+
+class Annotation(StrEnum):
+    """Annotation keys."""
+
+    AUTO_ACCEPTED_ON = "open-cluster-management.io/automatically-accepted-on"
+    CSR_USER = "open-cluster-management.io/csr-user"
+    CLEANUP_PRIORITY = "open-cluster-management.io/cleanup-priority"
+    SKIP_CLOCK_CHECK = "registration.open-cluster-management.io/skip-clock-sync-check"
+    SET_AUTO_UPDATE = "cluster.open-cluster-management.io/autoupdate"
+    ADDON_LIFECYCLE = "addon.open-cluster-management.io/lifecycle"
+    HOSTING_CLUSTER = "addon.open-cluster-management.io/hosting-cluster-name"
+    INSTALL_NAMESPACE = "addon.open-cluster-management.io/v1alpha1-install-namespace"
+    # The seed's spelling and the shipped one; either marks a cluster that registers by AWS IAM.
+    EKS_CLUSTER_ARN = "eks-managed-cluster-arn"
+    MANAGED_CLUSTER_ARN = "agent.open-cluster-management.io/managed-cluster-arn"
+    IAM_ROLE_SUFFIX = "agent.open-cluster-management.io/managed-cluster-iam-role-suffix"
+    # Ours: who the cluster is, so that two clusters never share a name.
+    CLUSTER_UID = "agent.open-cluster-management.io/cluster-uid"
+    DENIED_SINCE = "watchword.dev/denied-since"
+
+
+AGENT_ANNOTATION_PREFIX = "agent.open-cluster-management.io/"
+
+
+class Finalizer(StrEnum):
+    """Finalizers, each removed by exactly one reconciler."""
+
+    CLUSTER_ACCESS = "cluster.open-cluster-management.io/api-resource-cleanup"
+    CLUSTER_CONTENT = "cluster.open-cluster-management.io/resource-cleanup"
+    MANIFEST_WORK = "cluster.open-cluster-management.io/manifest-work-cleanup"
+    APPLIED_WORK = "cluster.open-cluster-management.io/applied-manifest-work-cleanup"
+    ADDON_PRE_DELETE = "addon.open-cluster-management.io/addon-pre-delete"
+    ADDON_TOKEN = "addon.open-cluster-management.io/token-infrastructure-cleanup"  # noqa: S105 - a finalizer
+    KLUSTERLET = "operator.open-cluster-management.io/klusterlet-cleanup"
+    CLUSTER_MANAGER = "operator.open-cluster-management.io/cluster-manager-cleanup"
+
+
+class ConditionType(StrEnum):
+    """Condition types that other programs read."""
+
+    HUB_ACCEPTED = "HubAcceptedManagedCluster"
+    JOINED = "ManagedClusterJoined"
+    AVAILABLE = "ManagedClusterConditionAvailable"
+    CLOCK_SYNCED = "ManagedClusterConditionClockSynced"
+    CERTIFICATE_ROTATED = "ClusterCertificateRotated"
+    DELETING = "Deleting"
+    SET_EMPTY = "ClusterSetEmpty"
+    SET_BOUND = "Bound"
+    ADDON_AVAILABLE = "Available"
+    TOKEN_INFRASTRUCTURE_READY = "TokenInfrastructureReady"  # noqa: S105 - a condition type
+    ADDON_TOKEN_REFRESHED = "AddonTokenRefreshed"  # noqa: S105 - a condition type
+    TOKEN_REFRESHED = "TokenRefreshed"  # noqa: S105 - the shipped system's spelling of the same
+    REGISTRATION_APPLIED = "RegistrationApplied"
+    MANIFEST_APPLIED = "ManifestApplied"
+    HOOK_COMPLETED = "HookManifestCompleted"
+    WORK_APPLIED = "Applied"
+    WORK_AVAILABLE = "Available"
+    STATUS_FEEDBACK_SYNCED = "StatusFeedbackSynced"
+
+
+# Groups that clusters and add-ons belong to
+MANAGED_CLUSTERS_GROUP = "system:open-cluster-management:managed-clusters"
+
+
+def cluster_group(cluster: str) -> str:
+    """Return the group of a cluster's agents, as certificates carry it."""
+    return f"system:open-cluster-management:{cluster}"
+
+
+def cluster_group_plain(cluster: str) -> str:
+    """Return the same group as clouds spell it that reserve the `system:` prefix."""
+    return f"open-cluster-management:{cluster}"
+
+
+def agent_user(cluster: str, agent: str) -> str:
+    """Return the user name of one agent of a cluster."""
+    return f"system:open-cluster-management:{cluster}:{agent}"
+
+
+def addon_group(cluster: str, addon: str) -> str:
+    """Return the group of an add-on's agents on one cluster."""
+    return f"system:open-cluster-management:cluster:{cluster}:addon:{addon}"
+
+
+def addon_fleet_group(addon: str) -> str:
+    """Return the group of an add-on's agents on all clusters."""
+    return f"system:open-cluster-management:addon:{addon}"
+
+
+def addon_user(cluster: str, addon: str, agent: str) -> str:
+    """Return the user name of one agent of an add-on."""
+    return f"{addon_group(cluster, addon)}:agent:{agent}"
+
+
+def service_account_user(namespace: str, name: str) -> str:
+    """Return the user name under which a ServiceAccount's token authenticates."""
+    return f"system:serviceaccount:{namespace}:{name}"
+
+
+def addon_service_account(cluster: str, addon: str) -> str:
+    """Return the name of an add-on's ServiceAccount on the hub, as the seed spells it."""
+    return f"{cluster}-{addon}-agent"
+
+
+def addon_service_account_short(addon: str) -> str:
+    """Return the same as the shipped system spells it."""
+    return f"{addon}-agent"
+
+
+def cluster_role(cluster: str) -> str:
+    """Return the name of a cluster's ClusterRole and its binding."""
+    return f"open-cluster-management:managedcluster:{cluster}"
+
+
+COMMON_REGISTRATION_ROLE = "open-cluster-management:managedcluster:registration"
+COMMON_WORK_ROLE = "open-cluster-management:managedcluster:work"
+
+
+def registration_binding(cluster: str) -> str:
+    """Return the name of the binding that lets an agent keep its lease and add-ons."""
+    return f"{cluster_role(cluster)}:registration"
+
+
+def work_binding(cluster: str) -> str:
+    """Return the name of the binding that lets an agent pull work."""
+    return f"{cluster_role(cluster)}:work"
