@@ -1,0 +1,1 @@
+"""Which objects a list, a watch or a deletion means: selectors by labels and by fields."""
