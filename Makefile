@@ -8,10 +8,13 @@ STAMP   := $(VENV)/.installed
 SOURCES := src tests bench tools
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt lint types imports test envtest test-envtest bench docs all lock clean
+.PHONY: help up setup fmt lint types imports test envtest test-envtest bench docs all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+up: setup ## bring up a hub and managed clusters on the embedded control plane
+	$(BIN)/watchword up
 
 setup: $(STAMP) ## create .venv from the lock (instant when nothing changed)
 

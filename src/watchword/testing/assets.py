@@ -1,0 +1,67 @@
+"""Where the binaries of a real control plane are found."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+KUBERNETES_VERSION = "v1.35.4"
+"""The one release that `make envtest` builds and the suites are judged by."""
+
+ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
+REQUIRED = ("etcd", "kube-apiserver")
+
+
+class AssetsMissing(Exception):
+    """No real control plane can be started here; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """The binaries a real control plane is made of."""
+
+    folder: Path
+    etcd: Path
+
+    @property
+    def kube_apiserver(self) -> Path:
+        """The API server."""
+        return self.folder / "kube-apiserver"
+
+    def companion(self, name: str) -> Path:
+        """Return kube-controller-manager, kubectl or kubeadm; `AssetsMissing` when it was not built."""
+        path = self.folder / name
+        if not path.is_file():
+            raise AssetsMissing(f"{path} is missing: run `make envtest`")
+        return path
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder that `make envtest` fills, one per release."""
+    root = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "watchword" / "envtest" / KUBERNETES_VERSION
+
+
+def find_assets(environment: Mapping[str, str] = os.environ) -> Assets:
+    """Return what `KUBEBUILDER_ASSETS` names or `make envtest` built; `AssetsMissing` otherwise."""
+    named = environment.get(ASSETS_VARIABLE)
+    folder = Path(named) if named else cache_folder(environment)
+    if not (folder / "kube-apiserver").is_file():
+        where = f"{ASSETS_VARIABLE}={named} has no kube-apiserver" if named else "no kube-apiserver was built"
+        raise AssetsMissing(f"{where}: run `make envtest` or point {ASSETS_VARIABLE} at a folder with {REQUIRED}")
+    etcd = find_etcd(folder, environment)
+    if etcd is None:
+        raise AssetsMissing("etcd is missing: install the package etcd-server, or run `make envtest` as root on Debian")
+    return Assets(folder, etcd)
+
+
+def find_etcd(folder: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Return etcd from beside the API server, else from the search path."""
+    beside = folder / "etcd"
+    if beside.is_file():
+        return beside
+    found = shutil.which("etcd", path=environment.get("PATH"))
+    return Path(found) if found else None

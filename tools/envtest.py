@@ -1,0 +1,127 @@
+"""Builds the real control plane that the suites are judged by, once, from Kubernetes' own Go modules."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from watchword.testing.assets import (
+    ASSETS_VARIABLE,
+    KUBERNETES_VERSION,
+    AssetsMissing,
+    cache_folder,
+    find_assets,
+    find_etcd,
+)
+
+BINARIES = ("kube-apiserver", "kube-controller-manager", "kubectl", "kubeadm")
+STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+
+
+def main() -> None:
+    """Build what is missing, find etcd, say where everything is."""
+    try:
+        if not os.environ.get(ASSETS_VARIABLE):
+            provide(cache_folder())
+        assets = find_assets()
+    except AssetsMissing as error:
+        stop(str(error))
+    print(f"kube-apiserver and companions: {assets.folder}\netcd: {assets.etcd}")
+
+
+def provide(folder: Path) -> None:
+    """Fill the folder with every binary of the pinned release; instant when they are there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if find_etcd(folder) is None:
+        install_etcd()
+    if missing_from(folder):
+        with alone_in(folder):
+            for name in missing_from(folder):  # again: another build may have just ended
+                build(name, folder)
+
+
+def missing_from(folder: Path) -> list[str]:
+    """Return the binaries that are not there yet."""
+    return [name for name in BINARIES if not (folder / name).is_file()]
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Let one build at a time fill the folder."""
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build(name: str, folder: Path) -> None:
+    """Compile one command into the folder; a build cut short leaves nothing behind."""
+    go = shutil.which("go") or stop(f"go is missing: install Go 1.25 or newer to build {name} {KUBERNETES_VERSION}")
+    print(f"building {name} {KUBERNETES_VERSION} (several minutes the first time)", flush=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as work:
+        write_module(go, Path(work))
+        out = Path(work) / name
+        command = [go, "build", "-mod=mod", "-trimpath", "-ldflags", link_flags(), "-o", str(out)]
+        run([*command, f"k8s.io/kubernetes/cmd/{name}"], work)
+        out.replace(folder / name)
+
+
+def write_module(go: str, work: Path) -> None:
+    """Write a module that requires Kubernetes, with its staging modules at their published versions."""
+    found = run([go, "mod", "download", "-json", f"k8s.io/kubernetes@{KUBERNETES_VERSION}"], str(work))
+    published = Path(json.loads(found)["GoMod"]).read_text()
+    (work / "go.mod").write_text(wrapper_module(published, KUBERNETES_VERSION))
+
+
+def wrapper_module(published: str, version: str) -> str:
+    """Return a go.mod from Kubernetes' own: it replaces staging modules by folders, we by releases."""
+    staged = re.findall(r"^\s*(?:replace )?(k8s\.io/\S+) => \./staging/", published, re.MULTILINE)
+    language = re.findall(r"^(?:go|godebug) .*$", published, re.MULTILINE)
+    released = version.replace("v1.", "v0.", 1)
+    replaced = [f"replace {module} => {module} {released}" for module in staged]
+    return "\n".join(["module envtest", *language, f"require k8s.io/kubernetes {version}", *replaced, ""])
+
+
+def link_flags() -> str:
+    """Return the flags that stamp the version, as Kubernetes' own build does."""
+    major, minor, _ = KUBERNETES_VERSION.lstrip("v").split(".")
+    values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    return "-s -w " + " ".join(f"-X {package}.{key}={value}" for package in STAMPED for key, value in values.items())
+
+
+def install_etcd() -> None:
+    """Install Debian's etcd where that is possible without asking; otherwise say what to do."""
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        stop("etcd is missing: install it (Debian: apt-get install etcd-server) or put it on the PATH")
+    print("installing etcd-server", flush=True)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for arguments in (["update"], ["install", "-y", "--no-install-recommends", "etcd-server"]):
+        if subprocess.run([apt, "-qq", *arguments], env=environment, check=False).returncode != 0:
+            stop(f"`apt-get {' '.join(arguments)}` failed: install etcd and run `make envtest` again")
+
+
+def run(command: list[str], folder: str) -> str:
+    """Run one step and return what it printed; a failure ends the build with the step's own words."""
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        stop(f"`{' '.join(command[:3])}` failed (see above)")
+    return done.stdout
+
+
+def stop(message: str) -> NoReturn:
+    """End with one sentence."""
+    sys.exit(f"envtest: {message}")
+
+
+if __name__ == "__main__":
+    main()
