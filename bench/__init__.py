@@ -1,0 +1,1 @@
+"""One workload, several subjects, one real kube-apiserver: what each costs and how long it takes."""
