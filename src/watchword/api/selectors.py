@@ -1,0 +1,220 @@
+"""Label and field selectors, as Kubernetes writes and reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+_TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+_PREFIX = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_SYMBOLS = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">"})
+
+
+class SelectorError(ValueError):
+    """The text is not a selector; the message says where it stops being one."""
+
+
+class Operator(StrEnum):
+    """How a requirement looks at a label."""
+
+    IN = "in"
+    NOT_IN = "notin"
+    EXISTS = "exists"
+    DOES_NOT_EXIST = "!"
+    GREATER = ">"
+    LESS = "<"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on one label; an absent label satisfies only the negative operators."""
+
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels satisfy it."""
+        value = labels.get(self.key)
+        if value is None:
+            return self.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+        if self.operator is Operator.IN:
+            return value in self.values
+        if self.operator is Operator.NOT_IN:
+            return value not in self.values
+        if self.operator in (Operator.GREATER, Operator.LESS):
+            return self._compares(value)
+        return self.operator is Operator.EXISTS
+
+    def _compares(self, value: str) -> bool:
+        bound = next(iter(self.values))
+        if not re.fullmatch(r"[+-]?\d+", value, re.ASCII):
+            return False
+        return int(value) > int(bound) if self.operator is Operator.GREATER else int(value) < int(bound)
+
+    def __str__(self) -> str:
+        if self.operator is Operator.EXISTS:
+            return self.key
+        if self.operator is Operator.DOES_NOT_EXIST:
+            return f"!{self.key}"
+        if self.operator in (Operator.GREATER, Operator.LESS):
+            return f"{self.key}{self.operator}{next(iter(self.values))}"
+        if len(self.values) == 1:
+            return f"{self.key}{'=' if self.operator is Operator.IN else '!='}{next(iter(self.values))}"
+        return f"{self.key} {self.operator} ({','.join(sorted(self.values))})"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All of its requirements together; without any it selects everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels satisfy every requirement."""
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(str(requirement) for requirement in self.requirements)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRequirement:
+    """One field that must, or must not, have a value."""
+
+    path: str
+    value: str
+    negated: bool = False
+
+
+def parse_label_selector(text: str) -> LabelSelector:
+    """Read `a=b,c!=d,e in (f,g),h notin (i),j,!k`; raises `SelectorError`."""
+    tokens = _Tokens(text)
+    requirements: list[Requirement] = []
+    while tokens.peek():
+        requirements.append(_requirement(tokens))
+        if tokens.peek() and (tokens.take(",") is None or not tokens.peek()):
+            raise SelectorError(f"unable to parse requirement: found '{tokens.peek()}', expected: ',' or end of string")
+    return LabelSelector(tuple(requirements))
+
+
+def selector_from(structure: Mapping[str, Any]) -> LabelSelector:
+    """Read the structured form with `matchLabels` and `matchExpressions`; raises `SelectorError`."""
+    requirements = [
+        _checked(Requirement(key, Operator.IN, frozenset({value})))
+        for key, value in sorted((structure.get("matchLabels") or {}).items())
+    ]
+    for row in structure.get("matchExpressions") or []:
+        operator = _STRUCTURED.get(row.get("operator", ""))
+        if operator is None:
+            raise SelectorError(f"{row.get('operator')!r} is not a valid label selector operator")
+        requirements.append(_checked(Requirement(row.get("key", ""), operator, frozenset(row.get("values") or ()))))
+    return LabelSelector(tuple(requirements))
+
+
+def parse_field_selector(text: str) -> tuple[FieldRequirement, ...]:
+    r"""Read `a.b=c,d!=e`, with `\` before a comma, an equals sign or a backslash in a value."""
+    requirements = []
+    for term in _split_escaped(text):
+        if not term:
+            continue
+        found = re.match(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
+        if found is None:
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
+        path, operator, value = found.groups()
+        requirements.append(FieldRequirement(path, _unescape(value), negated=operator == "!="))
+    return tuple(requirements)
+
+
+_STRUCTURED: Mapping[str, Operator] = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+}
+
+
+class _Tokens:
+    """The symbols and words of a selector, one at a time."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: Sequence[str] = _TOKEN.findall(text)
+        self._at = 0
+
+    def peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def take(self, *wanted: str) -> str | None:
+        """Consume the next token if it is one of those wanted, or any word when none is given."""
+        token = self.peek()
+        if token and (token in wanted if wanted else token not in _SYMBOLS):
+            self._at += 1
+            return token
+        return None
+
+
+def _requirement(tokens: _Tokens) -> Requirement:
+    absent = tokens.take("!")
+    key = tokens.take()
+    if key is None:
+        raise SelectorError(f"unable to parse requirement: found '{tokens.peek()}', expected: identifier")
+    if absent:
+        return _checked(Requirement(key, Operator.DOES_NOT_EXIST))
+    if not tokens.peek() or tokens.peek() == ",":
+        return _checked(Requirement(key, Operator.EXISTS))
+    operator = tokens.take("=", "==", "!=", "in", "notin", ">", "<")
+    if operator is None:
+        raise SelectorError(
+            f"unable to parse requirement: found '{tokens.peek()}', expected: in, notin, =, ==, !=, gt, lt"
+        )
+    if operator in ("in", "notin"):
+        return _checked(Requirement(key, Operator(operator), _value_set(tokens)))
+    value = frozenset({tokens.take() or ""})
+    kind = {"!=": Operator.NOT_IN, ">": Operator.GREATER, "<": Operator.LESS}.get(operator, Operator.IN)
+    return _checked(Requirement(key, kind, value))
+
+
+def _value_set(tokens: _Tokens) -> frozenset[str]:
+    if tokens.take("(") is None:
+        raise SelectorError(f"unable to parse requirement: found '{tokens.peek()}', expected: '('")
+    if tokens.take(")"):
+        return frozenset()
+    values = {tokens.take() or ""}
+    while tokens.take(","):
+        values.add(tokens.take() or "")
+    if tokens.take(")") is None:
+        raise SelectorError(f"unable to parse requirement: found '{tokens.peek()}', expected: ',' or ')'")
+    return frozenset(values)
+
+
+def _checked(requirement: Requirement) -> Requirement:
+    prefix, slash, name = requirement.key.rpartition("/")
+    if not _NAME.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):
+        raise SelectorError(f"{requirement.key!r} is not a label key")
+    operator, values = requirement.operator, requirement.values
+    if operator in (Operator.IN, Operator.NOT_IN) and not values:
+        raise SelectorError("for 'in', 'notin' operators, values set can't be empty")
+    if operator in (Operator.EXISTS, Operator.DOES_NOT_EXIST) and values:
+        raise SelectorError("values set must be empty for exists and does not exist")
+    if operator in (Operator.GREATER, Operator.LESS) and not all(
+        re.fullmatch(r"[+-]?\d+", v, re.ASCII) for v in values
+    ):
+        raise SelectorError("for 'gt', 'lt' operators, the value must be an integer")
+    for value in values:
+        if value and not _NAME.fullmatch(value):
+            raise SelectorError(f"{value!r} is not a label value")
+    return requirement
+
+
+def _split_escaped(text: str) -> list[str]:
+    return re.findall(r"(?:\\.|[^,\\])+", text, re.DOTALL)
+
+
+def _unescape(value: str) -> str:
+    if not re.fullmatch(r"(?:[^\\=]|\\[\\,=])*", value, re.DOTALL):
+        raise SelectorError(f"invalid field selector value: '{value}'")
+    return re.sub(r"\\([\\,=])", r"\1", value)
