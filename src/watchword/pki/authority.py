@@ -1,0 +1,143 @@
+"""A certificate authority: a key that vouches for other keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.pki.errors import AuthorityExpired, CertificateRefused, KeyRefused
+from watchword.pki.keys import PrivateKey, PublicKey
+from watchword.pki.subjects import AlternativeNames, Subject, encode_alternative_names, encode_subject
+from watchword.pki.usages import CLIENT_USAGES, SERVING_USAGES, Usage, encode_extended_usage, encode_key_usage
+
+BACKDATE = timedelta(minutes=5)  # clocks of other machines may be behind
+SHORT_LIFE = timedelta(hours=8)  # certificates shorter than this keep their full asked-for life
+CA_LIFETIME = timedelta(days=3650)
+_NO_NAMES = AlternativeNames()
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """From when until when."""
+
+    not_before: datetime
+    not_after: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A certificate to be issued: every fact in it is decided before it is signed."""
+
+    key: PublicKey
+    subject: Subject
+    validity: Validity
+    usages: tuple[Usage, ...] = CLIENT_USAGES
+    names: AlternativeNames = _NO_NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A CA certificate and its key."""
+
+    certificate: Certificate
+    key: PrivateKey
+
+    def __post_init__(self) -> None:
+        if self.certificate.key != self.key.public:
+            raise KeyRefused("the CA certificate and the CA key do not belong together")
+        if not self.certificate.is_ca:
+            raise CertificateRefused("the certificate is not that of a CA: its basic constraints say so")
+
+    @classmethod
+    def from_pem(cls, certificate: bytes, key: bytes) -> Authority:
+        """Read both halves; raise `PkiError` when they are unreadable or not a pair."""
+        return cls(parse_certificate(certificate), PrivateKey.from_pem(key))
+
+    @classmethod
+    def make(
+        cls,
+        common_name: str,
+        *,
+        now: datetime,
+        lifetime: timedelta = CA_LIFETIME,
+        key: PrivateKey | None = None,
+    ) -> Authority:
+        """Make a self-signed CA; give a key to keep the pin across a renewal."""
+        key = key or PrivateKey.generate()
+        name = encode_subject(Subject(common_name))
+        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public.handle)
+        builder = (
+            _builder(key.public, Validity(now - BACKDATE, now + lifetime))
+            .subject_name(name)
+            .issuer_name(name)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(encode_key_usage((), authority=True), critical=True)
+            .add_extension(identifier, critical=False)
+        )
+        return cls(_sign(builder, key), key)
+
+    def issue(self, leaf: Leaf) -> Certificate:
+        """Sign one end-entity certificate, exactly as planned."""
+        issuer = self.certificate.handle
+        builder = (
+            _builder(leaf.key, leaf.validity)
+            .subject_name(encode_subject(leaf.subject))
+            .issuer_name(issuer.subject)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(encode_key_usage(leaf.usages), critical=True)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public.handle), critical=False)
+        )
+        extended = encode_extended_usage(leaf.usages)
+        if extended is not None:
+            builder = builder.add_extension(extended, critical=False)
+        try:
+            if leaf.names:
+                builder = builder.add_extension(encode_alternative_names(leaf.names), critical=False)
+        except ValueError as cause:
+            raise CertificateRefused(f"the names cannot be written into a certificate: {cause}") from cause
+        return _sign(builder, self.key)
+
+    def issue_serving(
+        self, key: PublicKey, names: AlternativeNames, *, now: datetime, lifetime: timedelta, common_name: str = ""
+    ) -> Certificate:
+        """Sign a server's certificate for the names it answers to."""
+        validity = choose_validity(now=now, lifetime=lifetime, signer_ends=self.certificate.not_after)
+        subject = Subject(common_name or next(iter((*names.dns, *names.ips)), "server"))
+        return self.issue(Leaf(key, subject, validity, SERVING_USAGES, names))
+
+    def issue_client(self, key: PublicKey, subject: Subject, *, now: datetime, lifetime: timedelta) -> Certificate:
+        """Sign a client's certificate: a user and its groups."""
+        validity = choose_validity(now=now, lifetime=lifetime, signer_ends=self.certificate.not_after)
+        return self.issue(Leaf(key, subject, validity))
+
+
+def choose_validity(
+    *, now: datetime, lifetime: timedelta, signer_ends: datetime, backdate: timedelta = BACKDATE
+) -> Validity:
+    """Decide from when until when, by the rules of kube-controller-manager's signer.
+
+    The start lies a little in the past; long lives are shortened by as much, short ones are not;
+    nothing outlives the signer. Raises `AuthorityExpired` when the signer itself is over.
+    """
+    if now >= signer_ends:
+        raise AuthorityExpired("the CA certificate has expired: rotate the CA before signing anything")
+    ends = now + lifetime if lifetime < SHORT_LIFE else now + lifetime - backdate
+    return Validity(now - backdate, min(ends, signer_ends))
+
+
+def _builder(key: PublicKey, validity: Validity) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .public_key(key.handle)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(validity.not_before)
+        .not_valid_after(validity.not_after)
+    )
+
+
+def _sign(builder: x509.CertificateBuilder, key: PrivateKey) -> Certificate:
+    return parse_certificate(builder.sign(key.handle, key.digest).public_bytes(serialization.Encoding.DER))

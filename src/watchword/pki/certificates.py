@@ -1,0 +1,133 @@
+"""Certificates read: who they name, until when, by which key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import TypeVar
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+
+from watchword.pki.errors import CertificateRefused, KeyRefused
+from watchword.pki.keys import PublicKey
+from watchword.pki.pem import CERTIFICATE, armour, blocks
+from watchword.pki.pins import Pin
+from watchword.pki.subjects import (
+    COMMON_NAME,
+    ORGANISATION,
+    AlternativeNames,
+    Subject,
+    decode_alternative_names,
+    decode_name,
+    values_of,
+)
+from watchword.pki.usages import decode_extended_usage
+
+MAXIMUM_BUNDLE_BYTES = 1024 * 1024
+MAXIMUM_BUNDLE_CERTIFICATES = 512
+
+_Ext = TypeVar("_Ext", bound=x509.ExtensionType)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """One certificate as facts. Reading it proves nothing: `chains` says whether it is believed."""
+
+    common_name: str
+    organisations: tuple[str, ...]
+    names: AlternativeNames
+    not_before: datetime
+    not_after: datetime
+    serial: int
+    is_ca: bool
+    extended_usages: tuple[str, ...]
+    key: PublicKey
+    der: bytes = field(repr=False)
+
+    @property
+    def subject(self) -> Subject:
+        """CN and O."""
+        return Subject(self.common_name, self.organisations)
+
+    @property
+    def pem(self) -> bytes:
+        """The certificate as a PEM block."""
+        return armour(self.der)
+
+    @property
+    def pin(self) -> Pin:
+        """The pin of the certificate's key."""
+        return Pin.of(self.key)
+
+    @cached_property
+    def handle(self) -> x509.Certificate:
+        """The library's own view, for this room only."""
+        return x509.load_der_x509_certificate(self.der)
+
+    def is_current(self, now: datetime) -> bool:
+        """Whether the instant lies within the validity."""
+        return self.not_before <= now <= self.not_after
+
+
+def parse_certificate(data: bytes) -> Certificate:
+    """Read one certificate, DER or the first PEM block; raise `CertificateRefused` for anything else."""
+    if len(data) > MAXIMUM_BUNDLE_BYTES:
+        raise CertificateRefused("the text is far too large for a certificate: is this the right file?")
+    if data.lstrip()[:5] != b"-----":
+        return _read(data)
+    found = next(blocks(data), None)
+    if found is None or found[0] != CERTIFICATE:
+        raise CertificateRefused("the text does not begin with a PEM block of type CERTIFICATE")
+    return _read(found[1])
+
+
+def split_bundle(pem: bytes) -> tuple[Certificate, ...]:
+    """Read every CERTIFICATE block; raise `CertificateRefused` when there is none or one is unreadable."""
+    if len(pem) > MAXIMUM_BUNDLE_BYTES:
+        raise CertificateRefused("the text is far too large for a certificate bundle: is this the right file?")
+    ders = [der for kind, der in blocks(pem) if kind == CERTIFICATE]
+    if not ders or len(ders) > MAXIMUM_BUNDLE_CERTIFICATES or len(ders) != pem.count(b"-----BEGIN CERTIFICATE-----"):
+        raise CertificateRefused("the text holds no certificates, or some that cannot be read")
+    return tuple(_read(der) for der in ders)
+
+
+def join_bundle(certificates: Iterable[Certificate]) -> bytes:
+    """Write certificates one after the other, each once."""
+    return b"".join(dict.fromkeys(certificate.pem for certificate in certificates))
+
+
+def _read(der: bytes) -> Certificate:
+    try:
+        return _facts(x509.load_der_x509_certificate(der), der)
+    except (ValueError, TypeError, UnsupportedAlgorithm, KeyRefused, x509.DuplicateExtension) as cause:
+        raise CertificateRefused(f"the certificate cannot be read: {cause}") from cause
+
+
+def _facts(handle: x509.Certificate, der: bytes) -> Certificate:
+    attributes = decode_name(handle)
+    alternative = extension_of(handle, x509.SubjectAlternativeName)
+    constraints = extension_of(handle, x509.BasicConstraints)
+    extended = extension_of(handle, x509.ExtendedKeyUsage)
+    return Certificate(
+        common_name=next(iter(values_of(attributes, COMMON_NAME)[-1:]), ""),  # the last one counts, as in Go
+        organisations=values_of(attributes, ORGANISATION),
+        names=decode_alternative_names(alternative) if alternative else AlternativeNames(),
+        not_before=handle.not_valid_before_utc,
+        not_after=handle.not_valid_after_utc,
+        serial=handle.serial_number,
+        is_ca=constraints is not None and constraints.ca,
+        extended_usages=decode_extended_usage(extended) if extended else (),
+        key=PublicKey.wrap(handle.public_key()),
+        der=der,
+    )
+
+
+def extension_of(handle: x509.Certificate, kind: type[_Ext]) -> _Ext | None:
+    """Return the extension of that kind, None when absent."""
+    try:
+        return handle.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None

@@ -1,0 +1,107 @@
+"""Certificate signing requests: built for ourselves, read from strangers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+
+from watchword.pki.errors import KeyRefused, RequestRefused
+from watchword.pki.keys import PrivateKey, PublicKey
+from watchword.pki.pem import CERTIFICATE_REQUEST, first_block
+from watchword.pki.subjects import (
+    COMMON_NAME,
+    ORGANISATION,
+    ORGANISATIONAL_UNIT,
+    AlternativeNames,
+    Subject,
+    decode_alternative_names,
+    decode_name,
+    encode_alternative_names,
+    encode_subject,
+    values_of,
+)
+
+MAXIMUM_REQUEST_BYTES = 32 * 1024
+_NO_NAMES = AlternativeNames()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedIdentity:
+    """What a request asks for, completely; nothing here is granted by being asked for.
+
+    Duplicates are kept, so that a judge who compares with the expected value sees them.
+    """
+
+    common_name: str  # claimed by the requester
+    organisations: tuple[str, ...]  # claimed by the requester
+    organisational_units: tuple[str, ...]
+    other_attributes: tuple[str, ...]  # dotted OIDs of every other part of the subject
+    names: AlternativeNames
+    extensions: tuple[str, ...]  # dotted OIDs of every extension asked for
+    key: PublicKey
+    signature_valid: bool  # the requester holds the private key
+
+    @property
+    def subject(self) -> Subject:
+        """CN and O, as claimed."""
+        return Subject(self.common_name, self.organisations)
+
+
+def build_request(key: PrivateKey, subject: Subject, names: AlternativeNames = _NO_NAMES) -> bytes:
+    """Return a signed CERTIFICATE REQUEST block for the key's owner."""
+    builder = x509.CertificateSigningRequestBuilder().subject_name(encode_subject(subject))
+    try:
+        if names:
+            builder = builder.add_extension(encode_alternative_names(names), critical=False)
+        return builder.sign(key.handle, key.digest).public_bytes(serialization.Encoding.PEM)
+    except ValueError as cause:
+        raise RequestRefused(f"the names cannot be written into a request: {cause}") from cause
+
+
+def parse_request(pem: bytes) -> RequestedIdentity:
+    """Read the first CERTIFICATE REQUEST block; raise `RequestRefused` for anything else."""
+    if len(pem) > MAXIMUM_REQUEST_BYTES:
+        raise RequestRefused(f"the request is larger than {MAXIMUM_REQUEST_BYTES // 1024} KiB")
+    block = first_block(pem, CERTIFICATE_REQUEST)
+    if block is None:
+        raise RequestRefused("the text does not begin with a PEM block of type CERTIFICATE REQUEST")
+    try:
+        return _read(x509.load_der_x509_csr(block))
+    except (ValueError, TypeError, UnsupportedAlgorithm, KeyRefused, x509.DuplicateExtension) as cause:
+        raise RequestRefused(f"the certificate signing request cannot be read: {cause}") from cause
+
+
+def _read(request: x509.CertificateSigningRequest) -> RequestedIdentity:
+    attributes = decode_name(request)
+    common_names = values_of(attributes, COMMON_NAME)
+    if len(common_names) > 1:
+        raise RequestRefused("the request claims more than one common name")
+    known = {COMMON_NAME, ORGANISATION, ORGANISATIONAL_UNIT}
+    return RequestedIdentity(
+        common_name="".join(common_names),
+        organisations=values_of(attributes, ORGANISATION),
+        organisational_units=values_of(attributes, ORGANISATIONAL_UNIT),
+        other_attributes=tuple(oid for oid, _ in attributes if oid not in known),
+        names=_alternative_names(request.extensions),
+        extensions=tuple(extension.oid.dotted_string for extension in request.extensions),
+        key=PublicKey.wrap(request.public_key()),
+        signature_valid=_is_signed_by_its_key(request),
+    )
+
+
+def _alternative_names(extensions: x509.Extensions) -> AlternativeNames:
+    try:
+        found = extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except x509.ExtensionNotFound:
+        return _NO_NAMES
+    return decode_alternative_names(found.value)
+
+
+def _is_signed_by_its_key(request: x509.CertificateSigningRequest) -> bool:
+    try:
+        return request.is_signature_valid
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError):
+        return False

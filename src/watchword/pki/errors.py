@@ -1,0 +1,45 @@
+"""What can go wrong with keys, certificates and signatures.
+
+PkiError
+├── KeyRefused            not a private or public key that is read here, or too weak
+├── RequestRefused        not a certificate signing request that is read here
+├── CertificateRefused    not a certificate or bundle that is read here
+├── ChainRefused          a certificate that no trusted authority vouches for, here and now
+├── AuthorityExpired      the signer's own certificate is over
+├── PinRefused            not a pin of the form sha256:<64 hexadecimal digits>
+└── TokenRefused          a JWT whose form, signature or algorithm is not accepted
+"""
+
+from __future__ import annotations
+
+
+class PkiError(Exception):
+    """Base of everything this room raises."""
+
+
+class KeyRefused(PkiError):
+    """The bytes hold no usable key."""
+
+
+class RequestRefused(PkiError):
+    """The bytes hold no usable certificate signing request."""
+
+
+class CertificateRefused(PkiError):
+    """The bytes hold no usable certificate."""
+
+
+class ChainRefused(PkiError):
+    """No trusted authority vouches for the certificate at that instant."""
+
+
+class AuthorityExpired(PkiError):
+    """The authority can no longer sign: its own certificate has ended."""
+
+
+class PinRefused(PkiError):
+    """The text is not a public key pin."""
+
+
+class TokenRefused(PkiError):
+    """The JWT is not accepted; the message never holds the token."""

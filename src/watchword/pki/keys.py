@@ -1,0 +1,179 @@
+"""Key pairs: made, read, written, named by the hash of their public half."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TypeAlias
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+
+from watchword.api.sensitive import Sensitive
+from watchword.pki.errors import KeyRefused
+
+MAXIMUM_KEY_BYTES = 64 * 1024
+SHORTEST_RSA_BITS = 2048
+LONGEST_RSA_BITS = 4096  # beyond this, verifying is a way to keep a server busy
+
+_AnyPublic: TypeAlias = ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey
+_AnyPrivate: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
+_CURVES = (ec.SECP256R1, ec.SECP384R1)
+
+
+class KeyType(StrEnum):
+    """The families of keys that are read."""
+
+    EC = "EC"
+    RSA = "RSA"
+    ED25519 = "Ed25519"
+
+
+@dataclass(frozen=True, eq=False)
+class PublicKey:
+    """The half that may be shown; equal when the SubjectPublicKeyInfo is."""
+
+    handle: _AnyPublic
+
+    @classmethod
+    def from_pem(cls, pem: bytes) -> PublicKey:
+        """Read a PUBLIC KEY block; raise `KeyRefused` for anything else."""
+        _refuse_oversized(pem)
+        try:
+            return cls.wrap(serialization.load_pem_public_key(pem))
+        except (ValueError, UnsupportedAlgorithm) as cause:
+            raise KeyRefused("the text is not a PEM public key") from cause
+
+    @classmethod
+    def wrap(cls, handle: PublicKeyTypes) -> PublicKey:
+        """Take a library key of a family that is read here."""
+        if isinstance(handle, ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey):
+            return cls(handle)
+        raise KeyRefused("the key is of an unknown family: use EC P-256, Ed25519 or RSA with 2048 bits or more")
+
+    @cached_property
+    def spki(self) -> bytes:
+        """The DER SubjectPublicKeyInfo: what pins and thumbprints are made of."""
+        return self.handle.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+    @property
+    def pem(self) -> bytes:
+        """A PUBLIC KEY block."""
+        return self.handle.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+    @property
+    def type(self) -> KeyType:
+        """Which family the key belongs to."""
+        if isinstance(self.handle, ec.EllipticCurvePublicKey):
+            return KeyType.EC
+        return KeyType.RSA if isinstance(self.handle, rsa.RSAPublicKey) else KeyType.ED25519
+
+    @property
+    def bits(self) -> int:
+        """The size of the key: modulus or curve."""
+        return 256 if isinstance(self.handle, ed25519.Ed25519PublicKey) else self.handle.key_size
+
+    @cached_property
+    def thumbprint(self) -> str:
+        """SHA-256 of the SubjectPublicKeyInfo, in hexadecimal."""
+        return hashlib.sha256(self.spki).hexdigest()
+
+    @property
+    def key_id(self) -> str:
+        """The `kid` under which Kubernetes publishes a signing key: the same hash in base64url."""
+        return base64.urlsafe_b64encode(hashlib.sha256(self.spki).digest()).rstrip(b"=").decode()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PublicKey) and self.spki == other.spki
+
+    def __hash__(self) -> int:
+        return hash(self.spki)
+
+    def __repr__(self) -> str:
+        return f"PublicKey({self.type} {self.bits} {self.thumbprint[:16]})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateKey:
+    """The half that never leaves: it signs, and its PEM is a `Sensitive`."""
+
+    handle: _AnyPrivate
+
+    @classmethod
+    def generate(cls) -> PrivateKey:
+        """Make a new EC P-256 key."""
+        return cls(ec.generate_private_key(ec.SECP256R1()))
+
+    @classmethod
+    def generate_rsa(cls, bits: int = SHORTEST_RSA_BITS) -> PrivateKey:
+        """Make a new RSA key, for peers that speak nothing else."""
+        return cls(rsa.generate_private_key(public_exponent=65537, key_size=bits))
+
+    @classmethod
+    def from_pem(cls, pem: bytes | Sensitive[bytes]) -> PrivateKey:
+        """Read an unencrypted EC, RSA or Ed25519 key; raise `KeyRefused` for others and for weak ones."""
+        raw = pem.reveal() if isinstance(pem, Sensitive) else pem
+        _refuse_oversized(raw)
+        key = _checked(_load_private(_only_key_block(raw)))
+        weakness = judge_key_strength(key.public)
+        if weakness:
+            raise KeyRefused(weakness)
+        return key
+
+    @cached_property
+    def public(self) -> PublicKey:
+        """The other half."""
+        return PublicKey(self.handle.public_key())
+
+    @property
+    def pem(self) -> Sensitive[bytes]:
+        """The key as Go's tools write it: EC/RSA PRIVATE KEY, or PKCS #8 for Ed25519."""
+        old_style = self.public.type != KeyType.ED25519
+        layout = serialization.PrivateFormat.TraditionalOpenSSL if old_style else serialization.PrivateFormat.PKCS8
+        return Sensitive(self.handle.private_bytes(serialization.Encoding.PEM, layout, serialization.NoEncryption()))
+
+    @property
+    def digest(self) -> hashes.SHA256 | None:
+        """The hash that signatures of this key use; None where the algorithm brings its own."""
+        return None if isinstance(self.handle, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+
+    def __repr__(self) -> str:
+        return f"PrivateKey({self.public.type} *** {self.public.thumbprint[:16]})"
+
+
+def judge_key_strength(key: PublicKey) -> str:
+    """Say in one sentence why a key is not accepted; empty when it is."""
+    if isinstance(key.handle, rsa.RSAPublicKey) and not SHORTEST_RSA_BITS <= key.bits <= LONGEST_RSA_BITS:
+        return f"an RSA key of {key.bits} bits is refused: use {SHORTEST_RSA_BITS} to {LONGEST_RSA_BITS}, or EC P-256"
+    if isinstance(key.handle, ec.EllipticCurvePublicKey) and not isinstance(key.handle.curve, _CURVES):
+        return f"the curve {key.handle.curve.name} is refused: use P-256 or P-384"
+    return ""
+
+
+def _only_key_block(pem: bytes) -> bytes:
+    """Skip the EC PARAMETERS block that openssl writes in front."""
+    marker = b"-----END EC PARAMETERS-----"
+    return pem.partition(marker)[2] if marker in pem else pem
+
+
+def _load_private(pem: bytes) -> PrivateKeyTypes:
+    try:
+        return serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as cause:
+        raise KeyRefused("the text is not an unencrypted PEM private key") from cause
+
+
+def _checked(handle: PrivateKeyTypes) -> PrivateKey:
+    if isinstance(handle, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey):
+        return PrivateKey(handle)
+    raise KeyRefused("the key is of an unknown family: use EC P-256, Ed25519 or RSA with 2048 bits or more")
+
+
+def _refuse_oversized(pem: bytes) -> None:
+    if len(pem) > MAXIMUM_KEY_BYTES:
+        raise KeyRefused("the text is far too large for a key: is this the right file?")

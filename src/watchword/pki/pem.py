@@ -1,0 +1,37 @@
+"""PEM blocks: the armour around keys, requests and certificates."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+
+CERTIFICATE = "CERTIFICATE"
+CERTIFICATE_REQUEST = "CERTIFICATE REQUEST"
+
+_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,64})-----\r?\n(.*?)-----END \1-----", re.DOTALL)
+
+
+def blocks(pem: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield (type, DER) of each readable block; text around blocks is ignored, as everywhere."""
+    for found in _BLOCK.finditer(pem):
+        body = found.group(2)
+        if b"-----BEGIN" in body or b":" in body:  # nested armour or headers: neither is plain DER
+            continue
+        try:
+            yield found.group(1).decode(), base64.b64decode(b"".join(body.split()), validate=True)
+        except binascii.Error:
+            continue
+
+
+def first_block(pem: bytes, kind: str) -> bytes | None:
+    """Return the DER of the first block when it is of that type, None otherwise."""
+    return next((der if found == kind else None for found, der in blocks(pem)), None)
+
+
+def armour(der: bytes, kind: str = CERTIFICATE) -> bytes:
+    """Wrap DER into a block with lines of 64 characters."""
+    text = base64.b64encode(der)
+    lines = b"\n".join(text[i : i + 64] for i in range(0, len(text), 64))
+    return b"-----BEGIN %s-----\n%s\n-----END %s-----\n" % (kind.encode(), lines, kind.encode())

@@ -1,0 +1,119 @@
+"""Who a certificate speaks of: a name, its organisations, its alternative names."""
+
+from __future__ import annotations
+
+import ipaddress
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+COMMON_NAME = NameOID.COMMON_NAME.dotted_string
+ORGANISATION = NameOID.ORGANIZATION_NAME.dotted_string
+ORGANISATIONAL_UNIT = NameOID.ORGANIZATIONAL_UNIT_NAME.dotted_string
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A user and its groups, as Kubernetes reads them from CN and O."""
+
+    common_name: str
+    organisations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlternativeNames:
+    """Everything a SAN extension says; `others` holds the type names of what is not modelled."""
+
+    dns: tuple[str, ...] = ()
+    ips: tuple[str, ...] = ()
+    uris: tuple[str, ...] = ()
+    emails: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.dns or self.ips or self.uris or self.emails or self.others)
+
+    @classmethod
+    def for_hosts(cls, hosts: Iterable[str]) -> AlternativeNames:
+        """Sort host names and addresses into their places."""
+        dns: list[str] = []
+        ips: list[str] = []
+        for host in hosts:
+            (ips if _is_ip(host) else dns).append(host)
+        return cls(tuple(dns), tuple(ips))
+
+
+def encode_subject(subject: Subject) -> x509.Name:
+    """Write a subject the way Go does: one set of organisations, then the common name."""
+    with _any_length():
+        parts = []
+        organisations = list(dict.fromkeys(subject.organisations))
+        if organisations:
+            attributes = [_attribute(NameOID.ORGANIZATION_NAME, value) for value in organisations]
+            parts.append(x509.RelativeDistinguishedName(attributes))
+        parts.append(x509.RelativeDistinguishedName([_attribute(NameOID.COMMON_NAME, subject.common_name)]))
+        return x509.Name(parts)
+
+
+def decode_name(name_of: x509.CertificateSigningRequest | x509.Certificate) -> tuple[tuple[str, str], ...]:
+    """Return every attribute of the subject as (dotted OID, value), in the order written."""
+    with _any_length():
+        return tuple((a.oid.dotted_string, _text(a.value)) for a in name_of.subject)
+
+
+def values_of(attributes: Iterable[tuple[str, str]], oid: str) -> tuple[str, ...]:
+    """Return the values of one attribute type, duplicates included."""
+    return tuple(value for key, value in attributes if key == oid)
+
+
+def encode_alternative_names(names: AlternativeNames) -> x509.SubjectAlternativeName:
+    """Write the names; `others` cannot be written and must be empty."""
+    return x509.SubjectAlternativeName(
+        [
+            *(x509.DNSName(value) for value in names.dns),
+            *(x509.IPAddress(ipaddress.ip_address(value)) for value in names.ips),
+            *(x509.UniformResourceIdentifier(value) for value in names.uris),
+            *(x509.RFC822Name(value) for value in names.emails),
+        ]
+    )
+
+
+def decode_alternative_names(extension: x509.SubjectAlternativeName) -> AlternativeNames:
+    """Read every name of the extension."""
+    modelled = (x509.DNSName, x509.IPAddress, x509.UniformResourceIdentifier, x509.RFC822Name)
+    return AlternativeNames(
+        dns=tuple(extension.get_values_for_type(x509.DNSName)),
+        ips=tuple(str(value) for value in extension.get_values_for_type(x509.IPAddress)),
+        uris=tuple(extension.get_values_for_type(x509.UniformResourceIdentifier)),
+        emails=tuple(extension.get_values_for_type(x509.RFC822Name)),
+        others=tuple(type(name).__name__ for name in extension if not isinstance(name, modelled)),
+    )
+
+
+def _attribute(oid: x509.ObjectIdentifier, value: str) -> x509.NameAttribute[str]:
+    # Cluster and add-on names make common names longer than X.520's 64 characters;
+    # Kubernetes and Go accept that, so the length check is the one thing left out.
+    return x509.NameAttribute(oid, value, _validate=False)
+
+
+class _any_length(warnings.catch_warnings):  # noqa: N801 - reads as a statement where it is used
+    """Silence the library's remark about long common names."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        warnings.simplefilter("ignore")
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.hex()
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
