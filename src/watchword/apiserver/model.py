@@ -61,6 +61,7 @@ class ApiError(Exception):
         self.reason = reason
         self.message = message
         self.details = details
+        self.continue_token = ""  # with 410: where an inconsistent list may go on
 
 
 @dataclass(frozen=True, slots=True)

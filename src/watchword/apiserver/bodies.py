@@ -1,0 +1,128 @@
+"""Turns the bytes of a request into an object: JSON, YAML or Protobuf, bounded in depth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from watchword.api.meta import Object
+from watchword.apiserver.errors import MAX_BODY_BYTES, bad_request, too_large, unsupported_media_type
+from watchword.apiserver.model import HandlerRequest
+
+JSON = "application/json"
+YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+ACCEPTED = (JSON, YAML, PROTOBUF)
+
+# Deep enough for any schema in a CRD, shallow enough for every recursive walk over an object.
+MAX_DEPTH = 200
+
+
+def decode_body(request: HandlerRequest, accepted: tuple[str, ...] = ACCEPTED) -> Object:
+    """Return the object in a request body; 400, 413 or 415 when there is none to be had."""
+    return decode(request.body, media_type(request.header("content-type")), accepted)
+
+
+def media_type(content_type: str) -> str:
+    """Return the bare media type; nothing said means JSON."""
+    return content_type.partition(";")[0].strip().lower() or JSON
+
+
+def decode(body: bytes, media: str, accepted: tuple[str, ...] = ACCEPTED) -> Object:
+    """Return the object encoded in `body`."""
+    if media not in accepted:
+        raise unsupported_media_type(accepted)
+    if len(body) > MAX_BODY_BYTES:
+        raise too_large()
+    if media == PROTOBUF:
+        from watchword.apiserver.protobuf import decode as decode_protobuf  # noqa: PLC0415 - tables load on first use
+
+        return require_object(decode_protobuf(body))
+    return require_object(decode_yaml(body) if media == YAML else decode_json(body))
+
+
+def require_object(value: Any) -> Object:
+    """Refuse what is JSON but no object."""
+    if not isinstance(value, dict):
+        raise bad_request("the object provided is unrecognized: the body must be one JSON object")
+    return value
+
+
+def decode_json(body: bytes) -> Any:
+    """Parse JSON; 400 when it is none or nests too deep."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as cause:
+        raise bad_request(f"couldn't get version/kind; json parse error: {cause}") from None
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+        require_shallow(value)
+    return value
+
+
+def decode_yaml(body: bytes) -> Any:
+    """Parse YAML, of which JSON is the common case; aliases are refused because they multiply."""
+    if body.lstrip()[:1] == b"{":
+        try:
+            return decode_json(body)
+        except orjson.JSONDecodeError:  # flow-style YAML also starts with a brace
+            pass
+    from watchword.apiserver.yaml_bodies import load  # noqa: PLC0415 - few clients send YAML
+
+    value = load(body)
+    require_shallow(value)
+    return value
+
+
+def require_shallow(value: Any) -> None:
+    """Refuse a value that nests deeper than `MAX_DEPTH`; walks without recursion."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for item in level for child in _children(item)]
+        if not level:
+            return
+    raise bad_request(f"the object nests deeper than {MAX_DEPTH} levels")
+
+
+def duplicate_fields(body: bytes, value: Any) -> list[str]:
+    """Return the paths of fields that a JSON body names twice."""
+    # Without duplicates compact JSON has the length of its re-encoding: almost every body ends here.
+    if len(orjson.dumps(value)) == len(body.rstrip()):
+        return []
+    found: list[str] = []
+    try:
+        marked = json.loads(body, object_pairs_hook=_Pairs)
+    except (ValueError, RecursionError):
+        return []
+    stack: list[tuple[str, Any]] = [("", marked)]
+    while stack:
+        path, item = stack.pop()
+        if isinstance(item, _Pairs):
+            found.extend(f"{path}.{name}" if path else name for name in item.twice)
+            stack.extend((f"{path}.{name}" if path else name, child) for name, child in item.items())
+        elif isinstance(item, list):
+            stack.extend((f"{path}[{index}]", child) for index, child in enumerate(item))
+    return sorted(found)
+
+
+class _Pairs(dict[str, Any]):
+    """An object that remembers which of its names came twice."""
+
+    def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
+        listed = list(pairs)
+        super().__init__(listed)
+        seen: set[str] = set()
+        self.twice = [name for name, _ in listed if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+
+
+def _children(item: Any) -> Iterable[Any]:
+    if type(item) is dict:
+        return (child for child in item.values() if type(child) in _CONTAINERS)
+    if type(item) is list:
+        return (child for child in item if type(child) in _CONTAINERS)
+    return ()
+
+
+_CONTAINERS = frozenset((dict, list))
