@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from watchword.pki import jwt
+from watchword.pki.claims import check_claims
+from watchword.pki.errors import KeyRefused, TokenRefused
+from watchword.pki.keys import PrivateKey
+
+EC, RSA, STRANGER = PrivateKey.generate(), PrivateKey.generate_rsa(), PrivateKey.generate()
+CLAIMS = {"iss": "https://hub", "sub": "system:serviceaccount:a:b", "exp": 2_000_000_000}
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("key", [pytest.param(EC, id="ES256"), pytest.param(RSA, id="RS256")])
+def test_a_signed_token_is_verified_by_its_key_among_others(key: PrivateKey) -> None:
+    token = jwt.sign(CLAIMS, key)
+    assert jwt.verify(token.reveal(), [STRANGER.public, key.public]) == CLAIMS
+    assert jwt.read_unverified_claims(token.reveal()) == CLAIMS
+    assert jwt.read_unverified_header(token.reveal())["kid"] == key.public.key_id
+    assert str(token) == "***"
+
+
+def test_the_key_set_names_each_key_as_the_tokens_do() -> None:
+    published = jwt.key_set_document([EC.public, RSA.public])["keys"]
+    assert [(k["kid"], k["kty"], k["alg"]) for k in published] == [
+        (EC.public.key_id, "EC", "ES256"),
+        (RSA.public.key_id, "RSA", "RS256"),
+    ]
+    assert not any(private in k for k in published for private in ("d", "p", "q"))
+
+
+def _part(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def _forged(header: dict[str, Any], secret: bytes = b"") -> str:
+    signing_input = f"{_part(header)}.{_part(CLAIMS)}"
+    signature = hmac.new(secret, signing_input.encode(), hashlib.sha256).digest()
+    return f"{signing_input}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+
+GOOD = jwt.sign(CLAIMS, EC).reveal()
+HEADER, PAYLOAD, SIGNATURE = GOOD.split(".")
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("a.b", id="two parts"),
+        pytest.param(f"{GOOD}.x", id="four parts"),
+        pytest.param(f"{HEADER}.{PAYLOAD}.", id="no signature"),
+        pytest.param(_forged({"alg": "none"}), id="algorithm none"),
+        pytest.param(_forged({"alg": "HS256"}, RSA.public.pem), id="public key as shared secret"),
+        pytest.param(_forged({"alg": "HS256", "kid": EC.public.key_id}, EC.public.pem), id="the same with a kid"),
+        pytest.param(jwt.sign(CLAIMS, STRANGER).reveal(), id="an unknown key"),
+        pytest.param(f"{HEADER}.{_part({**CLAIMS, 'sub': 'root'})}.{SIGNATURE}", id="other claims"),
+        pytest.param(f"{GOOD}\n", id="trailing newline"),
+        pytest.param(f"{_part(['alg'])}.{PAYLOAD}.{SIGNATURE}", id="header is a list"),
+        pytest.param(f"{HEADER}.{_part('x')}.{SIGNATURE}", id="claims are a string"),
+        pytest.param("é." + GOOD, id="not ascii"),
+        pytest.param("a" * 40_000 + ".b.c", id="oversized"),
+    ],
+)
+def test_a_token_no_known_key_signed_is_refused(token: str) -> None:
+    with pytest.raises(TokenRefused) as refusal:
+        jwt.verify(token, [EC.public, RSA.public])
+    assert PAYLOAD not in str(refusal.value)
+
+
+@given(position=st.integers(0, len(GOOD) - 1), character=st.sampled_from("Aa0-_.= "))
+@settings(max_examples=60, deadline=None)
+def test_a_changed_token_is_never_believed_for_other_claims(position: int, character: str) -> None:
+    changed = GOOD[:position] + character + GOOD[position + 1 :]
+    try:
+        assert jwt.verify(changed, [EC.public]) == CLAIMS
+    except TokenRefused:
+        return
+
+
+def test_an_ed25519_key_signs_no_tokens() -> None:
+    with pytest.raises(KeyRefused, match="P-256 or RSA"):
+        jwt.sign(CLAIMS, PrivateKey(ed25519.Ed25519PrivateKey.generate()))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        pytest.param({"exp": NOW.timestamp()}, "expired", id="ends at this instant"),
+        pytest.param({"exp": None}, "expired", id="never ends"),
+        pytest.param({"exp": "soon"}, "not a number", id="unreadable end"),
+        pytest.param({"nbf": NOW.timestamp() + 1}, "not valid yet", id="starts later"),
+        pytest.param({"iss": "https://other"}, "somebody else", id="another issuer"),
+        pytest.param({"aud": "elsewhere"}, "another audience", id="another audience"),
+        pytest.param({"aud": [1]}, "another audience", id="an audience that is a number"),
+    ],
+)
+def test_claims_for_another_time_place_or_reader_are_refused(change: dict[str, Any], complaint: str) -> None:
+    claims = {**CLAIMS, "aud": ["hub"], **change}
+    with pytest.raises(TokenRefused, match=complaint):
+        check_claims(claims, now=NOW, issuers=["https://hub"], audiences=["hub"])
+
+
+def test_the_shared_audiences_are_told() -> None:
+    claims = {**CLAIMS, "aud": ["a", "hub", "b"]}
+    assert check_claims(claims, now=NOW, audiences=["b", "hub"]) == ("hub", "b")
