@@ -18,11 +18,11 @@ from typing import NoReturn
 from watchword.testing.assets import (
     ASSETS_VARIABLE,
     KUBERNETES_VERSION,
-    AssetsMissing,
     cache_folder,
     find_assets,
     find_etcd,
 )
+from watchword.testing.errors import AssetsMissing
 
 BINARIES = ("kube-apiserver", "kube-controller-manager", "kubectl", "kubeadm")
 STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")

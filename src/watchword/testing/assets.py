@@ -8,15 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from watchword.testing.errors import AssetsMissing
+
 KUBERNETES_VERSION = "v1.35.4"
 """The one release that `make envtest` builds and the suites are judged by."""
 
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 REQUIRED = ("etcd", "kube-apiserver")
-
-
-class AssetsMissing(Exception):
-    """No real control plane can be started here; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
