@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from random import Random
 from typing import Any
 
 import orjson
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.kube.errors import MalformedAnswer, NotFound, error_from_status
+from watchword.api.sensitive import Sensitive
+from watchword.kube.answers import decode, refusal
+from watchword.kube.errors import NotFound, TimedOut, Unreachable
+from watchword.kube.local import Handler, LocalTransport
+from watchword.kube.paging import Page, collect, read_page, read_raw_page
+from watchword.kube.retry import RetryPolicy, choose_wait
 from watchword.kube.transport import Transport
 
 FIELD_MANAGER = "watchword"
@@ -35,12 +43,36 @@ class ObjectList:
     continue_token: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class RawList:
+    """The items of a list as undecoded JSON, and the revision at which they were all true."""
+
+    items: list[bytes]
+    resource_version: str
+
+
 class Client:
     """Speaks to one API server as one identity. Every verb raises the errors of `kube.errors`."""
 
-    def __init__(self, transport: Transport, *, user_agent: str = "watchword") -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        user_agent: str = "watchword",
+        retry: RetryPolicy | None = None,
+        max_in_flight: int = 64,
+        random: Random | None = None,
+    ) -> None:
         self.transport = transport
         self._headers = (("Accept", "application/json"), ("User-Agent", user_agent))
+        self._retry = retry or RetryPolicy()
+        self._in_flight = asyncio.Semaphore(max_in_flight)  # watches are not counted: they would starve the rest
+        self._random = random or Random()  # noqa: S311 - spreads retries, guards nothing
+
+    @classmethod
+    def from_handler(cls, handle: Handler, *, authorization: Sensitive[str] | None = None, **options: Any) -> Client:
+        """Return a client of an API server that is a function in this process."""
+        return cls(LocalTransport(handle, authorization=authorization), **options)
 
     async def get(self, resource: Resource, key: ObjectKey, *, subresource: str = "") -> Object:
         """Read one object; `NotFound` when it is not there."""
@@ -57,15 +89,23 @@ class Client:
         self, resource: Resource, *, namespace: str = "", labels: str = "", fields: str = "", limit: int = 500
     ) -> ObjectList:
         """Read a whole collection, page by page, as of one revision."""
-        items: list[Object] = []
-        query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(limit), "continue": ""}
-        while True:
-            page = await self._object("GET", resource.path(namespace=namespace), query=query)
-            items.extend(page.get("items") or [])
-            metadata = page.get("metadata") or {}
-            query["continue"] = metadata.get("continue") or ""
-            if not query["continue"]:
-                return ObjectList(items, str(metadata.get("resourceVersion") or ""))
+
+        async def fetch(token: str, size: int) -> Page[Object]:
+            query = _list_query(labels, fields, size, token)
+            return read_page(resource, await self.exchange("GET", resource.path(namespace=namespace), query=query))
+
+        return ObjectList(*await collect(fetch, limit=limit))
+
+    async def list_raw(
+        self, resource: Resource, *, namespace: str = "", labels: str = "", fields: str = "", limit: int = 500
+    ) -> RawList:
+        """Read a whole collection, page by page, without decoding the objects."""
+
+        async def fetch(token: str, size: int) -> Page[bytes]:
+            query = _list_query(labels, fields, size, token)
+            return read_raw_page(resource, await self.exchange("GET", resource.path(namespace=namespace), query=query))
+
+        return RawList(*await collect(fetch, limit=limit))
 
     async def create(self, resource: Resource, obj: Object, *, subresource: str = "", dry_run: bool = False) -> Object:
         """Store a new object; with a subresource, post to that of the object named."""
@@ -127,6 +167,71 @@ class Client:
         """Release the transport."""
         await self.transport.close()
 
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Response:
+        """Send any request, again while that helps, and return whatever was answered last."""
+        request = self._request(method, path, query, body, content_type)
+        now = asyncio.get_running_loop().time
+        give_up_at = now() + self._retry.deadline
+        failures = 0
+        while True:
+            outcome = await self._attempt(request, give_up_at)
+            if isinstance(outcome, Response) and outcome.status < 429:
+                return outcome
+            failures += 1
+            wait = choose_wait(self._retry, request, outcome, failures, self._random)
+            if wait is None or now() + wait >= give_up_at:
+                break
+            await asyncio.sleep(wait)
+        if isinstance(outcome, Unreachable):
+            raise outcome
+        return outcome
+
+    @asynccontextmanager
+    async def open(self, path: str, *, query: Mapping[str, str] | None = None) -> AsyncIterator[Response]:
+        """Start a GET whose answer is read piece by piece from `Response.stream`."""
+        request = self._request("GET", path, query, None, "")
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self._retry.attempt_timeout):
+                    response = await stack.enter_async_context(self.transport.stream(request))
+            except TimeoutError as cause:
+                raise self._too_late() from cause
+            if not 200 <= response.status < 300:
+                raise refusal(await _whole(response))
+            yield response
+
+    async def _attempt(self, request: Request, give_up_at: float) -> Response | Unreachable:
+        try:
+            async with asyncio.timeout_at(give_up_at), self._in_flight:
+                async with asyncio.timeout(self._retry.attempt_timeout):
+                    return await self.transport.send(request)
+        except TimeoutError:
+            return self._too_late()
+        except Unreachable as error:
+            return error
+
+    def _too_late(self) -> TimedOut:
+        return TimedOut(f"no answer within {self._retry.attempt_timeout:g} seconds: is the API server overloaded?")
+
+    def _request(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: Any, content_type: str
+    ) -> Request:
+        return Request(
+            method,
+            path,
+            query=tuple((k, v) for k, v in query.items() if v) if query else (),
+            headers=self._headers if body is None else (*self._headers, ("Content-Type", content_type)),
+            body=b"" if body is None else orjson.dumps(body),
+        )
+
     async def _object(
         self,
         method: str,
@@ -136,32 +241,26 @@ class Client:
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
     ) -> Object:
-        headers = self._headers if body is None else (*self._headers, ("Content-Type", content_type))
-        request = Request(
-            method,
-            path,
-            query=tuple((k, v) for k, v in (query or {}).items() if v),
-            headers=headers,
-            body=b"" if body is None else orjson.dumps(body),
-        )
-        return decode(await self.transport.send(request))
+        return decode(await self.exchange(method, path, body=body, query=query, content_type=content_type))
 
 
-def decode(response: Response) -> Object:
-    """Return the object in an answer, or raise the error it describes."""
-    try:
-        parsed = orjson.loads(response.body)
-    except orjson.JSONDecodeError as cause:
-        if response.status >= 400:
-            raise error_from_status(response.status, {"message": f"the server answered {response.status}"}) from cause
-        raise MalformedAnswer(
-            "the answer is not JSON: is this address a Kubernetes API server, or a proxy in front of it?"
-        ) from cause
-    if not isinstance(parsed, dict):
-        raise MalformedAnswer("the answer is JSON but not an object: is this address a Kubernetes API server?")
-    if response.status >= 400:
-        raise error_from_status(response.status, parsed)
-    return parsed
+ERROR_LIMIT = 64 * 1024
+
+
+async def _whole(response: Response) -> Response:
+    """Return a refused stream's answer with its body, as much of it as an error needs."""
+    if response.stream is None:
+        return response
+    body = b""
+    async for chunk in response.stream:
+        body += chunk
+        if len(body) > ERROR_LIMIT:
+            break
+    return replace(response, body=body, stream=None)
+
+
+def _list_query(labels: str, fields: str, limit: int, token: str) -> dict[str, str]:
+    return {"labelSelector": labels, "fieldSelector": fields, "limit": str(limit or ""), "continue": token}
 
 
 def _dry(dry_run: bool) -> dict[str, str]:  # noqa: FBT001 - private, named at each call

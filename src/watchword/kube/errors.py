@@ -2,7 +2,9 @@
 
 KubeError
 ├── ConfigError           the kubeconfig or credential cannot be used
-├── Unreachable           no answer: refused, reset, timed out, TLS failed
+├── Unreachable           no answer: refused, reset, TLS failed
+│   ├── TimedOut          no answer within the deadline
+│   └── Stalled           a watch that fell silent: neither events nor bookmarks
 ├── MalformedAnswer       an answer that is not Kubernetes (HTML, truncated JSON)
 └── ApiStatusError        the server answered with a Status
     ├── BadRequest 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405
@@ -26,7 +28,19 @@ class ConfigError(KubeError):
 
 
 class Unreachable(KubeError):
-    """No answer came from the server."""
+    """No answer came from the server; unless `maybe_done`, the request certainly had no effect."""
+
+    def __init__(self, message: str, *, maybe_done: bool = True) -> None:
+        super().__init__(message)
+        self.maybe_done = maybe_done
+
+
+class TimedOut(Unreachable):
+    """No answer came in time."""
+
+
+class Stalled(Unreachable):
+    """A watch stayed open but silent for longer than a living server would."""
 
 
 class MalformedAnswer(KubeError):

@@ -1,0 +1,92 @@
+"""Whole collections as of one revision, however many pages they take."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from watchword.api.http import Response
+from watchword.api.meta import Object, Resource
+from watchword.kube.answers import decode, refusal
+from watchword.kube.errors import Gone, MalformedAnswer
+
+T = TypeVar("T")
+
+RESTARTS = 3
+"""How often a listing that outlived its revision starts again; the last time in one piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some items, their revision, and where the next page starts (empty: nowhere)."""
+
+    items: list[T]
+    resource_version: str
+    continue_token: str
+
+
+async def collect(fetch: Callable[[str, int], Awaitable[Page[T]]], *, limit: int) -> tuple[list[T], str]:
+    """Fetch page after page; when the revision expires half-way (410), start anew, at last without a limit."""
+    for restart in range(RESTARTS + 1):
+        last_chance = restart == RESTARTS
+        items: list[T] = []
+        token = ""
+        try:
+            while True:
+                page = await fetch(token, 0 if last_chance else limit)
+                items.extend(page.items)
+                token = page.continue_token
+                if not token:
+                    return items, page.resource_version
+        except Gone:
+            if not token:
+                raise
+    raise AssertionError("a listing in one piece has no second page")
+
+
+class _ListMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _RawList(msgspec.Struct):
+    metadata: _ListMetadata
+    items: list[msgspec.Raw] | None = None
+
+
+_decode_list = msgspec.json.Decoder(_RawList).decode
+
+
+def read_raw_page(resource: Resource, response: Response) -> Page[bytes]:
+    """Cut a list into its items without decoding them; each says its kind, as watch events do."""
+    if not 200 <= response.status < 300:
+        raise refusal(response)
+    try:
+        page = _decode_list(response.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as cause:
+        decode(response)  # says more exactly what came instead
+        raise MalformedAnswer("the server answered a list request with something that is not a list") from cause
+    prefix = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
+    items = [_with_kind(bytes(item), prefix) for item in page.items or ()]
+    return Page(items, page.metadata.resource_version, page.metadata.continue_)
+
+
+def read_page(resource: Resource, response: Response) -> Page[Object]:
+    """Decode a list; each item says its kind, although built-in lists leave that out."""
+    answer = decode(response)
+    items = answer.get("items") or []
+    metadata = answer.get("metadata") or {}
+    if not isinstance(items, list) or not isinstance(metadata, dict):
+        raise MalformedAnswer("the server answered a list request with something that is not a list")
+    for item in items:
+        item.setdefault("apiVersion", resource.api_version)
+        item.setdefault("kind", resource.kind)
+    return Page(items, str(metadata.get("resourceVersion") or ""), metadata.get("continue") or "")
+
+
+def _with_kind(item: bytes, prefix: bytes) -> bytes:
+    # Typed lists print {"metadata":… for every item; objects that already carry their kind start otherwise.
+    return prefix + item[1:] if item.startswith(b'{"metadata"') else item

@@ -1,0 +1,229 @@
+"""Following a collection for ever: the whole state once, then every change, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeAlias
+
+from watchword.api.meta import ObjectKey, Resource
+from watchword.kube.client import Client
+from watchword.kube.errors import ApiStatusError, BadRequest, Gone, Invalid, KubeError, Stalled, Unreachable
+from watchword.kube.events import WatchEvent, WatchQuery, key_of, watch_events
+from watchword.kube.retry import Backoff
+
+REFUSALS_BEFORE_RELIST = 3
+SILENCES_BEFORE_RELIST = 2
+TOO_SHORT = 1.0
+"""A watch that the server ends within this many seconds is trouble, not a session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole state at one revision: the first sync and every re-list."""
+
+    items: list[bytes]  # raw JSON of each object; managedFields may be present
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One object was ADDED, MODIFIED or DELETED."""
+
+    type: str
+    raw: bytes  # raw JSON of the object
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Nothing else changed: everything up to this revision has been told."""
+
+    resource_version: str
+
+
+Fact: TypeAlias = Snapshot | Change | Heartbeat
+
+
+def _ignore(_trouble: KubeError) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class FollowOptions:
+    """How a collection is followed; all times in seconds of the event loop."""
+
+    page_size: int = 500
+    send_initial_events: bool = True  # one request instead of list and watch, where the server can
+    initial_patience: float = 10.0  # silence before the end of the initial events: an older server
+    stall_after: float = 90.0  # bookmarks come every minute
+    session: tuple[int, int] = (300, 600)  # how long one connection is asked to last
+    relist_every: float = 0.0  # a safety net for callers that want one; 0: never without cause
+    backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, limit=30.0))
+    random: Random = field(default_factory=Random)
+    on_trouble: Callable[[KubeError], None] = _ignore
+
+
+def follow(
+    client: Client,
+    resource: Resource,
+    *,
+    namespace: str = "",
+    labels: str = "",
+    fields: str = "",
+    options: FollowOptions | None = None,
+) -> AsyncGenerator[Fact, None]:
+    """Yield a `Snapshot`, then changes in order; another `Snapshot` replaces everything told before.
+
+    Never ends and never raises for trouble with the server, refusals included: trouble goes to
+    `options.on_trouble` and is waited out. Close it (`aclosing`) to close its connection.
+    """
+    query = WatchQuery(namespace=namespace, labels=labels, fields=fields)
+    return _Follower(client, resource, query, options or FollowOptions()).run()
+
+
+class _StartAgain(KubeError):
+    """What was told so far cannot be continued: the stream contradicts it or is not what was asked for."""
+
+
+@dataclass(slots=True)
+class _Follower:
+    client: Client
+    resource: Resource
+    scope: WatchQuery
+    options: FollowOptions
+    version: str = ""  # told up to here; empty: a snapshot is due
+    initial: dict[ObjectKey, bytes] | None = None  # collects the snapshot while the server streams it
+    failures: int = 0
+    silences: int = 0
+    streams: bool = field(init=False)
+    relist_at: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        self.streams = self.options.send_initial_events
+
+    async def run(self) -> AsyncGenerator[Fact, None]:
+        while True:
+            started = asyncio.get_running_loop().time()
+            trouble: KubeError | None = None
+            try:
+                async with aclosing(self._session()) as facts:
+                    async for fact in facts:
+                        self.failures = self.silences = 0
+                        yield fact
+            except KubeError as error:
+                trouble = error
+            if trouble is None and asyncio.get_running_loop().time() - started < TOO_SHORT:
+                trouble = Unreachable("the server ended the watch at once")
+            if trouble is not None:
+                await self._wait_out(trouble)
+
+    async def _session(self) -> AsyncGenerator[Fact, None]:
+        now = asyncio.get_running_loop().time()
+        if self.options.relist_every and self.version and now >= self.relist_at:
+            self.version = ""
+        if not self.version:
+            self.relist_at = now + self.options.relist_every
+        if not self.version and not self.streams:
+            snapshot = await self._list()
+            self.version = snapshot.resource_version
+            yield snapshot
+        self.initial = None if self.version else {}
+        async with aclosing(watch_events(self.client, self.resource, self._query())) as events:
+            async for event in events:
+                fact = self._collect(event) if self.initial is not None else self._take(event)
+                if fact is not None:
+                    yield fact
+
+    def _query(self) -> WatchQuery:
+        shortest, longest = self.options.session
+        if self.options.relist_every:
+            longest = max(1, min(longest, int(self.options.relist_every)))
+            shortest = min(shortest, longest)
+        return WatchQuery(
+            namespace=self.scope.namespace,
+            labels=self.scope.labels,
+            fields=self.scope.fields,
+            resource_version=self.version,
+            send_initial_events=not self.version,
+            timeout_seconds=self.options.random.randint(shortest, longest),
+            stall_after=self.options.stall_after,
+            initial_patience=self.options.initial_patience,
+        )
+
+    async def _list(self) -> Snapshot:
+        scope = self.scope
+        found = await self.client.list_raw(
+            self.resource,
+            namespace=scope.namespace,
+            labels=scope.labels,
+            fields=scope.fields,
+            limit=self.options.page_size,
+        )
+        return Snapshot(found.items, found.resource_version)
+
+    def _collect(self, event: WatchEvent) -> Fact | None:
+        assert self.initial is not None
+        if event.type == "DELETED":
+            self.initial.pop(key_of(event.raw), None)
+        elif event.type != "BOOKMARK":  # changes may overtake the end of the initial events
+            self.initial[key_of(event.raw)] = event.raw
+        elif event.ends_initial_events:
+            items, self.initial = list(self.initial.values()), None
+            self.version = event.resource_version
+            return Snapshot(items, event.resource_version)
+        else:
+            self.streams = False
+            raise _StartAgain("the server does not stream its initial state")
+        return None
+
+    def _take(self, event: WatchEvent) -> Fact | None:
+        if is_older(event.resource_version, self.version):
+            raise _StartAgain("the server went back in time: it was restored, or events came out of order")
+        repeated = event.resource_version == self.version
+        self.version = event.resource_version or self.version
+        if event.type == "BOOKMARK":
+            return Heartbeat(self.version)
+        return None if repeated else Change(event.type, event.raw, event.resource_version)
+
+    async def _wait_out(self, trouble: KubeError) -> None:
+        self.failures += 1
+        self.silences += isinstance(trouble, Stalled)
+        if self.initial is not None and isinstance(trouble, BadRequest | Invalid | Stalled):
+            self.streams = False
+        self.initial = None
+        if is_time_to_relist(trouble, failures=self.failures, silences=self.silences):
+            self.version = ""
+        self.options.on_trouble(trouble)
+        pause = self.options.backoff.delay(self.failures, self.options.random)
+        asked = trouble.retry_after if isinstance(trouble, ApiStatusError) else None
+        await asyncio.sleep(pause + min(asked or 0.0, self.options.backoff.limit))
+
+
+def is_older(version: str, than: str) -> bool:
+    """Tell whether a revision lies before another; revisions that are not numbers are never compared."""
+    return version.isdigit() and than.isdigit() and int(version) < int(than)
+
+
+def is_time_to_relist(trouble: KubeError, *, failures: int, silences: int) -> bool:
+    """Tell whether watching on from the last revision is hopeless.
+
+    A restored server may wait silently for a revision that it has yet to reach again, hence the silences.
+    """
+    if isinstance(trouble, Gone | BadRequest | _StartAgain):
+        return True
+    if isinstance(trouble, Stalled):
+        return silences >= SILENCES_BEFORE_RELIST
+    return isinstance(trouble, ApiStatusError) and (
+        is_revision_too_large(trouble) or failures >= REFUSALS_BEFORE_RELIST
+    )
+
+
+def is_revision_too_large(error: ApiStatusError) -> bool:
+    """Tell whether the server says that it has not reached our revision."""
+    details = error.status.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    return any(isinstance(c, dict) and c.get("reason") == "ResourceVersionTooLarge" for c in causes or ())
