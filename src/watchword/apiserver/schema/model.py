@@ -30,6 +30,22 @@ class Schema:
     map_type: Literal["granular", "atomic"] = "granular"
     patch_strategy: Literal["", "merge", "replace", "retainKeys", "merge,retainKeys"] = ""
     patch_merge_key: str = ""
-    # validation, as OpenAPI v3 names it (enum, pattern, minimum, maxLength, format, allOf, …) and CEL rules
+    # validation, as OpenAPI v3 names it (enum, pattern, minimum, maxLength, format, …) and CEL rules;
+    # allOf, anyOf and oneOf hold a tuple of Schema, not holds a Schema
     constraints: Mapping[str, Any] = field(default_factory=dict)
     rules: tuple[Mapping[str, Any], ...] = ()  # x-kubernetes-validations
+    contains: frozenset[str] = field(init=False, repr=False, compare=False)
+    """Of "defaults", "rules", "unique lists" and "embedded", those found here or below: passes skip subtrees by it."""
+
+    def __post_init__(self) -> None:
+        below = [*self.properties.values(), *filter(None, (self.additional, self.items))]
+        found = set[str]().union(*(schema.contains for schema in below))
+        if self.has_default:
+            found.add("defaults")
+        if self.rules:
+            found.add("rules")
+        if self.list_type != "atomic":
+            found.add("unique lists")
+        if self.embedded_resource:
+            found.add("embedded")
+        object.__setattr__(self, "contains", frozenset(found))

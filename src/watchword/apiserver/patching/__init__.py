@@ -1,0 +1,1 @@
+"""Patches of the three content types that change an object by instructions."""

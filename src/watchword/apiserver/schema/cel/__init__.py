@@ -1,0 +1,1 @@
+"""The part of CEL that rules of schemas are written in."""

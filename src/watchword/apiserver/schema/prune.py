@@ -1,0 +1,64 @@
+"""Drops what a schema does not know, and says where it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from watchword.apiserver.schema.model import Schema
+
+
+def prune(value: Any, schema: Schema) -> list[str]:
+    """Remove unknown fields in place; return their paths, sorted."""
+    unknown = _prune(value, schema)
+    return sorted(unknown) if unknown else []
+
+
+def _prune(value: Any, schema: Schema | None) -> list[str] | None:
+    # Paths grow on the way up, so that an object without unknown fields costs no string at all.
+    if type(value) is list:
+        return _prune_list(value, schema)
+    if type(value) is not dict:
+        return None
+    if schema is None:
+        unknown = list(value)
+        value.clear()
+        return unknown
+    return _prune_object(value, schema)
+
+
+def _prune_object(value: dict[str, Any], schema: Schema) -> list[str] | None:
+    unknown: list[str] | None = None
+    doomed: list[str] | None = None
+    properties, additional, keep = schema.properties, schema.additional, _keeps_unknown(schema)
+    for key, item in value.items():
+        below = properties.get(key, additional)
+        if below is None:
+            if not keep:
+                doomed = [*doomed, key] if doomed else [key]
+            continue
+        if (type(item) is dict or type(item) is list) and (found := _prune(item, below)):
+            unknown = (unknown or []) + [_join(key, path) for path in found]
+    if doomed:
+        for key in doomed:
+            del value[key]
+        unknown = (unknown or []) + doomed
+    return unknown
+
+
+def _prune_list(value: list[Any], schema: Schema | None) -> list[str] | None:
+    items = schema.items if schema is not None else None
+    if items is None and schema is not None and _keeps_unknown(schema):
+        return None
+    unknown: list[str] | None = None
+    for index, item in enumerate(value):
+        if (type(item) is dict or type(item) is list) and (found := _prune(item, items)):
+            unknown = (unknown or []) + [_join(f"[{index}]", path) for path in found]
+    return unknown
+
+
+def _keeps_unknown(schema: Schema) -> bool:
+    return schema.preserve_unknown or schema.type == "any"
+
+
+def _join(head: str, tail: str) -> str:
+    return f"{head}{tail}" if tail[0] == "[" else f"{head}.{tail}"
