@@ -1,0 +1,12 @@
+"""The built-in kinds: one table serves validation, merging, Protobuf, OpenAPI and discovery."""
+
+from __future__ import annotations
+
+from watchword.apiserver.kinds.catalog_access import ACCESS
+from watchword.apiserver.kinds.catalog_core import CORE
+from watchword.apiserver.model import ResourceKind
+
+BUILTINS: tuple[ResourceKind, ...] = (*CORE, *ACCESS)
+"""Every kind served without a CustomResourceDefinition."""
+
+__all__ = ["BUILTINS"]

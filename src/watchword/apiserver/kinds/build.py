@@ -1,0 +1,96 @@
+"""How one row of the catalogue becomes a served kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from watchword.api.meta import Object, Resource
+from watchword.apiserver.kinds.columns.cells import PLAIN, at
+from watchword.apiserver.kinds.messages import messages, schemas, typed
+from watchword.apiserver.kinds.metadata import metadata_validator
+from watchword.apiserver.kinds.names import NameRule, dns_subdomain
+from watchword.apiserver.model import Column, Hook, Operation, ResourceKind, Validator
+
+Default = Callable[[Object], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a built-in kind does to its objects, in the order in which it happens."""
+
+    name: NameRule = dns_subdomain
+    default: tuple[Default, ...] = ()
+    prepare: tuple[Hook, ...] = ()
+    validate: tuple[Validator, ...] = ()
+    fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
+
+
+def builtin(
+    resource: Resource, rules: Rules | None = None, *, columns: tuple[Column, ...] = PLAIN, **served: Any
+) -> ResourceKind:
+    """Return the kind of a resource; `served` are further fields of ResourceKind."""
+    rules = rules or Rules()
+    message = message_of(resource.group, resource.version, resource.kind)
+    selectable = {"metadata.name": field_value("metadata.name")}
+    if resource.namespaced:
+        selectable["metadata.namespace"] = field_value("metadata.namespace")
+    return ResourceKind(
+        resource=resource,
+        schema=schemas().of_kind(message),
+        singular=resource.kind.lower(),
+        columns=columns,
+        selectable_fields={**selectable, **rules.fields},
+        default=(typed().hook(resource, message), *rules.default),
+        prepare=rules.prepare,
+        validate=(metadata_validator(rules.name), *rules.validate),
+        **served,
+    )
+
+
+def message_of(group: str, version: str, kind: str) -> str:
+    """Return the full name of a kind's message; raises KeyError when no table describes it."""
+    if group == "apiextensions.k8s.io":
+        name = f"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{version}.{kind}"
+    else:
+        name = f"io.k8s.api.{group.partition('.')[0] or 'core'}.{version}.{kind}"
+    return messages()[name].name
+
+
+def field_value(path: str) -> Callable[[Object], str]:
+    """Return the text a field selector compares: empty when absent, `true` and `false` for booleans."""
+
+    def read(obj: Object) -> str:
+        value = at(obj, path)
+        return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+    return read
+
+
+def fields(*paths: str) -> dict[str, Callable[[Object], str]]:
+    """Return the selectable fields at these paths."""
+    return {path: field_value(path) for path in paths}
+
+
+def status_apart(resource: Resource, *, on_create: bool = True) -> Hook:
+    """Return the hook that keeps spec and status under their own endpoints."""
+    spec = message_of(resource.group, resource.version, resource.kind)
+    empty = typed().conform(spec, {})["status"]
+
+    def keep_apart(operation: Operation) -> None:
+        new, old = operation.new, operation.old
+        if new is None:
+            return
+        if old is None:
+            if on_create:
+                new["status"] = deepcopy(empty)
+        elif operation.subresource == "":
+            new["status"] = deepcopy(old.get("status", empty))
+        elif operation.subresource == "status":
+            for key in [key for key in new if key not in ("metadata", "status")]:
+                del new[key]
+            new.update({key: deepcopy(value) for key, value in old.items() if key not in ("metadata", "status")})
+
+    return keep_apart

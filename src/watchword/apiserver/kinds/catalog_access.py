@@ -1,0 +1,92 @@
+"""Access as data: roles, bindings, certificates, leases, policies and the questions that are not stored."""
+
+from __future__ import annotations
+
+from watchword.api.meta import Resource
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    LEASES,
+    ROLE_BINDINGS,
+    ROLES,
+    SELF_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_REVIEWS,
+    SUBJECT_ACCESS_REVIEWS,
+    TOKEN_REVIEWS,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+)
+from watchword.apiserver.authz.validation import default_binding, validate_binding, validate_role
+from watchword.apiserver.kinds.build import Rules, builtin, fields, status_apart
+from watchword.apiserver.kinds.columns import access, core
+from watchword.apiserver.kinds.columns.cells import DATED
+from watchword.apiserver.kinds.leases import validate_lease
+from watchword.apiserver.kinds.names import any_name, path_segment
+from watchword.apiserver.model import ResourceKind
+
+LOCAL_SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview"
+)
+SELF_SUBJECT_RULES_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False
+)
+
+_ROLE = Rules(name=path_segment, validate=(validate_role,))
+_BINDING = Rules(name=path_segment, prepare=(default_binding,), validate=(validate_binding,))
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+def _question(resource: Resource) -> ResourceKind:
+    return builtin(resource, Rules(name=any_name), verbs=("create",), stored=False)
+
+
+def _rbac(resource: Resource, rules: Rules) -> ResourceKind:
+    columns = DATED if rules is _ROLE else access.BINDING
+    return builtin(resource, rules, columns=columns, verbs=_VERBS, unconditional_update=True, create_on_update=True)
+
+
+ACCESS: tuple[ResourceKind, ...] = (
+    _rbac(ROLES, _ROLE),
+    _rbac(CLUSTER_ROLES, _ROLE),
+    _rbac(ROLE_BINDINGS, _BINDING),
+    _rbac(CLUSTER_ROLE_BINDINGS, _BINDING),
+    builtin(LEASES, Rules(validate=(validate_lease,)), columns=core.LEASE, create_on_update=True),
+    builtin(
+        CERTIFICATE_SIGNING_REQUESTS,
+        Rules(name=any_name, fields=fields("spec.signerName")),
+        columns=access.CERTIFICATE_SIGNING_REQUEST,
+        short_names=("csr",),
+        subresources=("approval", "status"),
+        unconditional_update=True,
+    ),
+    builtin(
+        CUSTOM_RESOURCE_DEFINITIONS,
+        columns=DATED,
+        short_names=("crd", "crds"),
+        categories=("api-extensions",),
+        subresources=("status",),
+        has_generation=True,
+    ),
+    builtin(
+        VALIDATING_ADMISSION_POLICIES,
+        Rules(prepare=(status_apart(VALIDATING_ADMISSION_POLICIES),)),
+        columns=access.POLICY,
+        categories=("api-extensions",),
+        subresources=("status",),
+        has_generation=True,
+    ),
+    builtin(
+        VALIDATING_ADMISSION_POLICY_BINDINGS,
+        columns=access.POLICY_BINDING,
+        categories=("api-extensions",),
+        has_generation=True,
+    ),
+    _question(TOKEN_REVIEWS),
+    _question(SELF_SUBJECT_REVIEWS),
+    _question(SUBJECT_ACCESS_REVIEWS),
+    _question(SELF_SUBJECT_ACCESS_REVIEWS),
+    _question(LOCAL_SUBJECT_ACCESS_REVIEWS),
+    _question(SELF_SUBJECT_RULES_REVIEWS),
+)

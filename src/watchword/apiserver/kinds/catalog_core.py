@@ -1,0 +1,86 @@
+"""The core group as data: namespaces, secrets, accounts, events."""
+
+from __future__ import annotations
+
+from watchword.api.resources import CONFIG_MAPS, CORE_EVENTS, EVENTS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
+from watchword.apiserver.kinds import events
+from watchword.apiserver.kinds.build import Rules, builtin, fields
+from watchword.apiserver.kinds.columns import core
+from watchword.apiserver.kinds.config import default_secret, validate_config_map, validate_secret
+from watchword.apiserver.kinds.names import dns_label
+from watchword.apiserver.kinds.namespaces import prepare_namespace, prepare_service_account, validate_namespace
+from watchword.apiserver.model import ResourceKind
+
+_EVENT_FIELDS = fields(
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "type",
+)
+_EVENT_FIELDS["source"] = lambda event: (
+    (event.get("source") or {}).get("component") or event.get("reportingComponent", "")
+)
+
+CORE: tuple[ResourceKind, ...] = (
+    builtin(
+        NAMESPACES,
+        Rules(
+            name=dns_label,
+            prepare=(prepare_namespace,),
+            validate=(validate_namespace,),
+            fields=fields("status.phase"),
+        ),
+        columns=core.NAMESPACE,
+        short_names=("ns",),
+        verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
+        subresources=("finalize", "status"),
+        unconditional_update=True,
+        returns_deleted_object=True,
+    ),
+    builtin(
+        SECRETS,
+        Rules(default=(default_secret,), validate=(validate_secret,), fields=fields("type")),
+        columns=core.SECRET,
+        unconditional_update=True,
+    ),
+    builtin(
+        CONFIG_MAPS,
+        Rules(validate=(validate_config_map,)),
+        columns=core.CONFIG_MAP,
+        short_names=("cm",),
+        unconditional_update=True,
+    ),
+    builtin(
+        SERVICE_ACCOUNTS,
+        Rules(prepare=(prepare_service_account,)),
+        short_names=("sa",),
+        subresources=("token",),
+        unconditional_update=True,
+        returns_deleted_object=True,
+    ),
+    builtin(
+        CORE_EVENTS,
+        Rules(validate=(events.validate_event,), fields=_EVENT_FIELDS),
+        columns=core.EVENT,
+        short_names=("ev",),
+        unconditional_update=True,
+        create_on_update=True,
+    ),
+    builtin(
+        EVENTS,
+        Rules(validate=(events.validate_event,), fields=_EVENT_FIELDS),
+        columns=core.EVENT,
+        short_names=("ev",),
+        unconditional_update=True,
+        create_on_update=True,
+        stored_as=CORE_EVENTS,
+        to_stored=events.to_core,
+        from_stored=events.from_core,
+    ),
+)

@@ -1,0 +1,1 @@
+"""The columns that `kubectl get` shows for the built-in kinds."""

@@ -1,0 +1,45 @@
+"""Namespaces and service accounts: what the server adds and what it refuses."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from watchword.apiserver.kinds.metadata import finalizer_errors
+from watchword.apiserver.model import FieldError, Operation
+
+FINALIZER = "kubernetes"
+NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+def prepare_namespace(operation: Operation) -> None:
+    """Keep the name label and the finalizer true; status and finalizers change under their own endpoints."""
+    new, old = operation.new, operation.old
+    if new is None:
+        return
+    metadata = new.setdefault("metadata", {})
+    labels = metadata["labels"] = metadata.get("labels") or {}
+    labels[NAME_LABEL] = metadata.get("name") or operation.key.name
+    if old is None:
+        new["status"] = {"phase": "Active"}
+        spec = new["spec"] = new.get("spec") or {}
+        spec["finalizers"] = list(dict.fromkeys([*(spec.get("finalizers") or []), FINALIZER]))
+        return
+    if operation.subresource != "status":
+        new["status"] = deepcopy(old.get("status") or {})
+    if operation.subresource != "finalize":
+        new["spec"] = deepcopy(old.get("spec") or {})
+
+
+def validate_namespace(operation: Operation) -> list[FieldError]:
+    """Judge the finalizers of the spec."""
+    spec = (operation.new or {}).get("spec") or {}
+    if operation.old is not None and operation.subresource != "finalize":
+        return []
+    return list(finalizer_errors(spec.get("finalizers") or [], "spec.finalizers"))
+
+
+def prepare_service_account(operation: Operation) -> None:
+    """Reduce the named secrets to their names."""
+    new = operation.new or {}
+    if new.get("secrets"):
+        new["secrets"] = [{"name": each["name"]} if each.get("name") else {} for each in new["secrets"]]

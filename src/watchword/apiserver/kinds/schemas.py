@@ -1,0 +1,85 @@
+"""The structural schema of a built-in kind, drawn from its table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from watchword.apiserver.kinds.fields import META, Field, Messages
+from watchword.apiserver.schema.model import Schema
+
+SCALARS: dict[str, Schema] = {
+    "string": Schema("string"),
+    "int32": Schema("integer", constraints={"format": "int32"}),
+    "int64": Schema("integer", constraints={"format": "int64"}),
+    "double": Schema("number", constraints={"format": "double"}),
+    "bool": Schema("boolean"),
+    "bytes": Schema("string", constraints={"format": "byte"}),
+    "time": Schema("string", nullable=True, constraints={"format": "date-time"}),
+    "microtime": Schema("string", nullable=True, constraints={"format": "date-time"}),
+    # A quantity may be written as a number; it is stored as text.
+    "quantity": Schema("any", constraints={"format": "quantity"}),
+    "intstr": Schema("int-or-string"),
+    "strings": Schema("array", items=Schema("string")),
+    "json": Schema("any", preserve_unknown=True, nullable=True),
+    "schemaOrArray": Schema("any", preserve_unknown=True),
+    "schemaOrBool": Schema("any", preserve_unknown=True),
+    "schemaOrStrings": Schema("any", preserve_unknown=True),
+}
+
+
+@dataclass(frozen=True)
+class Schemas:
+    """Draws schemas and shares them: a message that contains itself yields a schema that does.
+
+    Walk these schemas along an object, never on their own.
+    """
+
+    messages: Messages
+    _drawn: dict[str, Schema] = field(default_factory=dict)
+
+    def of_kind(self, message: str) -> Schema:
+        """Return the schema of a whole object: apiVersion, kind and the message's fields."""
+        drawn = self.of_message(message)
+        properties = {"apiVersion": Schema("string"), "kind": Schema("string"), **drawn.properties}
+        return replace(drawn, properties=properties)
+
+    def of_message(self, name: str) -> Schema:
+        """Return the schema of one message."""
+        if name in self._drawn:
+            return self._drawn[name]
+        message = self.messages[name]
+        properties: dict[str, Schema] = {}
+        self._drawn[name] = Schema(
+            "object",
+            description=message.description,
+            properties=properties,
+            required=tuple(each.name for each in self.messages.json_fields(name) if each.required),
+            map_type="atomic" if message.atomic else "granular",
+        )
+        for each in self.messages.json_fields(name):
+            properties[each.name] = self._of_field(each)
+        return self._drawn[name]
+
+    def _of_field(self, each: Field) -> Schema:
+        inner = self.of_message(each.type) if each.is_message else SCALARS[each.type]
+        if each.shape == "list":
+            schema = Schema(
+                "array", items=_without_null(inner), list_type=each.list_type, list_map_keys=each.list_map_keys
+            )
+        elif each.shape == "map":
+            schema = Schema("object", additional=inner, map_type="atomic" if each.atomic else "granular")
+        else:
+            schema = inner
+        return replace(
+            schema,
+            description=each.description,
+            patch_strategy=each.patch_strategy,
+            patch_merge_key=each.patch_merge_key,
+        )
+
+
+def _without_null(schema: Schema) -> Schema:
+    return replace(schema, nullable=False) if schema.nullable and schema.type != "any" else schema
+
+
+OBJECT_META = f"{META}.ObjectMeta"

@@ -1,0 +1,147 @@
+"""Built-in objects as a typed server reads and writes them.
+
+Unknown fields disappear, nulls count as absent, empty values are left out unless the kind
+always writes them, instants, quantities and base64 take their canonical form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from watchword.api.meta import Object, Resource
+from watchword.apiserver.errors import bad_request
+from watchword.apiserver.kinds.fields import Field, Messages
+from watchword.apiserver.kinds.scalars import Misfit, fitted, json_type, zero
+
+SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+_UNIONS = frozenset({"schemaOrArray", "schemaOrBool", "schemaOrStrings"})
+_GO_NAMES = {"bytes": "[]uint8", "double": "float64", "intstr": "intstr.IntOrString", "quantity": "resource.Quantity"}
+_DEEPEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A field with the words that an error about it needs."""
+
+    field: Field
+    struct: str
+    prefix: str  # the embedded struct, when the field is inlined
+
+
+@dataclass(frozen=True)
+class Typed:
+    """Gives objects the shape of their message."""
+
+    messages: Messages
+    _places: dict[str, dict[str, _Place]] = field(default_factory=dict)
+
+    def conform(self, message: str, obj: Object) -> Object:
+        """Return the object in the shape of its message; raises Misfit."""
+        kept: Object = {key: value for key, value in obj.items() if key in ("apiVersion", "kind")}
+        return {**kept, **self._message(message, obj, "", 0)}
+
+    def hook(self, resource: Resource, message: str) -> Callable[[Object], None]:
+        """Return a default hook that conforms a body in place, or raises the 400 a typed server gives."""
+
+        def conform_in_place(obj: Object) -> None:
+            try:
+                shaped = self.conform(message, obj)
+            except Misfit as misfit:
+                head = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+                raise bad_request(f"{head}: {misfit.message}") from None
+            obj.clear()
+            obj.update(shaped)
+
+        return conform_in_place
+
+    def _message(self, name: str, value: Object, path: str, depth: int) -> Object:
+        if depth > _DEEPEST:
+            raise Misfit("json: exceeded max depth")
+        shaped: Object = {}
+        for key, place in self._places_of(name).items():
+            each = place.field
+            given = value.get(key)
+            if given is None:
+                if each.always:
+                    shaped[key] = self._empty(each, depth)
+                continue
+            inner = f"{path}{place.prefix}{key}"
+            try:
+                fit = self._field(each, given, f"{inner}.", depth)
+            except Misfit as misfit:
+                raise _located(misfit, place.struct, inner) from None
+            if each.always or each.pointer or not _is_zero(fit, each):
+                shaped[key] = fit
+        return shaped
+
+    def _empty(self, each: Field, depth: int) -> Any:
+        if each.shape or each.pointer:
+            return None
+        return self._message(each.type, {}, "", depth + 1) if each.is_message else zero(each.type)
+
+    def _field(self, each: Field, value: Any, path: str, depth: int) -> Any:
+        if each.shape == "list":
+            if not isinstance(value, list):
+                raise Misfit(found=json_type(value), wanted=f"[]{_go_name(each.type)}")
+            return [self._one(each.type, item, path, depth) for item in value]
+        if each.shape == "map":
+            if not isinstance(value, dict):
+                raise Misfit(found=json_type(value), wanted=f"map[string]{_go_name(each.type)}")
+            return {key: self._one(each.type, item, path, depth) for key, item in value.items()}
+        return self._one(each.type, value, path, depth)
+
+    def _one(self, kind: str, value: Any, path: str, depth: int) -> Any:
+        if kind in _UNIONS:
+            return self._union(value, path, depth)
+        if value is None and kind != "json":
+            value = {} if "." in kind else "" if kind == "bytes" else zero(kind)
+        if "." not in kind:
+            return fitted(kind, value)
+        if not isinstance(value, dict):
+            raise Misfit(found=json_type(value), wanted=_go_name(kind))
+        return self._message(kind, value, path, depth + 1)
+
+    def _union(self, value: Any, path: str, depth: int) -> Any:
+        if isinstance(value, dict):
+            return self._message(SCHEMA, value, path, depth + 1)
+        if isinstance(value, list):
+            return [self._message(SCHEMA, item, path, depth + 1) if isinstance(item, dict) else item for item in value]
+        return value
+
+    def _places_of(self, name: str) -> dict[str, _Place]:
+        if name not in self._places:
+            self._places[name] = dict(self._collect(name, ""))
+        return self._places[name]
+
+    def _collect(self, name: str, prefix: str) -> list[tuple[str, _Place]]:
+        struct = name.rpartition(".")[2]
+        found: list[tuple[str, _Place]] = []
+        for each in self.messages[name].fields:
+            if each.inline:
+                embedded = each.type.rpartition(".")[2]
+                found.extend(self._collect(each.type, f"{prefix}{embedded}."))
+            else:
+                found.append((each.name, _Place(each, struct, prefix)))
+        return found
+
+
+def _is_zero(value: Any, each: Field) -> bool:
+    # A message that is present is a pointer or always written: an empty one still says something.
+    if each.is_message and not each.shape:
+        return False
+    return not value
+
+
+def _located(misfit: Misfit, struct: str, path: str) -> Misfit:
+    if not misfit.found:
+        return misfit
+    return Misfit(f"json: cannot unmarshal {misfit.found} into Go struct field {struct}.{path} of type {misfit.wanted}")
+
+
+def _go_name(kind: str) -> str:
+    if "." in kind:
+        package, _, name = kind.rpartition(".")
+        return f"{package.rpartition('.')[2]}.{name}"
+    return _GO_NAMES.get(kind, kind)
