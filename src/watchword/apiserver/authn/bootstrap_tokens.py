@@ -1,0 +1,96 @@
+"""Bootstrap tokens: a joining machine proves that it was told a shared secret."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from watchword.api.meta import Object, ObjectKey, is_deleting
+from watchword.api.resources import SECRETS
+from watchword.api.time import parse_rfc3339
+from watchword.apiserver.authn.model import Identity
+from watchword.apiserver.model import Now, Registry, User
+
+NAMESPACE = "kube-system"
+SECRET_TYPE = "bootstrap.kubernetes.io/token"  # noqa: S105 - a type, not a secret
+NAME_PREFIX = "bootstrap-token-"
+EVERY_BOOTSTRAPPER = "system:bootstrappers"
+GROUP_KEYS = ("auth-extra-groups", "auth-groups")  # the shipped spelling and the original one
+
+_TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})", re.ASCII)
+_GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]", re.ASCII)
+# Compared when no Secret is there, so that an unknown id costs as much as a wrong secret.
+_NOBODYS_SECRET: Object = {"type": SECRET_TYPE, "metadata": {}, "data": {"token-secret": "", "token-id": ""}}
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapTokenAuthenticator:
+    """Reads the token's Secret afresh each time: deleting or expiring it ends it at once."""
+
+    registry: Registry
+    now: Now
+
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identity | None:
+        """Return the bootstrap user; None for every token that is not a good one."""
+        found = _TOKEN.fullmatch(token)
+        if found is None:
+            return None
+        token_id, secret = found.groups()
+        stored = self.registry.get(SECRETS, ObjectKey(NAMESPACE, f"{NAME_PREFIX}{token_id}"))
+        user = judge_bootstrap_token(token_id, secret, stored or _NOBODYS_SECRET, now=self.now())
+        return None if user is None else Identity(user, audiences)
+
+
+def judge_bootstrap_token(token_id: str, secret: str, stored: Object, *, now: datetime) -> User | None:
+    """Decide whether the pair is good according to its Secret; the cleaner need not have run."""
+    data = _decoded(stored.get("data") or {})
+    matches = hmac.compare_digest(data.get("token-secret", b""), secret.encode())
+    groups = read_groups(data)
+    good = (
+        matches
+        and not is_deleting(stored)
+        and stored.get("type") == SECRET_TYPE
+        and data.get("token-id") == token_id.encode()
+        and not is_expired(data, now=now)
+        and data.get("usage-bootstrap-authentication") == b"true"
+        and groups is not None
+    )
+    if not good or groups is None:
+        return None
+    return User(f"system:bootstrap:{token_id}", groups=groups)
+
+
+def is_expired(data: Mapping[str, bytes], *, now: datetime) -> bool:
+    """Whether the expiration has come; one that cannot be read counts as past."""
+    text = data.get("expiration", b"")
+    if not text:
+        return False
+    expires = parse_rfc3339(text.decode("ascii", "replace"))
+    return expires is None or expires <= now
+
+
+def read_groups(data: Mapping[str, bytes]) -> tuple[str, ...] | None:
+    """Return the sorted groups of a token, None when any of them may not be given."""
+    groups = {EVERY_BOOTSTRAPPER}
+    for key in GROUP_KEYS:
+        text = data.get(key, b"").decode("utf-8", "replace")
+        asked = text.split(",") if text else []
+        if not all(_GROUP.fullmatch(group) for group in asked):
+            return None
+        groups.update(asked)
+    return tuple(sorted(groups))
+
+
+def _decoded(data: Mapping[str, str]) -> dict[str, bytes]:
+    values: dict[str, bytes] = {}
+    for key, text in data.items():
+        try:
+            values[key] = base64.b64decode(text or "", validate=True)
+        except binascii.Error:
+            values[key] = b""
+    return values

@@ -1,0 +1,37 @@
+"""A small memory of costly verifications: bounded, and forgotten after a while."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+V = TypeVar("V")
+
+
+@dataclass
+class Memory(Generic[V]):
+    """Keeps up to `size` values for `ttl`; the oldest go first. Keys must be digests, never secrets."""
+
+    ttl: timedelta
+    size: int = 4096
+    _rows: OrderedDict[bytes, tuple[datetime, V]] = field(default_factory=OrderedDict)
+
+    def recall(self, key: bytes, *, now: datetime) -> V | None:
+        """Return what was remembered, None when nothing or too long ago."""
+        row = self._rows.get(key)
+        if row is None:
+            return None
+        if not timedelta(0) <= now - row[0] < self.ttl:
+            del self._rows[key]
+            return None
+        return row[1]
+
+    def remember(self, key: bytes, value: V, *, now: datetime) -> V:
+        """Keep a value and return it."""
+        self._rows[key] = (now, value)
+        self._rows.move_to_end(key)
+        while len(self._rows) > self.size:
+            self._rows.popitem(last=False)
+        return value

@@ -1,0 +1,66 @@
+"""Client certificates: the common name is the user, the organisations are its groups."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from watchword.apiserver.authn.cache import Memory
+from watchword.apiserver.authn.model import CREDENTIAL_ID, CredentialRefused
+from watchword.apiserver.model import Now, User
+from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.pki.chains import verify_chain
+from watchword.pki.errors import PkiError
+from watchword.pki.usages import Usage
+
+LONGEST_CHAIN = 10
+SIGNATURES_REMEMBERED = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateAuthenticator:
+    """Judges each request: dates and the trusted bundle may have changed since the handshake.
+
+    Only signatures are remembered, and only for the bundle that they were verified against.
+    """
+
+    trusted: Callable[[], Sequence[Certificate]]  # the client CA bundle of this instant, for rotation
+    now: Now
+    verified: Memory[tuple[Certificate, ...]] = field(default_factory=lambda: Memory(SIGNATURES_REMEMBERED, 1024))
+
+    def identify(self, shown: Sequence[bytes]) -> User | None:
+        """Return the user of a DER chain (leaf first); None without a common name; raise CredentialRefused."""
+        if len(shown) > LONGEST_CHAIN:
+            raise CredentialRefused("the certificate chain is too long")
+        now = self.now()
+        try:
+            chain = self._verified(shown, now)
+        except PkiError as refusal:
+            raise CredentialRefused(f"verifying certificate failed: {refusal}") from refusal
+        if not all(member.is_current(now) for member in chain):
+            raise CredentialRefused("verifying certificate failed: it has expired or is not yet valid")
+        return user_of(chain[0])
+
+    def _verified(self, shown: Sequence[bytes], now: datetime) -> tuple[Certificate, ...]:
+        roots = self.trusted()
+        digest = hashlib.sha256()
+        for der in (*shown, *(root.der for root in roots)):
+            digest.update(hashlib.sha256(der).digest())
+        key = digest.digest()
+        known = self.verified.recall(key, now=now)
+        if known is not None:
+            return known
+        leaf, *others = (parse_certificate(der) for der in shown)
+        chain = verify_chain(leaf, roots, now=now, usage=Usage.CLIENT_AUTH, intermediates=others)
+        return self.verified.remember(key, chain, now=now)
+
+
+def user_of(leaf: Certificate) -> User | None:
+    """Return whom a verified certificate names, None when it names nobody."""
+    if not leaf.common_name:
+        return None
+    fingerprint = hashlib.sha256(leaf.der).hexdigest()
+    extra = {CREDENTIAL_ID: (f"X509SHA256={fingerprint}",)}
+    return User(leaf.common_name, groups=leaf.organisations, extra=extra)

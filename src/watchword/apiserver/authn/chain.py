@@ -1,0 +1,76 @@
+"""The order in which credentials are looked at: certificate first, then the bearer token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watchword.apiserver import errors
+from watchword.apiserver.authn.certificates import CertificateAuthenticator
+from watchword.apiserver.authn.model import CredentialRefused, Identity, TokenAuthenticator, authenticated
+from watchword.apiserver.model import HandlerRequest, User
+
+UNKNOWN_TOKEN = "invalid bearer token"  # noqa: S105 - a message
+LONGEST_TOKEN = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TokenChain:
+    """Every kind of bearer token, local ones first."""
+
+    authenticators: tuple[TokenAuthenticator, ...]
+    api_audiences: tuple[str, ...]
+
+    async def identify(self, token: str, audiences: tuple[str, ...] = ()) -> Identity:
+        """Return who holds the token; raise CredentialRefused when nobody vouches for it."""
+        if len(token) > LONGEST_TOKEN:
+            raise CredentialRefused(UNKNOWN_TOKEN)
+        refusals: list[str] = []
+        for authenticator in self.authenticators:
+            try:
+                found = await authenticator.identify(token, audiences or self.api_audiences)
+            except CredentialRefused as refusal:
+                refusals.append(str(refusal))
+                continue
+            if found is not None:
+                return Identity(authenticated(found.user), found.audiences)
+        raise CredentialRefused(_joined(refusals) if refusals else UNKNOWN_TOKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """Says who asks. A bad certificate does not spoil a good token; bad credentials alone are a 401."""
+
+    tokens: TokenChain
+    certificates: CertificateAuthenticator | None = None
+
+    async def __call__(self, request: HandlerRequest) -> User | None:
+        """Return the user, None when no credential was shown; raise the 401 otherwise."""
+        refused = False
+        chain = request.peer.certificate_chain
+        if chain and self.certificates is not None:
+            try:
+                user = self.certificates.identify(chain)
+            except CredentialRefused:
+                refused = True
+            else:
+                if user is not None:
+                    return authenticated(user)
+        token = bearer_token(request.header("Authorization"))
+        if token:
+            try:
+                return (await self.tokens.identify(token)).user
+            except CredentialRefused as refusal:
+                raise errors.unauthorized() from refusal
+        if refused:
+            raise errors.unauthorized()
+        return None
+
+
+def bearer_token(header: str) -> str:
+    """Return the token of an Authorization header, empty when it carries none."""
+    parts = header.strip().split(" ", 2)
+    return parts[1] if len(parts) >= 2 and parts[0].lower() == "bearer" else ""
+
+
+def _joined(refusals: list[str]) -> str:
+    return refusals[0] if len(refusals) == 1 else f"[{', '.join(refusals)}]"

@@ -1,0 +1,67 @@
+"""The authentication seam: a credential shown, an identity established or refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from watchword.apiserver.model import User
+
+ANONYMOUS_NAME = "system:anonymous"
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+ANONYMOUS = User(ANONYMOUS_NAME, groups=(UNAUTHENTICATED,))
+CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
+SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+ALL_SERVICE_ACCOUNTS = "system:serviceaccounts"
+
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+
+
+class CredentialRefused(Exception):
+    """A credential was shown and is not good; the message may be told to reviewers, never the credential."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """An established user, and for which of the asked audiences the credential is good."""
+
+    user: User
+    audiences: tuple[str, ...] = ()
+
+
+class TokenAuthenticator(Protocol):
+    """Knows one kind of bearer token."""
+
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identity | None:
+        """Return who holds the token, None when it is of another kind; raise CredentialRefused when it is bad."""
+        ...
+
+
+def authenticated(user: User) -> User:
+    """Return the user with the group that every authenticated user has."""
+    if user.name == ANONYMOUS_NAME or AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
+        return user
+    return replace(user, groups=(*user.groups, AUTHENTICATED))
+
+
+def service_account_name(namespace: str, name: str) -> str:
+    """Return the user name of a ServiceAccount."""
+    return f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"
+
+
+def service_account_groups(namespace: str) -> tuple[str, ...]:
+    """Return the groups every ServiceAccount of the namespace is in."""
+    return (ALL_SERVICE_ACCOUNTS, f"{ALL_SERVICE_ACCOUNTS}:{namespace}")
+
+
+def split_service_account(username: str) -> tuple[str, str] | None:
+    """Return namespace and name when the user name is a ServiceAccount's, None otherwise."""
+    if not username.startswith(SERVICE_ACCOUNT_PREFIX):
+        return None
+    parts = username.removeprefix(SERVICE_ACCOUNT_PREFIX).split(":")
+    if len(parts) != 2 or not _LABEL.fullmatch(parts[0]) or not _SUBDOMAIN.fullmatch(parts[1]):
+        return None
+    return parts[0], parts[1]

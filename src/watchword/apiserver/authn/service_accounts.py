@@ -1,0 +1,212 @@
+"""ServiceAccount tokens: signed once, and good only while what they name still exists."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from watchword.api.meta import Object, ObjectKey, Resource, uid_of
+from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
+from watchword.api.time import parse_rfc3339
+from watchword.apiserver import errors
+from watchword.apiserver.authn.cache import Memory
+from watchword.apiserver.authn.model import (
+    CREDENTIAL_ID,
+    CredentialRefused,
+    Identity,
+    service_account_groups,
+    service_account_name,
+)
+from watchword.apiserver.authz.rules import quoted_list
+from watchword.apiserver.model import Now, Registry, User
+from watchword.pki.claims import audiences_of
+from watchword.pki.errors import TokenRefused
+from watchword.pki.jwt import TokenVerifier, read_unverified_claims
+
+LEEWAY = timedelta(seconds=60)
+SIGNATURES_REMEMBERED = timedelta(seconds=10)
+
+_EXTRA = "authentication.kubernetes.io/"
+_INVALIDATED = "service account token has been invalidated"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTrust:
+    """Whose tokens are believed, and for which audiences by default."""
+
+    issuers: tuple[str, ...]
+    api_audiences: tuple[str, ...]
+    verifier: Callable[[], TokenVerifier]  # the keys of this instant, for rotation
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccountTokenAuthenticator:
+    """Believes tokens of its issuers; existence and UIDs are looked up each time, so revocation is immediate."""
+
+    registry: Registry
+    trust: TokenTrust
+    now: Now
+    signatures: Memory[dict[str, Any]] = field(default_factory=lambda: Memory(SIGNATURES_REMEMBERED))
+
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identity | None:
+        """Return the account's user, None when another issuer made the token."""
+        now = self.now()
+        claims = verified_claims(token, self.trust, self.signatures, now=now)
+        if claims is None:
+            return None
+        shared = judge_audiences(claims, asked=audiences, api_audiences=self.trust.api_audiences)
+        judge_times(claims, now=now)
+        bound = BoundTo.read(claims)
+        self._require_account(bound, now)
+        self._require_bound_objects(bound, now)
+        return Identity(bound.user(str(claims.get("jti") or "")), shared)
+
+    def _require_account(self, bound: BoundTo, now: datetime) -> None:
+        account = self.registry.get(SERVICE_ACCOUNTS, ObjectKey(bound.namespace, bound.account.name))
+        if account is None:
+            raise CredentialRefused(str(errors.not_found(SERVICE_ACCOUNTS, bound.account.name)))
+        if uid_of(account) != bound.account.uid:
+            raise CredentialRefused(
+                f"service account UID ({uid_of(account)}) does not match claim ({bound.account.uid})"
+            )
+        if is_long_deleted(account, now=now):
+            raise CredentialRefused(f"service account {bound.namespace}/{bound.account.name} has been deleted")
+
+    def _require_bound_objects(self, bound: BoundTo, now: datetime) -> None:
+        if bound.secret is not None:
+            self._require(SECRETS, bound.namespace, bound.secret, now)
+        if bound.pod is not None:
+            self._require(PODS, bound.namespace, bound.pod, now)
+        elif bound.node is not None:  # a pod's node is information, not a condition
+            self._require(NODES, "", bound.node, now)
+
+    def _require(self, resource: Resource, namespace: str, ref: Ref, now: datetime) -> None:
+        found = self.registry.get(resource, ObjectKey(namespace, ref.name))
+        if found is None or is_long_deleted(found, now=now):
+            raise CredentialRefused(_INVALIDATED)
+        if uid_of(found) != ref.uid:
+            kind = resource.kind.lower()
+            raise CredentialRefused(
+                f"{kind} UID ({uid_of(found)}) does not match service account {kind} ref claim ({ref.uid})"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An object a token names: a name taken again has another UID."""
+
+    name: str
+    uid: str
+
+    @classmethod
+    def read(cls, value: Any) -> Ref | None:
+        """Read a claim, None when it is absent."""
+        if not isinstance(value, Mapping):
+            return None
+        return cls(str(value.get("name") or ""), str(value.get("uid") or ""))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundTo:
+    """The private claims: whose token it is and what its life hangs on."""
+
+    namespace: str
+    account: Ref
+    pod: Ref | None = None
+    secret: Ref | None = None
+    node: Ref | None = None
+
+    @classmethod
+    def read(cls, claims: Mapping[str, Any]) -> BoundTo:
+        """Read the `kubernetes.io` claim of a verified token."""
+        private = claims.get("kubernetes.io")
+        if not isinstance(private, Mapping):
+            private = {}
+        account = Ref.read(private.get("serviceaccount")) or Ref("", "")
+        return cls(
+            str(private.get("namespace") or ""),
+            account,
+            Ref.read(private.get("pod")),
+            Ref.read(private.get("secret")),
+            Ref.read(private.get("node")),
+        )
+
+    def user(self, token_id: str) -> User:
+        """Return the user that the token stands for."""
+        extra: dict[str, tuple[str, ...]] = {}
+        if token_id:
+            extra[CREDENTIAL_ID] = (f"JTI={token_id}",)
+        for kind, ref in (("node", self.node), ("pod", self.pod)):
+            if ref is not None:
+                extra[f"{_EXTRA}{kind}-name"] = (ref.name,)
+                if ref.uid:
+                    extra[f"{_EXTRA}{kind}-uid"] = (ref.uid,)
+        name = service_account_name(self.namespace, self.account.name)
+        return User(name, self.account.uid, service_account_groups(self.namespace), extra)
+
+
+def verified_claims(
+    token: str, trust: TokenTrust, signatures: Memory[dict[str, Any]], *, now: datetime
+) -> dict[str, Any] | None:
+    """Return the claims of a token that a trusted key signed; None when its issuer is not ours."""
+    digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+    known = signatures.recall(digest, now=now)
+    if known is not None:
+        return known
+    try:
+        if read_unverified_claims(token).get("iss") not in trust.issuers:
+            return None
+    except TokenRefused:
+        return None
+    try:
+        claims = trust.verifier().verify(token)
+    except TokenRefused as refusal:
+        raise CredentialRefused(f"invalid signature: {refusal}") from refusal
+    return signatures.remember(digest, claims, now=now)
+
+
+def judge_audiences(
+    claims: Mapping[str, Any], *, asked: tuple[str, ...], api_audiences: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the asked audiences the token is for; raise CredentialRefused when there is none."""
+    offered = audiences_of(claims) or api_audiences
+    wanted = asked or api_audiences
+    shared = tuple(audience for audience in offered if audience in wanted)
+    if not shared and api_audiences:
+        raise CredentialRefused(
+            f"token audiences {quoted_list(offered)} is invalid for the target audiences {quoted_list(wanted)}"
+        )
+    return shared
+
+
+def judge_times(claims: Mapping[str, Any], *, now: datetime) -> None:
+    """Raise CredentialRefused outside of the token's life, with a minute of leeway on both sides."""
+    seconds, slack = now.timestamp(), LEEWAY.total_seconds()
+    expires, starts, issued = (_seconds(claims, name) for name in ("exp", "nbf", "iat"))
+    if starts is not None and seconds + slack < starts:
+        raise CredentialRefused("service account token is not valid yet")
+    if expires is not None and seconds - slack > expires:
+        raise CredentialRefused("service account token has expired")
+    if issued is not None and seconds + slack < issued:
+        raise CredentialRefused("service account token is issued in the future")
+
+
+def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise CredentialRefused("service account token claims could not be validated")
+    return float(value)
+
+
+def is_long_deleted(obj: Object, *, now: datetime) -> bool:
+    """Whether deletion began more than the leeway ago; what is just going away still counts."""
+    text = obj["metadata"].get("deletionTimestamp")
+    if not text:
+        return False
+    since = parse_rfc3339(str(text))
+    return since is None or since < now - LEEWAY

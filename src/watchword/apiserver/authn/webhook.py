@@ -1,0 +1,57 @@
+"""Tokens that somebody else knows: asked by TokenReview, as kube-apiserver asks its webhook."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from watchword.api.meta import Object
+from watchword.apiserver.authn.model import CredentialRefused, Identity
+from watchword.apiserver.model import User
+
+Review = Callable[[Object], Awaitable[Mapping[str, Any]]]
+"""Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError when nobody answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookTokenAuthenticator:
+    """Believes the reviewer completely; an unreachable reviewer means refused."""
+
+    review: Review
+    api_audiences: tuple[str, ...]
+
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identity | None:
+        """Return whom the reviewer names, None when it does not know the token."""
+        question: Object = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "metadata": {},
+            "spec": {"token": token, "audiences": list(audiences)},
+        }
+        try:
+            answer = await self.review(question)
+        except (OSError, TimeoutError) as cause:
+            raise CredentialRefused("the token reviewer cannot be reached") from cause
+        return read_answer(answer.get("status") or {}, asked=audiences, api_audiences=self.api_audiences)
+
+
+def read_answer(
+    status: Mapping[str, Any], *, asked: tuple[str, ...], api_audiences: tuple[str, ...]
+) -> Identity | None:
+    """Decide from the reviewer's status; raise CredentialRefused for an error or a foreign audience."""
+    if not status.get("authenticated"):
+        if status.get("error"):
+            raise CredentialRefused(str(status["error"]))
+        return None
+    # a reviewer that says nothing about audiences vouches for this server alone
+    vouched = tuple(status.get("audiences") or api_audiences)
+    audiences = tuple(audience for audience in asked if audience in vouched)
+    if asked and not audiences:
+        return None
+    row = status.get("user") or {}
+    extra = {key: tuple(values) for key, values in (row.get("extra") or {}).items()}
+    user = User(row.get("username") or "", row.get("uid") or "", tuple(row.get("groups") or ()), extra)
+    if not user.name:
+        raise CredentialRefused("the token reviewer named no user")
+    return Identity(user, audiences)

@@ -1,0 +1,113 @@
+"""Nobody grants more than they hold: the guard on roles and bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import CLUSTER_ROLES, ROLES
+from watchword.apiserver import errors
+from watchword.apiserver.authz.model import is_superuser
+from watchword.apiserver.authz.rbac import RbacAuthorizer, join_problems
+from watchword.apiserver.authz.rules import Rule, compacted, quoted_list, read_rules, uncovered
+from watchword.apiserver.errors import quote
+from watchword.apiserver.model import Operation, RequestInfo, User
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+FULL_AUTHORITY = (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",)))
+
+_GARBAGE_COLLECTION_FIELDS = ("ownerReferences", "finalizers", "managedFields", "selfLink")
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationGuard:
+    """An admission step for the four RBAC kinds; other operations pass."""
+
+    authorizer: RbacAuthorizer
+
+    async def __call__(self, operation: Operation) -> None:
+        """Raise 403 when the write would grant rights the user lacks."""
+        resource = operation.kind.resource
+        if operation.verb not in {"create", "update"} or resource.group != RBAC_GROUP or operation.new is None:
+            return
+        if is_superuser(operation.user) or _changes_only_ownership(operation.new, operation.old):
+            return
+        if resource.plural in {"roles", "clusterroles"}:
+            self._guard_role(operation, operation.new)
+        else:
+            self._guard_binding(operation, operation.new)
+
+    def _guard_role(self, operation: Operation, role: Object) -> None:
+        resource = operation.kind.resource
+        name = operation.key.name if operation.verb == "update" else ""
+        if self._may(operation.user, "escalate", resource.plural, ObjectKey(operation.key.namespace, name)):
+            return
+        self._require_held(operation, read_rules(role))
+        if _aggregates(role) or (operation.old is not None and _aggregates(operation.old)):
+            held = self.authorizer.rules_for(operation.user, operation.key.namespace).rules
+            if uncovered(held, FULL_AUTHORITY):
+                message = "must have cluster-admin privileges to use the aggregationRule"
+                raise errors.forbidden(resource, operation.key.name, message)
+
+    def _guard_binding(self, operation: Operation, binding: Object) -> None:
+        ref = binding.get("roleRef") or {}
+        plural = {"ClusterRole": "clusterroles", "Role": "roles"}.get(ref.get("kind") or "")
+        if plural is None:
+            return  # validation refuses it with a better message
+        key = ObjectKey(operation.key.namespace, ref.get("name") or "")
+        if self._may(operation.user, "bind", plural, key):
+            return
+        self._require_held(operation, self._role_rules(plural, key))
+
+    def _role_rules(self, plural: str, key: ObjectKey) -> Iterable[Rule]:
+        index = self.authorizer.index
+        if plural == "clusterroles":
+            rules, resource = index.cluster_roles.get(key.name), CLUSTER_ROLES
+        else:
+            rules, resource = index.roles.get(key), ROLES
+        if rules is None:
+            raise errors.not_found(resource, key.name)
+        return rules
+
+    def _may(self, user: User, verb: str, plural: str, key: ObjectKey) -> bool:
+        info = RequestInfo(
+            verb=verb,
+            path="",
+            is_resource=True,
+            group=RBAC_GROUP,
+            version="*",
+            resource=plural,
+            namespace=key.namespace,
+            name=key.name,
+        )
+        return self.authorizer.decide(user, info).allowed
+
+    def _require_held(self, operation: Operation, wanted: Iterable[Rule]) -> None:
+        user = operation.user
+        held = self.authorizer.rules_for(user, operation.key.namespace)
+        missing = uncovered(held.rules, wanted)
+        if not missing:
+            return
+        listed = "\n".join(sorted({str(rule) for rule in compacted(missing)}))
+        message = (
+            f"user {quote(user.name)} (groups={quoted_list(user.groups)}) is attempting to grant "
+            f"RBAC permissions not currently held:\n{listed}"
+        )
+        if held.problems:
+            message += f"; resolution errors: [{join_problems(held.problems)}]"
+        raise errors.forbidden(operation.kind.resource, operation.key.name, message)
+
+
+def _aggregates(role: Object) -> bool:
+    return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
+
+
+def _changes_only_ownership(new: Object, old: Object | None) -> bool:
+    return old is not None and _without_ownership(new) == _without_ownership(old)
+
+
+def _without_ownership(obj: Object) -> dict[str, Any]:
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in _GARBAGE_COLLECTION_FIELDS}
+    return {**obj, "metadata": metadata}

@@ -1,0 +1,66 @@
+"""The authorization seam: a question, a decision, and the refusal it becomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from watchword.api.meta import Resource
+from watchword.apiserver import errors
+from watchword.apiserver.errors import quote
+from watchword.apiserver.model import ApiError, RequestInfo, User
+
+SUPERUSERS = "system:masters"
+
+_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether it is allowed; without an allowing rule the answer is no."""
+
+    allowed: bool
+    reason: str = ""
+
+
+class Authorizer(Protocol):
+    """Answers at once, from memory: it is asked on every request."""
+
+    def decide(self, user: User, info: RequestInfo) -> Decision:
+        """Say whether `user` may do what `info` asks."""
+        ...
+
+
+def is_superuser(user: User) -> bool:
+    """Whether the user bypasses authorization altogether."""
+    return SUPERUSERS in user.groups
+
+
+def require(authorizer: Authorizer, user: User, info: RequestInfo) -> None:
+    """Return when allowed; raise the 403 that kube-apiserver would send otherwise."""
+    decision = authorizer.decide(user, info)
+    if not decision.allowed:
+        raise forbidden_request(user, info, decision.reason)
+
+
+def forbidden_request(user: User, info: RequestInfo, reason: str = "") -> ApiError:
+    """Return the 403 that says who cannot do what, and where."""
+    message = describe_refusal(user, info)
+    if reason:
+        message = f"{message}: {reason}"
+    resource = Resource(info.group, info.version, info.resource, "") if info.is_resource else None
+    return errors.forbidden(resource, info.name, message)
+
+
+def describe_refusal(user: User, info: RequestInfo) -> str:
+    """Return `User "u" cannot …`, safe to print where markup is read."""
+    return _describe(user, info).translate(_MARKUP)
+
+
+def _describe(user: User, info: RequestInfo) -> str:
+    if not info.is_resource:
+        return f"User {quote(user.name)} cannot {info.verb} path {quote(info.path)}"
+    resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+    where = f"in the namespace {quote(info.namespace)}" if info.namespace else "at the cluster scope"
+    what = f"{info.verb} resource {quote(resource)} in API group {quote(info.group)}"
+    return f"User {quote(user.name)} cannot {what} {where}"

@@ -1,0 +1,282 @@
+"""The roles, bindings and namespaces that every control plane starts with, as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, ROLE_BINDINGS, ROLES
+
+SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+_READ = ("get", "list", "watch")
+_WRITE = ("create", "update", "patch", "delete", "deletecollection")
+_READ_WRITE = (*_READ, *_WRITE)
+
+_AUTHENTICATION = "authentication.k8s.io"
+_AUTHORIZATION = "authorization.k8s.io"
+_CERTIFICATES = "certificates.k8s.io"
+_COORDINATION = "coordination.k8s.io"
+_EVENTS = "events.k8s.io"
+_RBAC = "rbac.authorization.k8s.io"
+
+_HEALTH = ("/livez", "/readyz", "/healthz")
+_VERSION = ("/version", "/version/")
+
+
+def _rule(verbs: tuple[str, ...], groups: tuple[str, ...], *resources: str, names: tuple[str, ...] = ()) -> Object:
+    rule: Object = {"apiGroups": list(groups), "resources": sorted(resources), "verbs": sorted(verbs)}
+    if names:
+        rule["resourceNames"] = list(names)
+    return rule
+
+
+def _urls(*paths: str) -> Object:
+    return {"nonResourceURLs": sorted(paths), "verbs": ["get"]}
+
+
+_EVENT_RULE = _rule(("create", "patch", "update"), ("", _EVENTS), "events")
+_APPS = ("daemonsets", "deployments", "replicasets", "statefulsets")
+_SCALED = ("deployments/scale", "replicasets/scale", "statefulsets/scale")
+_LEGACY_WORKLOADS = (
+    "daemonsets",
+    "deployments",
+    "deployments/scale",
+    "ingresses",
+    "networkpolicies",
+    "replicasets",
+    "replicasets/scale",
+    "replicationcontrollers/scale",
+)
+_CORE_CONTENT = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "serviceaccounts", "services")
+_POD_DOORS = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy")
+
+VIEW_RULES: tuple[Object, ...] = (
+    _rule(
+        _READ,
+        ("",),
+        *_CORE_CONTENT,
+        "endpoints",
+        "persistentvolumeclaims/status",
+        "pods",
+        "replicationcontrollers/scale",
+        "services/status",
+    ),
+    _rule(
+        _READ,
+        ("",),
+        "bindings",
+        "limitranges",
+        "namespaces/status",
+        "pods/log",
+        "pods/status",
+        "replicationcontrollers/status",
+        "resourcequotas",
+        "resourcequotas/status",
+    ),
+    _rule(_READ, ("",), "namespaces"),
+    _rule(_READ, ("", _EVENTS), "events"),
+    _rule(_READ, ("discovery.k8s.io",), "endpointslices"),
+    _rule(_READ, ("apps",), *_APPS, *(f"{kind}/status" for kind in _APPS), *_SCALED, "controllerrevisions"),
+    _rule(_READ, ("autoscaling",), "horizontalpodautoscalers", "horizontalpodautoscalers/status"),
+    _rule(_READ, ("batch",), "cronjobs", "cronjobs/status", "jobs", "jobs/status"),
+    _rule(
+        _READ,
+        ("extensions",),
+        *_LEGACY_WORKLOADS,
+        "daemonsets/status",
+        "deployments/status",
+        "ingresses/status",
+        "replicasets/status",
+    ),
+    _rule(_READ, ("policy",), "poddisruptionbudgets", "poddisruptionbudgets/status"),
+    _rule(_READ, ("networking.k8s.io",), "ingresses", "ingresses/status", "networkpolicies"),
+    _rule(_READ, ("resource.k8s.io",), "resourceclaims", "resourceclaims/status", "resourceclaimtemplates"),
+)
+
+EDIT_RULES: tuple[Object, ...] = (
+    _rule(_READ, ("",), *_POD_DOORS, "secrets", "services/proxy"),
+    _rule(("impersonate",), ("",), "serviceaccounts"),
+    _rule(_WRITE, ("",), *_POD_DOORS, "pods"),
+    _rule(("create",), ("",), "pods/eviction"),
+    _rule(_WRITE, ("",), *_CORE_CONTENT, "replicationcontrollers/scale", "secrets", "services/proxy"),
+    _rule(("create",), ("",), "serviceaccounts/token"),
+    _rule(_WRITE, ("", _EVENTS), "events"),
+    _rule(_WRITE, ("apps",), *_APPS, *_SCALED, "deployments/rollback"),
+    _rule(_WRITE, ("autoscaling",), "horizontalpodautoscalers"),
+    _rule(_WRITE, ("batch",), "cronjobs", "jobs"),
+    _rule(_WRITE, ("extensions",), *_LEGACY_WORKLOADS, "deployments/rollback"),
+    _rule(_WRITE, ("policy",), "poddisruptionbudgets"),
+    _rule(_WRITE, ("networking.k8s.io",), "ingresses", "networkpolicies"),
+    _rule(_READ_WRITE, (_COORDINATION,), "leases"),
+    _rule(_WRITE, ("resource.k8s.io",), "resourceclaims", "resourceclaimtemplates"),
+)
+
+ADMIN_RULES: tuple[Object, ...] = (
+    _rule(("create",), (_AUTHORIZATION,), "localsubjectaccessreviews"),
+    _rule(_READ_WRITE, (_RBAC,), "rolebindings", "roles"),
+)
+
+
+def _approver(signer: str) -> tuple[Object, ...]:
+    return (_rule(("approve",), (_CERTIFICATES,), "signers", names=(f"kubernetes.io/{signer}",)),)
+
+
+_CLUSTER_ROLE_RULES: dict[str, tuple[Object, ...]] = {
+    "cluster-admin": (_rule(("*",), ("*",), "*"), {"nonResourceURLs": ["*"], "verbs": ["*"]}),
+    "system:discovery": (_urls(*_HEALTH, *_VERSION, "/openapi", "/openapi/*", "/api", "/api/*", "/apis", "/apis/*"),),
+    "system:public-info-viewer": (_urls(*_HEALTH, *_VERSION),),
+    "system:monitoring": (
+        _urls("/metrics", "/metrics/slis", *_HEALTH, *(f"{path}/*" for path in _HEALTH)),
+        _rule(("get",), ("",), "nodes/metrics"),
+    ),
+    "system:basic-user": (
+        _rule(("create",), (_AUTHORIZATION,), "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+        _rule(("create",), (_AUTHENTICATION,), "selfsubjectreviews"),
+    ),
+    "system:auth-delegator": (
+        _rule(("create",), (_AUTHENTICATION,), "tokenreviews"),
+        _rule(("create",), (_AUTHORIZATION,), "subjectaccessreviews"),
+    ),
+    "system:service-account-issuer-discovery": (
+        _urls(
+            "/.well-known/openid-configuration",
+            "/.well-known/openid-configuration/",
+            "/openid/v1/jwks",
+            "/openid/v1/jwks/",
+        ),
+    ),
+    "system:node-bootstrapper": (
+        _rule(("create", "get", "list", "watch"), (_CERTIFICATES,), "certificatesigningrequests"),
+    ),
+    "system:certificates.k8s.io:certificatesigningrequests:nodeclient": (
+        _rule(("create",), (_CERTIFICATES,), "certificatesigningrequests/nodeclient"),
+    ),
+    "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient": (
+        _rule(("create",), (_CERTIFICATES,), "certificatesigningrequests/selfnodeclient"),
+    ),
+    "system:certificates.k8s.io:legacy-unknown-approver": _approver("legacy-unknown"),
+    "system:certificates.k8s.io:kubelet-serving-approver": _approver("kubelet-serving"),
+    "system:certificates.k8s.io:kube-apiserver-client-approver": _approver("kube-apiserver-client"),
+    "system:certificates.k8s.io:kube-apiserver-client-kubelet-approver": _approver("kube-apiserver-client-kubelet"),
+    "system:kubelet-api-admin": (
+        _rule(_READ, ("",), "nodes"),
+        _rule(("proxy",), ("",), "nodes"),
+        _rule(("*",), ("",), "nodes/log", "nodes/metrics", "nodes/proxy", "nodes/stats"),
+        _rule(("*",), ("",), "nodes/configz", "nodes/healthz", "nodes/pods"),
+    ),
+    "system:aggregate-to-admin": ADMIN_RULES,
+    "system:aggregate-to-edit": EDIT_RULES,
+    "system:aggregate-to-view": VIEW_RULES,
+}
+
+_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+_AGGREGATED = ("admin", "edit", "view")
+_AGGREGATES_INTO = {
+    "edit": "admin",
+    "view": "edit",
+    **{f"system:aggregate-to-{name}": name for name in _AGGREGATED},
+}
+
+_AUTHENTICATED = ("Group", "system:authenticated")
+_UNAUTHENTICATED = ("Group", "system:unauthenticated")
+_CLUSTER_ROLE_SUBJECTS: dict[str, tuple[tuple[str, str], ...]] = {
+    "cluster-admin": (("Group", "system:masters"),),
+    "system:monitoring": (("Group", "system:monitoring"),),
+    "system:discovery": (_AUTHENTICATED,),
+    "system:basic-user": (_AUTHENTICATED,),
+    "system:public-info-viewer": (_AUTHENTICATED, _UNAUTHENTICATED),
+    "system:service-account-issuer-discovery": (("Group", "system:serviceaccounts"),),
+}
+
+_SIGNER = "system:controller:bootstrap-signer"
+_CLEANER = "system:controller:token-cleaner"
+_NAMESPACED_RULES: dict[ObjectKey, tuple[Object, ...]] = {
+    ObjectKey("kube-system", _SIGNER): (_rule(_READ, ("",), "secrets"),),
+    ObjectKey("kube-system", _CLEANER): (_rule((*_READ, "delete"), ("",), "secrets"), _EVENT_RULE),
+    ObjectKey("kube-public", _SIGNER): (
+        _rule(_READ, ("",), "configmaps"),
+        _rule(("update",), ("",), "configmaps", names=("cluster-info",)),
+        _EVENT_RULE,
+    ),
+}
+_NAMESPACED_SUBJECTS = {_SIGNER: "bootstrap-signer", _CLEANER: "token-cleaner"}
+
+
+def _object(resource: Resource, key: ObjectKey, labels: dict[str, str] | None = None, **fields: Any) -> Object:
+    metadata = {
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", **(labels or {})},
+        "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+    }
+    return resource.manifest(key, metadata=metadata, **fields)
+
+
+def _labels(role: str) -> dict[str, str]:
+    target = _AGGREGATES_INTO.get(role)
+    return {f"{_AGGREGATE}{target}": "true"} if target else {}
+
+
+def _ref(kind: str, name: str) -> Object:
+    return {"apiGroup": _RBAC, "kind": kind, "name": name}
+
+
+def _aggregate_of(name: str) -> Object:
+    selector = {"matchLabels": {f"{_AGGREGATE}{name}": "true"}}
+    rule = {"clusterRoleSelectors": [selector]}
+    return _object(CLUSTER_ROLES, ObjectKey.cluster(name), _labels(name), aggregationRule=rule, rules=[])
+
+
+def default_namespaces() -> list[Object]:
+    """Return the namespaces that must always exist."""
+    return [NAMESPACES.manifest(ObjectKey.cluster(name)) for name in SYSTEM_NAMESPACES]
+
+
+def default_cluster_roles() -> list[Object]:
+    """Return the ClusterRoles; admin, edit and view are filled by aggregation."""
+    plain = [
+        _object(CLUSTER_ROLES, ObjectKey.cluster(name), _labels(name), rules=list(rules))
+        for name, rules in _CLUSTER_ROLE_RULES.items()
+    ]
+    return [*plain, *(_aggregate_of(name) for name in _AGGREGATED)]
+
+
+def default_cluster_role_bindings() -> list[Object]:
+    """Return the ClusterRoleBindings, each named like its role."""
+    return [
+        _object(
+            CLUSTER_ROLE_BINDINGS,
+            ObjectKey.cluster(name),
+            roleRef=_ref("ClusterRole", name),
+            subjects=[{"apiGroup": _RBAC, "kind": kind, "name": who} for kind, who in subjects],
+        )
+        for name, subjects in _CLUSTER_ROLE_SUBJECTS.items()
+    ]
+
+
+def default_roles() -> list[Object]:
+    """Return the Roles of the discovery controllers."""
+    return [_object(ROLES, key, rules=list(rules)) for key, rules in _NAMESPACED_RULES.items()]
+
+
+def default_role_bindings() -> list[Object]:
+    """Return the RoleBindings of the discovery controllers' accounts."""
+    return [
+        _object(
+            ROLE_BINDINGS,
+            key,
+            roleRef=_ref("Role", key.name),
+            subjects=[{"kind": "ServiceAccount", "name": _NAMESPACED_SUBJECTS[key.name], "namespace": "kube-system"}],
+        )
+        for key in _NAMESPACED_RULES
+    ]
+
+
+def default_objects() -> list[tuple[Resource, Object]]:
+    """Return everything above in an order in which it can be created."""
+    return [
+        *((NAMESPACES, obj) for obj in default_namespaces()),
+        *((CLUSTER_ROLES, obj) for obj in default_cluster_roles()),
+        *((CLUSTER_ROLE_BINDINGS, obj) for obj in default_cluster_role_bindings()),
+        *((ROLES, obj) for obj in default_roles()),
+        *((ROLE_BINDINGS, obj) for obj in default_role_bindings()),
+    ]
