@@ -1,0 +1,1 @@
+"""The verbs: what each means for stored objects, one file per verb."""

@@ -1,0 +1,32 @@
+"""What a writing request carries beside its object: who, as which manager, how strictly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from watchword.apiserver.model import User
+
+Strictness = Literal["Ignore", "Warn", "Strict"]
+
+SYSTEM = User("system:apiserver", groups=("system:masters",))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One writing request, past authorization."""
+
+    user: User = SYSTEM
+    manager: str = "watchword"
+    dry_run: bool = False
+    strictness: Strictness = "Ignore"
+    force: bool = False  # server-side apply: take fields from other managers
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outcome of a verb: the encoded object and the code to send."""
+
+    body: bytes
+    status: int = 200

@@ -1,0 +1,74 @@
+"""The verb create: a new object, a new identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.apiserver.errors import already_exists, generate_name_conflict, invalid
+from watchword.apiserver.field_errors import required
+from watchword.apiserver.model import ApiError, Operation, ResourceKind
+from watchword.apiserver.registry.call import Answer, Call
+from watchword.apiserver.registry.identity import require_namespace, require_type
+from watchword.apiserver.registry.namespaces import require_namespace_open
+from watchword.apiserver.registry.objects import encode_object
+from watchword.apiserver.registry.system_fields import fill_new, generated_name
+from watchword.apiserver.registry.tools import Tools
+from watchword.apiserver.store.errors import Stale
+
+GENERATED_NAME_ATTEMPTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Stores objects that did not exist."""
+
+    tools: Tools
+
+    async def __call__(self, kind: ResourceKind, namespace: str, obj: Object, call: Call) -> Answer:
+        """Store a conformed body; 409 when the name is taken."""
+        require_type(kind, obj)
+        require_namespace(kind, obj, namespace)
+        metadata = obj["metadata"]
+        if metadata.get("resourceVersion") not in {None, "", "0"}:
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+        metadata.pop("resourceVersion", None)
+        if metadata.get("name"):
+            return await self._once(kind, ObjectKey(namespace, metadata["name"]), obj, call)
+        prefix = metadata.get("generateName")
+        if not prefix:
+            missing = required("metadata.name", "name or generateName is required")
+            raise invalid(kind.resource, "", [missing])
+        return await self._generate(kind, namespace, obj, call)
+
+    async def _generate(self, kind: ResourceKind, namespace: str, obj: Object, call: Call) -> Answer:
+        for _ in range(GENERATED_NAME_ATTEMPTS):
+            name = generated_name(obj["metadata"]["generateName"], self.tools.entropy)
+            if self.tools.objects.latest(kind, ObjectKey(namespace, name)) is None:
+                obj["metadata"]["name"] = name
+                return await self._once(kind, ObjectKey(namespace, name), obj, call)
+        raise generate_name_conflict(kind.resource, name)
+
+    async def _once(self, kind: ResourceKind, key: ObjectKey, obj: Object, call: Call) -> Answer:
+        tools = self.tools
+        fill_new(obj, now=tools.now(), entropy=tools.entropy)
+        operation = Operation(
+            "create", kind, key, call.user, new=obj, old=None, dry_run=call.dry_run, warnings=call.warnings
+        )
+        require_namespace_open(tools.objects, tools.kinds, kind, key)
+        if kind.custom and "status" in kind.subresources:
+            obj.pop("status", None)
+        if kind.has_generation or kind.custom:
+            obj["metadata"]["generation"] = 1
+        await tools.pipeline.mutate(operation)
+        tools.ownership.track(operation, call)
+        await tools.pipeline.judge(operation)
+        if tools.objects.latest(kind, key) is not None:
+            raise already_exists(kind.resource, key.name)
+        if call.dry_run:
+            return Answer(encode_object(obj), 201)
+        try:
+            record = await tools.objects.put(kind, key, obj, expected=0)
+        except Stale:
+            raise already_exists(kind.resource, key.name) from None
+        return Answer(tools.objects.wire(kind, record), 201)

@@ -1,0 +1,35 @@
+"""Brings a body into the form of its kind: known fields only, defaults filled in."""
+
+from __future__ import annotations
+
+from watchword.api.meta import Object
+from watchword.apiserver.errors import bad_request
+from watchword.apiserver.model import ResourceKind
+from watchword.apiserver.registry.call import Call
+from watchword.apiserver.schema.defaults import apply_defaults
+from watchword.apiserver.schema.prune import prune
+
+
+def conform(kind: ResourceKind, obj: Object, call: Call, duplicates: list[str] | None = None) -> None:
+    """Prune and default in place; unknown fields become warnings or a refusal, as the caller wished."""
+    unknown = prune(obj, kind.schema)
+    if call.strictness != "Ignore" and (unknown or duplicates):
+        complain(call, [f'unknown field "{path}"' for path in unknown], duplicates or [])
+    for fill in kind.default:
+        fill(obj)
+    if kind.custom:
+        apply_defaults(obj, kind.schema)
+
+
+def default_custom(kind: ResourceKind, obj: Object) -> None:
+    """Bring a stored custom object into the form of another version."""
+    prune(obj, kind.schema)
+    apply_defaults(obj, kind.schema)
+
+
+def complain(call: Call, unknown: list[str], duplicates: list[str]) -> None:
+    """Warn about fields, or refuse them with 400 when the caller asked for strictness."""
+    complaints = [*(f'duplicate field "{path}"' for path in duplicates), *unknown]
+    if call.strictness == "Strict":
+        raise bad_request(f"strict decoding error: {', '.join(complaints)}")
+    call.warnings.extend(complaints)

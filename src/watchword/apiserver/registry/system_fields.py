@@ -1,0 +1,72 @@
+"""The metadata that belongs to the server: clients may send it, never change it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+
+from watchword.api.meta import Object
+from watchword.api.time import rfc3339
+from watchword.apiserver.model import ResourceKind
+
+Entropy = Callable[[int], bytes]
+
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+_LONGEST_PREFIX = 58
+_KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
+
+
+def fill_new(obj: Object, *, now: datetime, entropy: Entropy) -> None:
+    """Give a new object its identity; what the client claimed of it is dropped."""
+    metadata = obj["metadata"]
+    for claimed in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        metadata.pop(claimed, None)
+    metadata["uid"] = str(uuid.UUID(bytes=entropy(16), version=4))
+    metadata["creationTimestamp"] = rfc3339(now)
+
+
+def generated_name(prefix: str, entropy: Entropy) -> str:
+    """Return a name no longer than a DNS label that starts with the prefix."""
+    suffix = "".join(_SUFFIX_ALPHABET[byte % len(_SUFFIX_ALPHABET)] for byte in entropy(_SUFFIX_LENGTH))
+    return prefix[:_LONGEST_PREFIX] + suffix
+
+
+def keep_stored(new: Object, old: Object) -> None:
+    """Give an updated object the identity it already has."""
+    ours, theirs = new["metadata"], old["metadata"]
+    for name in _KEPT:
+        if name in theirs:
+            ours[name] = theirs[name]
+        else:
+            ours.pop(name, None)
+    if "generateName" in theirs and "generateName" not in ours:
+        ours["generateName"] = theirs["generateName"]
+
+
+def bump_generation(kind: ResourceKind, new: Object, old: Object) -> None:
+    """Count a change of anything but metadata and status."""
+    if not (kind.has_generation or kind.custom):
+        return
+    ignored = {"metadata", "apiVersion", "kind"}
+    if "status" in kind.subresources or not kind.custom:
+        ignored.add("status")
+    if any(new.get(name) != old.get(name) for name in {*new, *old} - ignored):
+        new["metadata"]["generation"] = int(old["metadata"].get("generation") or 0) + 1
+
+
+def is_same(new: Object, old: Object) -> bool:
+    """Whether an update changes nothing; times in managedFields alone are no change."""
+    if {**new, "metadata": None} != {**old, "metadata": None}:
+        return False
+    return _comparable(new["metadata"]) == _comparable(old["metadata"])
+
+
+def _comparable(metadata: Object) -> Object:
+    view = {name: value for name, value in metadata.items() if name not in {"resourceVersion", "managedFields"}}
+    view["managedFields"] = [
+        {name: value for name, value in entry.items() if name != "time"}
+        for entry in metadata.get("managedFields") or []
+    ]
+    return view

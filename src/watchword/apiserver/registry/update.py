@@ -1,0 +1,161 @@
+"""The verb update, and what every change of an existing object has in common with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
+from watchword.apiserver.errors import conflict, invalid, modified, not_found, server_timeout
+from watchword.apiserver.field_errors import forbidden as forbidden_field
+from watchword.apiserver.field_errors import invalid as invalid_field
+from watchword.apiserver.model import Operation, ResourceKind
+from watchword.apiserver.registry.call import Answer, Call
+from watchword.apiserver.registry.identity import require_name, require_namespace, require_type
+from watchword.apiserver.registry.objects import Stored, encode_object
+from watchword.apiserver.registry.system_fields import bump_generation, is_same, keep_stored
+from watchword.apiserver.registry.tools import Tools
+from watchword.apiserver.store.errors import Stale
+
+ATTEMPTS = 20
+
+Revise = Callable[[Object], Object]
+"""Returns the wanted object from (a copy of its own of) the stored one; called anew for every attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be changed."""
+
+    kind: ResourceKind
+    key: ObjectKey
+    subresource: str = ""
+    verb: str = "update"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Changes objects that exist."""
+
+    tools: Tools
+
+    async def replace(self, target: Target, body: Callable[[], Object], call: Call) -> Answer:
+        """PUT: the body is the whole new object. 404 when there is none to replace."""
+
+        def revise(_: Object) -> Object:
+            new = body()
+            require_type(target.kind, new)
+            require_namespace(target.kind, new, target.key.namespace)
+            require_name(new, target.key)
+            _require_revision(target, new)
+            return new
+
+        return await self.revise(target, revise, call)
+
+    async def revise(self, target: Target, revise: Revise, call: Call) -> Answer:
+        """Change one object by a function, again when somebody else was faster and the caller does not mind."""
+        for _ in range(ATTEMPTS):
+            stored = self.tools.objects.latest(target.kind, target.key)
+            if stored is None:
+                raise not_found(target.kind.resource, target.key.name)
+            new = revise(self.tools.objects.decode(target.kind, stored.record))
+            wanted = new["metadata"].get("resourceVersion") or ""
+            if wanted and wanted != stored.obj["metadata"]["resourceVersion"]:
+                await self.tools.objects.store.settled()
+                raise modified(target.kind.resource, target.key.name)
+            try:
+                return await self._commit(target, stored, new, call)
+            except Stale:
+                continue
+        raise server_timeout(target.kind.resource, target.verb, 1)
+
+    async def _commit(self, target: Target, stored: Stored, new: Object, call: Call) -> Answer:
+        kind, old = target.kind, stored.obj
+        new = _merged_for(target, new, old)
+        _require_same_object(target, new, old)
+        keep_stored(new, old)
+        operation = Operation(
+            "update",
+            kind,
+            target.key,
+            call.user,
+            new=new,
+            old=old,
+            subresource=target.subresource,
+            dry_run=call.dry_run,
+            warnings=call.warnings,
+        )
+        tools = self.tools
+        await tools.pipeline.mutate(operation)
+        bump_generation(kind, new, old)
+        tools.ownership.track(operation, call)
+        _require_no_new_finalizers(target, new, old)
+        await tools.pipeline.judge(operation)
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if call.dry_run:
+            return Answer(encode_object(new))
+        if is_released(new):
+            record = await tools.objects.erase(kind, target.key, new, stored.revision)
+        elif is_same(new, old):
+            record = stored.record
+            await tools.objects.store.settled()  # what we answer must be durable, though we wrote nothing
+        else:
+            record = await tools.objects.put(kind, target.key, new, stored.revision)
+        return Answer(tools.objects.wire(kind, record))
+
+
+def is_released(obj: Object) -> bool:
+    """Whether a deleting object has nothing left that keeps it."""
+    if not is_deleting(obj) or finalizers_of(obj):
+        return False
+    if obj["metadata"].get("deletionGracePeriodSeconds"):
+        return False
+    return not (obj["kind"] == "Namespace" and (obj.get("spec") or {}).get("finalizers"))
+
+
+def _merged_for(target: Target, new: Object, old: Object) -> Object:
+    """Take over only the part of the object that the endpoint may change."""
+    kind = target.kind
+    if "status" not in kind.subresources:
+        return new
+    if target.subresource == "status":
+        if not kind.custom:
+            kept = {name: value for name, value in old.items() if name not in {"metadata", "status"}}
+            return {**kept, "metadata": new["metadata"], **_only(new, "status")}
+        metadata = {**old["metadata"], **_only(new["metadata"], "managedFields", "resourceVersion")}
+        return {
+            **{name: value for name, value in old.items() if name != "status"},
+            "metadata": metadata,
+            **_only(new, "status"),
+        }
+    if target.subresource == "":
+        return {**{name: value for name, value in new.items() if name != "status"}, **_only(old, "status")}
+    return new
+
+
+def _only(obj: Object, *names: str) -> Object:
+    return {name: obj[name] for name in names if name in obj}
+
+
+def _require_revision(target: Target, new: Object) -> None:
+    kind = target.kind
+    if new["metadata"].get("resourceVersion") or kind.unconditional_update:
+        return
+    error = invalid_field("metadata.resourceVersion", 0, "must be specified for an update")
+    raise invalid(kind.resource, target.key.name, [error])
+
+
+def _require_same_object(target: Target, new: Object, old: Object) -> None:
+    said, actual = new["metadata"].get("uid") or "", old["metadata"]["uid"]
+    if said and said != actual:
+        detail = f"Precondition failed: UID in precondition: {said}, UID in object meta: {actual}"
+        raise conflict(target.kind.resource, target.key.name, detail)
+
+
+def _require_no_new_finalizers(target: Target, new: Object, old: Object) -> None:
+    if not is_deleting(old):
+        return
+    added = [name for name in finalizers_of(new) if name not in finalizers_of(old)]
+    if added:
+        detail = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+        raise invalid(target.kind.resource, target.key.name, [forbidden_field("metadata.finalizers", detail)])
