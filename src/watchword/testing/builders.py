@@ -1,0 +1,100 @@
+"""Objects for tests, said in a few words: what matters is named, the rest is filled in."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import CLUSTER_LEASE
+from watchword.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.api.time import rfc3339_micro
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+def a_namespace(name: str, **metadata: Any) -> Object:
+    """Return a Namespace."""
+    return NAMESPACES.manifest(ObjectKey.cluster(name), metadata=metadata)
+
+
+def a_secret(
+    name: str, *, namespace: str, data: Mapping[str, str | bytes] | None = None, kind: str = "Opaque", **metadata: Any
+) -> Object:
+    """Return a Secret; the values of `data` are given in the clear."""
+    encoded = {name: base64.b64encode(_as_bytes(value)).decode() for name, value in (data or {}).items()}
+    return SECRETS.manifest(ObjectKey(namespace, name), metadata=metadata, type=kind, data=encoded)
+
+
+def a_config_map(name: str, *, namespace: str, data: Mapping[str, str] | None = None, **metadata: Any) -> Object:
+    """Return a ConfigMap."""
+    return CONFIG_MAPS.manifest(ObjectKey(namespace, name), metadata=metadata, data=dict(data or {}))
+
+
+def a_service_account(name: str, *, namespace: str, **metadata: Any) -> Object:
+    """Return a ServiceAccount."""
+    return SERVICE_ACCOUNTS.manifest(ObjectKey(namespace, name), metadata=metadata)
+
+
+def a_lease(
+    name: str = CLUSTER_LEASE,
+    *,
+    namespace: str,
+    renewed_at: datetime | None = None,
+    holder: str = "",
+    seconds: int = 60,
+) -> Object:
+    """Return a Lease, by default the one in which a cluster's agent shows that it is alive."""
+    spec: Object = {"leaseDurationSeconds": seconds}
+    if holder:
+        spec["holderIdentity"] = holder
+    if renewed_at is not None:
+        spec["renewTime"] = rfc3339_micro(renewed_at)
+    return LEASES.manifest(ObjectKey(namespace, name), spec=spec)
+
+
+def a_cluster(name: str, *, accepted: bool = False, lease_seconds: int = 60, **metadata: Any) -> Object:
+    """Return a ManagedCluster, not accepted unless said so."""
+    spec = {"hubAcceptsClient": accepted, "leaseDurationSeconds": lease_seconds}
+    return MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), metadata=metadata, spec=spec)
+
+
+def an_addon(name: str, *, cluster: str, **metadata: Any) -> Object:
+    """Return a ManagedClusterAddOn in the namespace of its cluster."""
+    return MANAGED_CLUSTER_ADDONS.manifest(ObjectKey(cluster, name), metadata=metadata, spec={})
+
+
+def a_cluster_role(
+    name: str, *, verbs: Sequence[str], of: Sequence[str], group: str = "", names: Sequence[str] = ()
+) -> Object:
+    """Return a ClusterRole with one rule."""
+    rule: Object = {"apiGroups": [group], "resources": list(of), "verbs": list(verbs)}
+    if names:
+        rule["resourceNames"] = list(names)
+    return CLUSTER_ROLES.manifest(ObjectKey.cluster(name), rules=[rule])
+
+
+def a_cluster_role_binding(name: str, *, role: str, users: Sequence[str] = (), groups: Sequence[str] = ()) -> Object:
+    """Return a ClusterRoleBinding for users and groups."""
+    kinds = [("User", user) for user in users] + [("Group", group) for group in groups]
+    return CLUSTER_ROLE_BINDINGS.manifest(
+        ObjectKey.cluster(name),
+        roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        subjects=[{"apiGroup": RBAC, "kind": kind, "name": who} for kind, who in kinds],
+    )
+
+
+def _as_bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,147 @@
+"""A control plane as one test sees it: clients, namespaces and kubeconfigs that end with the test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+from watchword.api import resources
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.kube.client import Client
+from watchword.runtime.clock import Clock
+from watchword.testing.credentials import ADMIN, ADMIN_GROUPS
+from watchword.testing.errors import PlaneUnsuited
+
+Stop = Callable[[], None]
+
+
+class Backend(Protocol):
+    """What every control plane that tests can run on must offer; adding one adds a fixture parameter."""
+
+    name: str
+    clock: Clock
+    run_id: str  # distinguishes names of tests that share this control plane; empty when it is not shared
+
+    @property
+    def server(self) -> str:
+        """The URL; `PlaneUnsuited` without a socket."""
+        ...
+
+    @property
+    def ca_pem(self) -> bytes:
+        """What clients must trust."""
+        ...
+
+    def connect(self, user: str, groups: Sequence[str]) -> Client:
+        """Return a new client that is this user by client certificate."""
+        ...
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str]) -> Path:
+        """Write a kubeconfig of this user, 0600; `PlaneUnsuited` without a socket."""
+        ...
+
+    async def restart(self, *, kill: bool) -> None:
+        """End the server, as a crash would or gently, and start it on the same data."""
+        ...
+
+    async def start_controllers(self, names: Sequence[str]) -> Stop:
+        """Run these controllers of kube-controller-manager until the returned function is called."""
+        ...
+
+
+class Plane:
+    """One test's view of a control plane; `close` takes away everything the test was given."""
+
+    def __init__(self, backend: Backend, *, private: bool) -> None:
+        self._backend = backend
+        self._private = private
+        self._numbers = count(1)
+        self._clients: dict[tuple[str, tuple[str, ...]], Client] = {}
+        self._namespaces: list[str] = []
+        self._stops: list[Stop] = []
+
+    @property
+    def name(self) -> str:
+        """`embedded` or `kube-apiserver`."""
+        return self._backend.name
+
+    @property
+    def server(self) -> str:
+        """The URL of the API server."""
+        return self._backend.server
+
+    @property
+    def ca_pem(self) -> bytes:
+        """The certificate that clients must trust."""
+        return self._backend.ca_pem
+
+    @property
+    def clock(self) -> Clock:
+        """The time by which the control plane judges: virtual with the test's loop, or the machine's."""
+        return self._backend.clock
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A kubeconfig of the administrator, 0600."""
+        return self._backend.kubeconfig_for(ADMIN, ADMIN_GROUPS)
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
+        """Return a kubeconfig of any user, 0600."""
+        return self._backend.kubeconfig_for(user, groups)
+
+    def client(self, user: str | None = None, groups: Sequence[str] = ()) -> Client:
+        """Return the client of a user (None: the administrator), the same one each time."""
+        who = (ADMIN, ADMIN_GROUPS) if user is None else (user, tuple(groups))
+        if who not in self._clients:
+            self._clients[who] = self._backend.connect(*who)
+        return self._clients[who]
+
+    def unique(self, prefix: str) -> str:
+        """Return a name that no other test uses, for objects that live outside of namespaces."""
+        return "-".join(part for part in (prefix, self._backend.run_id, str(next(self._numbers))) if part)
+
+    async def namespace(self, prefix: str = "test") -> str:
+        """Create a namespace of this test's own."""
+        name = self.unique(prefix)
+        await self.client().create(resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(name)))
+        self._namespaces.append(name)
+        return name
+
+    async def restart(self, *, kill: bool = True) -> None:
+        """End the server and start it again on the same data; only on a `private_plane`."""
+        if not self._private:
+            raise PlaneUnsuited("other tests use this control plane: ask for the fixture private_plane to restart it")
+        await self._backend.restart(kill=kill)
+
+    async def controllers(self, *names: str) -> None:
+        """Run these controllers of kube-controller-manager until the test ends (the embedded plane has its own)."""
+        self._stops.append(await self._backend.start_controllers(names))
+
+    async def close(self) -> None:
+        """Stop controllers, empty the namespaces, close the clients."""
+        for stop in self._stops:
+            await asyncio.to_thread(stop)
+        if not self._private:
+            await asyncio.gather(*(empty_namespace(self.client(), name) for name in self._namespaces))
+        for client in self._clients.values():
+            await client.close()
+
+
+async def empty_namespace(client: Client, name: str) -> None:
+    """Delete what a test may have left in a namespace, and the namespace; no namespace controller is needed."""
+    await asyncio.gather(*(client.exchange("DELETE", kind.path(namespace=name)) for kind in _namespaced_kinds()))
+    path = resources.NAMESPACES.path(ObjectKey.cluster(name))
+    await client.exchange("DELETE", path)
+    await client.exchange("PUT", f"{path}/finalize", body=_without_finalizers(name))
+
+
+def _without_finalizers(name: str) -> Object:
+    return resources.NAMESPACES.manifest(ObjectKey.cluster(name), spec={"finalizers": []})
+
+
+def _namespaced_kinds() -> list[Resource]:
+    known = (value for value in vars(resources).values() if isinstance(value, Resource))
+    return [kind for kind in known if kind.namespaced]
