@@ -1,0 +1,163 @@
+"""What every controller of a process reads: one store for each thing that is watched, shared by all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import structlog
+
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.kube.client import Client
+from watchword.kube.errors import KubeError
+from watchword.kube.watch import FollowOptions, follow
+from watchword.runtime.errors import CacheError
+from watchword.runtime.informer import Feed, IndexFunction, Informer, Listener, Scope
+from watchword.runtime.records import Projection, head_of
+
+
+class Cache:
+    """The objects of one API server that somebody here is interested in; a `Reader`.
+
+    Ask for informers before `run`, or while it runs. Reading a kind that nobody asked for raises
+    `CacheError`: an empty answer would be a lie.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._informers: dict[Resource, dict[Scope, Informer]] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    @classmethod
+    def of(cls, client: Client, options: FollowOptions | None = None) -> Cache:
+        """Return a cache that is fed by the watches of a client."""
+        return cls(follow_with(client, options or FollowOptions()))
+
+    def informer(
+        self, resource: Resource, scope: Scope | None = None, *, project: Projection | None = None
+    ) -> Informer:
+        """Follow a kind, once for each scope; everybody who asks gets the same informer."""
+        scope = scope or Scope()
+        informers = self._informers.setdefault(resource, {})
+        found = informers.get(scope)
+        if found is None:
+            found = informers[scope] = Informer(resource, scope, project=project)
+            self._start(found)
+        elif project is not None and found.project is not project:
+            raise CacheError(f"{resource.group_resource} is already followed with another projection: agree on one")
+        return found
+
+    def informers(self, resource: Resource | None = None) -> list[Informer]:
+        """Return the informers of a kind, or all of them."""
+        kinds = self._informers.values() if resource is None else [self._informers.get(resource, {})]
+        return [informer for scopes in kinds for informer in scopes.values()]
+
+    def listen(self, resource: Resource, listener: Listener) -> None:
+        """Tell a listener of every object of a kind and of every change; follows all of it by default."""
+        for informer in self.informers(resource) or [self.informer(resource)]:
+            informer.listen(listener)
+
+    def index(self, resource: Resource, name: str, function: IndexFunction) -> None:
+        """Make the objects of a kind findable by the values that a function gives for them."""
+        for informer in self.informers(resource) or [self.informer(resource)]:
+            informer.add_index(name, function)
+
+    async def run(self) -> None:
+        """Follow everything for ever."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for informer in self.informers():
+                self._start(informer)
+            await asyncio.Event().wait()
+
+    async def sync(self) -> None:
+        """Wait until every informer has been told the whole state."""
+        for informer in self.informers():
+            await informer.sync()
+
+    @property
+    def synced(self) -> bool:
+        """Whether every informer has been told the whole state."""
+        return all(informer.synced for informer in self.informers())
+
+    def get(self, resource: Resource, key: ObjectKey) -> Object | None:
+        """Return the object, or None when the cache has not seen it."""
+        for informer in self._covering(resource, key.namespace):
+            found = informer.get(key)
+            if found is not None:
+                return found
+        return None
+
+    def list(self, resource: Resource, *, namespace: str = "", labels: str = "") -> Sequence[Object]:
+        """Return the objects of a kind, in key order."""
+        found: dict[ObjectKey, Object] = {}
+        for informer in self._covering(resource, namespace):
+            found.update(informer.select(namespace=namespace, labels=labels))
+        return [found[key] for key in sorted(found, key=_order)]
+
+    def by_index(self, resource: Resource, index: str, value: str) -> Sequence[Object]:
+        """Return the objects whose index function gave that value, in key order."""
+        found: dict[ObjectKey, Object] = {}
+        for informer in self._covering(resource, ""):
+            if not informer.has_index(index):
+                raise CacheError(f"{resource.group_resource} has no index {index!r}: add it before reading by it")
+            found.update((key, obj) for key in informer.indexed(index, value) if (obj := informer.get(key)) is not None)
+        return [found[key] for key in sorted(found, key=_order)]
+
+    async def wait_for(self, resource: Resource, resource_version: str) -> None:
+        """Wait until the cache knows everything about a kind up to that resourceVersion."""
+        for informer in self._covering(resource, ""):
+            await informer.wait_for(resource_version)
+
+    def fold(self, raw: bytes) -> None:
+        """Take over the server's answer to our own write; anything but a stored object is ignored."""
+        try:
+            head = head_of(raw)
+        except msgspec.MsgspecError:
+            return
+        if not head.version or not head.metadata.uid:
+            return
+        for resource, informers in self._informers.items():
+            if (resource.api_version, resource.kind) == (head.api_version, head.kind):
+                for informer in informers.values():
+                    informer.fold(raw, head)
+
+    def _covering(self, resource: Resource, namespace: str) -> Sequence[Informer]:
+        informers = self.informers(resource)
+        covering = informers if not namespace else [one for one in informers if one.scope.covers(namespace)]
+        if not covering:
+            where = f" in namespace {namespace!r}" if namespace and informers else ""
+            raise CacheError(f"nobody follows {resource.group_resource}{where}: ask the cache for an informer first")
+        return covering
+
+    def _start(self, informer: Informer) -> None:
+        if self._group is not None:
+            self._group.create_task(informer.run(self._feed), name=f"watch {informer.resource.group_resource}")
+
+
+def follow_with(client: Client, options: FollowOptions) -> Feed:
+    """Return the feed that watches through a client and logs its troubles."""
+    log: Any = structlog.get_logger("watchword.cache")
+
+    def feed(resource: Resource, scope: Scope) -> Any:
+        def report(trouble: KubeError) -> None:
+            log.warning("watch interrupted", resource=resource.group_resource, error=str(trouble))
+            options.on_trouble(trouble)
+
+        return follow(
+            client,
+            resource,
+            namespace=scope.namespace,
+            labels=scope.labels,
+            fields=scope.fields,
+            options=replace(options, on_trouble=report),
+        )
+
+    return feed
+
+
+def _order(key: ObjectKey) -> tuple[str, str]:
+    return key.namespace, key.name

@@ -1,0 +1,139 @@
+"""Whatever happens between server and cache, the cache ends up equal to the server's list."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from random import Random
+
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from watchword.api.meta import ObjectKey, Resource
+from watchword.api.resources import SECRETS
+from watchword.kube.watch import Change, Fact, Heartbeat, Snapshot
+from watchword.runtime.cache import Cache
+from watchword.runtime.informer import Informer, Scope
+from watchword.runtime.virtual import run_virtual
+
+
+@dataclass
+class Server:
+    """The whole history of a collection; state and events of any revision can be asked for."""
+
+    history: list[Change] = field(default_factory=list)
+
+    def write(self, name: str) -> bytes:
+        change = "MODIFIED" if name in self.state(len(self.history)) else "ADDED"
+        return self._record(change, name)
+
+    def delete(self, name: str) -> None:
+        if name in self.state(len(self.history)):
+            self._record("DELETED", name)
+
+    def state(self, revision: int) -> dict[str, bytes]:
+        objects: dict[str, bytes] = {}
+        for change in self.history[:revision]:
+            name = orjson.loads(change.raw)["metadata"]["name"]
+            objects.pop(name, None)
+            if change.type != "DELETED":
+                objects[name] = change.raw
+        return objects
+
+    def snapshot(self, revision: int) -> Snapshot:
+        return Snapshot(list(self.state(revision).values()), str(revision))
+
+    def _record(self, kind: str, name: str) -> bytes:
+        version = str(len(self.history) + 1)
+        metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": version}
+        raw = orjson.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"v": version}})
+        self.history.append(Change(kind, raw, version))
+        return raw
+
+
+async def follow_nothing(resource: Resource, scope: Scope) -> AsyncGenerator[Fact, None]:
+    for version in tuple[str, ...]():
+        yield Heartbeat(version)
+
+
+class Trouble:
+    """One connection between a server and an informer on which everything goes wrong."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.server = Server()
+        self.cache = Cache(follow_nothing)
+        self.informer: Informer = self.cache.informer(SECRETS, Scope())
+        self.answers: list[bytes] = []
+        self.heard: dict[ObjectKey, bytes] = {}
+        self.informer.listen(lambda delta: self._hear(delta.key, delta.new_raw))
+        self.at = 0
+        self.relist()
+
+    def _hear(self, key: ObjectKey, raw: bytes | None) -> None:
+        self.heard.pop(key, None)
+        if raw is not None:
+            self.heard[key] = raw
+
+    def write(self) -> None:
+        self.server.write(self.random.choice("abc"))
+
+    def own_write(self) -> None:
+        self.answers.append(self.server.write(self.random.choice("abc")))
+
+    def delete(self) -> None:
+        self.server.delete(self.random.choice("abc"))
+
+    def late_answer(self) -> None:
+        if self.answers:
+            self.cache.fold(self.answers.pop(self.random.randrange(len(self.answers))))
+
+    def deliver(self) -> None:
+        if self.at < len(self.server.history):
+            self.informer.take(self.server.history[self.at])
+            self.at += 1
+
+    def deliver_in_the_wrong_order(self) -> None:
+        if self.at + 1 < len(self.server.history):
+            self.informer.take(self.server.history[self.at + 1])
+            self.informer.take(self.server.history[self.at])
+            self.at += 2
+
+    def replay(self) -> None:
+        self.at = max(int(self.informer.version) - self.random.randrange(4), 0)
+
+    def heartbeat(self) -> None:
+        if self.at == len(self.server.history):
+            self.informer.take(Heartbeat(str(self.at)))
+
+    def relist(self) -> None:
+        self.at = len(self.server.history)
+        self.informer.take(self.server.snapshot(self.at))
+
+    def relist_from_a_server_that_is_behind(self) -> None:
+        self.at = self.random.randint(0, len(self.server.history))
+        self.informer.take(self.server.snapshot(self.at))
+
+    def heal(self) -> None:
+        while self.at < len(self.server.history):
+            self.deliver()
+
+
+STEPS = [name for name in vars(Trouble) if not name.startswith("_") and name != "heal"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(st.sampled_from(STEPS), max_size=60), seed=st.integers(0, 2**32))
+def test_the_cache_equals_the_servers_list_after_any_trouble(steps: list[str], seed: int) -> None:
+    async def main() -> None:
+        trouble = Trouble(Random(seed))
+        for step in steps:
+            getattr(trouble, step)()
+        trouble.heal()
+
+        expected = {name: orjson.loads(raw) for name, raw in trouble.server.state(len(trouble.server.history)).items()}
+        assert {key.name: obj for key, obj in trouble.informer.select()} == expected
+        assert {key.name: orjson.loads(raw) for key, raw in trouble.heard.items()} == expected
+
+    run_virtual(main())
