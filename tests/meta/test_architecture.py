@@ -1,0 +1,46 @@
+"""The map in the documentation is the one that the code follows."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "watchword"
+MAXIMUM_LINES = 500
+
+
+def _rooms() -> set[str]:
+    return {folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").is_file()}
+
+
+def test_every_room_has_a_row_in_the_architecture() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    rows = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+
+    assert rows == _rooms()
+
+
+def test_every_room_stands_in_the_import_contracts() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    named = {name.strip().removeprefix("watchword.") for layer in layers for name in layer.split("|")}
+
+    assert named == _rooms()
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[<>=;\s]", dependency)[0] for dependency in project["dependencies"]}
+    text = (ROOT / "docs" / "adr" / "0004-libraries.md").read_text()
+
+    assert names == set(re.findall(r"^\| ([\w-]+) \| .+ \| .+ \|$", text.split("Refused")[0], re.MULTILINE)) - {
+        "library"
+    }
+
+
+def test_no_module_outgrows_a_reader() -> None:
+    sizes = {path: len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
+
+    assert {str(path): size for path, size in sizes.items() if size > MAXIMUM_LINES} == {}

@@ -1,0 +1,44 @@
+"""Documentation does not rot: links lead somewhere, and the commands it names exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.docs import broken_links, pages
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in pages(ROOT)])
+def test_links_lead_somewhere(page: str) -> None:
+    assert broken_links(ROOT / page) == []
+
+
+@pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in pages(ROOT)])
+def test_make_targets_that_are_named_exist(page: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    commands = re.findall(
+        r"`make ([a-z -]+?)`|^\$ make ([a-z -]+?)\s*(?:#.*)?$", (ROOT / page).read_text(), re.MULTILINE
+    )
+    named = {target for pair in commands for command in pair for target in command.split()}
+
+    assert named <= targets
+
+
+def test_broken_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("[here](page.md) [gone](missing.md#part) [web](https://example.com/x) `[code](not-a-link)`\n")
+
+    assert broken_links(page) == ["missing.md#part"]
+
+
+def test_ci_runs_the_readme_s_test_command() -> None:
+    readme = re.findall(r"^\$ (make \w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    ci = [line.strip() for line in (ROOT / ".ci" / "run").read_text().splitlines()]
+
+    assert readme == ["make up", "make test"]
+    assert "make test" in ci
+    assert "make envtest test-envtest" in ci
