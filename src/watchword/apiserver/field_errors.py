@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,7 +15,10 @@ def printed(value: Any) -> str:
     """Render a bad value as it stands in messages: text quoted, the rest as JSON."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
         return str(int(value))
-    return orjson.dumps(value, default=str).decode()
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:  # a number beyond 64 bits
+        return json.dumps(value, default=str, sort_keys=True)
 
 
 def required(path: str, detail: str = "") -> FieldError:

@@ -1,0 +1,201 @@
+"""Rules in CEL: the subset that schemas use, evaluated or honestly declined."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from watchword.apiserver.schema.cel.evaluate import compile_expression
+from watchword.apiserver.schema.cel.functions import CelError
+from watchword.apiserver.schema.cel.rules import unsupported_rules
+from watchword.apiserver.schema.cel.syntax import CelSyntaxError
+from watchword.apiserver.schema.from_openapi import from_openapi
+from watchword.apiserver.schema.validate import validate
+
+SELF = {"n": 3, "f": 1.5, "s": "abc", "l": [1, 2, 3], "m": {"a": 1}, "t": True, "x-y": 1, "namespace": "ns"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("self.n + 2 * 3", 9),
+        ("(self.n + 2) * 3", 15),
+        ("-self.n - -1", -2),
+        ("-7 / 2", -3),
+        ("-7 % 3", -1),
+        ("self.f / 0.5", 3.0),
+        ("'a' + \"b\"", "ab"),
+        ("[1] + [2]", [1, 2]),
+        ("self.n == 3.0", True),
+        ("self.n != 3", False),
+        ("self.n >= 3 && self.n < 4", True),
+        ("!self.t || self.n > 2", True),
+        ("self.t ? 'yes' : 'no'", "yes"),
+        ("self.n in self.l", True),
+        ("'a' in self.m", True),
+        ("4 in self.l", False),
+        ("has(self.n) && !has(self.q)", True),
+        ("size(self.l) == self.l.size()", True),
+        ("self.s.startsWith('a') && self.s.endsWith('c') && self.s.contains('b')", True),
+        ("self.s.matches('^[a-c]+$')", True),
+        ("self.l[1]", 2),
+        ("self.m['a']", 1),
+        ("self.l.all(i, i > 0)", True),
+        ("self.l.exists(i, i > 2)", True),
+        ("self.l.exists_one(i, i > 2)", True),
+        ("self.l.filter(i, i > 1)", [2, 3]),
+        ("self.l.map(i, i * 2)", [2, 4, 6]),
+        ("self.m.all(k, k == 'a')", True),
+        ("self.l.all(i, self.l.exists(j, i == j))", True),
+        ("self.x__dash__y == 1 && self.__namespace__ == 'ns'", True),
+        ("int('5') + int(1.9)", 6),
+        ("string(self.n)", "3"),
+        ("type(self.s) == string", True),
+        ("true // with a remark", True),
+        ("self.missing == 1 || true", True),
+        ("self.missing == 1 && false", False),
+        ("self.l.exists(i, i == 1 || i.nope)", True),
+    ],
+)
+def test_evaluate(expression: str, expected: Any) -> None:
+    assert compile_expression(expression).evaluate({"self": SELF, "oldSelf": SELF}) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("self.q", "no such key: q"),
+        ("self.l[9]", "index out of bounds: 9"),
+        ("1 / 0", "division by zero"),
+        ("1 % 0", "modulus by zero"),
+        ("9223372036854775807 + 1", "integer overflow"),
+        ("1 + 'a'", "no such overload"),
+        ("self.n && true", "no such overload"),
+        ("self.s < 1", "no such overload"),
+        ("self.s.matches('(')", "error parsing regexp"),
+        ("self.missing == 1 || false", "no such key: missing"),
+        ("int('x')", "type conversion error"),
+    ],
+)
+def test_what_cannot_be_evaluated_says_why(expression: str, told: str) -> None:
+    with pytest.raises(CelError, match=told):
+        compile_expression(expression).evaluate({"self": SELF})
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["", "self +", "nobody", "self.isSorted()", "frobnicate(1)", "has(self)", "'open", "(" * 100, "self.all(1, true)"],
+)
+def test_what_is_not_understood_is_refused_when_compiled(expression: str) -> None:
+    with pytest.raises(CelSyntaxError):
+        compile_expression(expression)
+
+
+def test_loops_within_loops_come_to_an_end() -> None:
+    nested = "self.all(a, self.all(b, self.all(c, true)))"
+
+    with pytest.raises(CelError, match="cost limit"):
+        compile_expression(nested).evaluate({"self": list(range(200))})
+
+
+RANGE = {
+    "type": "object",
+    "properties": {"min": {"type": "integer"}, "max": {"type": "integer"}},
+    "x-kubernetes-validations": [
+        {"rule": "self.min <= self.max", "message": "min must not exceed max"},
+        {"rule": "self.min != 7"},
+        {"rule": "self.min != 8", "messageExpression": "'got ' + string(self.min)", "reason": "FieldValueForbidden"},
+    ],
+}
+FIXED = {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "is immutable"}]}
+RULES_WAIT = (
+    "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+SCHEMA = from_openapi({"type": "object", "properties": {"range": RANGE, "fixed": FIXED, "text": {"type": "string"}}})
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param({"range": {"min": 1, "max": 2}}, [], id="holds"),
+        pytest.param({"range": {"min": 3, "max": 2}}, ["range: Invalid value: min must not exceed max"], id="message"),
+        pytest.param({"range": {"min": 7, "max": 9}}, ["range: Invalid value: failed rule: self.min != 7"], id="rule"),
+        pytest.param({"range": {"min": 8, "max": 9}}, ["range: Forbidden: got 8"], id="message expression"),
+        pytest.param(
+            {"range": {"min": 1}},
+            ['range: Invalid value: "object": no such key: max evaluating rule: min must not exceed max'],
+            id="missing field",
+        ),
+        pytest.param({"fixed": "a"}, [], id="transition rule without a past"),
+        pytest.param(
+            {"range": {"min": 3, "max": 2}, "text": 1},
+            [
+                'text: Invalid value: "integer": text in body must be of type string: "integer"',
+                RULES_WAIT,
+            ],
+            id="rules wait until the types are right",
+        ),
+    ],
+)
+def test_rules_of_a_schema(value: Any, expected: list[str]) -> None:
+    assert [str(error) for error in validate(value, SCHEMA)] == expected
+
+
+def test_a_transition_rule_sees_the_past() -> None:
+    assert [str(error) for error in validate({"fixed": "b"}, SCHEMA, old={"fixed": "a"})] == [
+        'fixed: Invalid value: "b": is immutable'
+    ]
+
+
+def test_a_rule_that_was_broken_before_is_tolerated_while_nothing_changes() -> None:
+    broken = {"range": {"min": 3, "max": 2}}
+
+    assert validate({**broken, "text": "new"}, SCHEMA, old=broken) == []
+
+
+def test_rules_beyond_the_evaluator_are_listed() -> None:
+    schema = from_openapi(
+        {
+            "type": "object",
+            "properties": {"l": {"type": "array", "x-kubernetes-validations": [{"rule": "isSorted(self)"}]}},
+        }
+    )
+
+    assert list(unsupported_rules(schema)) == [".l: isSorted(self)"]
+
+
+PIECES = [
+    "self",
+    ".",
+    "n",
+    "l",
+    "(",
+    ")",
+    "[",
+    "]",
+    "1",
+    "'a'",
+    "==",
+    "&&",
+    "!",
+    "all",
+    "x",
+    ",",
+    "?",
+    ":",
+    "-",
+    "/",
+    "0",
+]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join) | st.text(max_size=20))
+def test_no_expression_raises_anything_else(expression: str) -> None:
+    with contextlib.suppress(CelSyntaxError, CelError):
+        compile_expression(expression).evaluate({"self": SELF, "oldSelf": None})
