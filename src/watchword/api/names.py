@@ -70,7 +70,6 @@ class Annotation(StrEnum):
     IAM_ROLE_SUFFIX = "agent.open-cluster-management.io/managed-cluster-iam-role-suffix"
     # Ours: who the cluster is, so that two clusters never share a name.
     CLUSTER_UID = "agent.open-cluster-management.io/cluster-uid"
-    DENIED_SINCE = "watchword.dev/denied-since"
 
 
 AGENT_ANNOTATION_PREFIX = "agent.open-cluster-management.io/"

@@ -1,0 +1,75 @@
+"""The cluster as the hub and its agent speak of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, labels_of, uid_of
+from watchword.api.names import CLUSTER_LEASE, RESERVED_CLUSTER_NAMES, Annotation, Label
+from watchword.api.validation import is_dns_label
+
+DEFAULT_LEASE_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A ManagedCluster, read from its object. Labels and annotations are claims that its agent may edit."""
+
+    name: str
+    uid: str
+    accepted: bool  # what spec asks for; whether it was asked by somebody entitled is the hub's to verify
+    deleting: bool
+    lease_duration: timedelta
+    cluster_set: str
+    finalizers: tuple[str, ...]
+    annotations: Mapping[str, str]
+    object: Object = field(repr=False)
+
+    @classmethod
+    def read(cls, obj: Object) -> Cluster:
+        """Read the object; absent fields take the schema's defaults."""
+        spec: Mapping[str, Any] = obj.get("spec") or {}
+        seconds = spec.get("leaseDurationSeconds") or DEFAULT_LEASE_SECONDS
+        return cls(
+            name=obj["metadata"]["name"],
+            uid=uid_of(obj),
+            accepted=spec.get("hubAcceptsClient") is True,
+            deleting=is_deleting(obj),
+            lease_duration=timedelta(seconds=max(1, int(seconds))),
+            cluster_set=labels_of(obj).get(Label.CLUSTER_SET, ""),
+            finalizers=tuple(finalizers_of(obj)),
+            annotations=annotations_of(obj),
+            object=obj,
+        )
+
+    @property
+    def key(self) -> ObjectKey:
+        """The key of the ManagedCluster."""
+        return ObjectKey.cluster(self.name)
+
+    @property
+    def namespace_key(self) -> ObjectKey:
+        """The key of the cluster's namespace on the hub."""
+        return ObjectKey.cluster(self.name)
+
+    @property
+    def lease_key(self) -> ObjectKey:
+        """The key of the lease its agent renews."""
+        return ObjectKey(self.name, CLUSTER_LEASE)
+
+    @property
+    def claimed_uid(self) -> str:
+        """The identity the cluster claims for itself; a claim, not a proof."""
+        return self.annotations.get(Annotation.CLUSTER_UID, "")
+
+
+def judge_cluster_name(name: str) -> str | None:
+    """Return why a cluster cannot be called that, or None when it can."""
+    if not is_dns_label(name):
+        return f"{name!r} is not a DNS label: use at most 63 lower-case letters, digits and '-', beginning and ending with a letter or digit"
+    if name in RESERVED_CLUSTER_NAMES:
+        return f"{name!r} is a namespace of the hub itself: choose another cluster name"
+    return None

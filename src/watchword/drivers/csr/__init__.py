@@ -1,0 +1,1 @@
+"""Credentials by certificate signing request: the default way to register."""

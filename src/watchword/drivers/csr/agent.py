@@ -1,0 +1,192 @@
+"""Obtains a client certificate: a key, one request for it, and patience until the hub has decided."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from watchword.api.conditions import find_condition
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
+from watchword.api.sensitive import Sensitive
+from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.drivers.interface import Answer, Issued, Kept, Pending, SecretData, Wanted
+from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists
+from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.pki.csr import build_request
+from watchword.pki.errors import PkiError
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import AlternativeNames, Subject
+from watchword.runtime.clock import Clock
+from watchword.runtime.timers import choose_renewal
+
+KEY, CERTIFICATE, PENDING_KEY = "tls.key", "tls.crt", "pending.key"
+USAGES = ["digital signature", "key encipherment", "client auth"]
+
+AT_ONCE = timedelta(0)
+SAFETY_NET = timedelta(minutes=2)  # a decision wakes us; this is for the one whose event was lost
+AFTER_REFUSAL = timedelta(minutes=10)
+NEVER_ISSUED_AFTER = timedelta(minutes=15)
+
+
+@dataclass(frozen=True)
+class CsrAgentDriver:
+    """Keeps one certificate alive.
+
+    The key of a request is stored before the request is sent, and the request is named after the key: whenever the
+    agent is killed, it comes back to the same request instead of making another.
+    """
+
+    hub: Client
+    clock: Clock
+
+    def user_entry(self) -> Object:
+        """Return the kubeconfig's user, with certificate and key in files beside it."""
+        return {"client-certificate": CERTIFICATE, "client-key": KEY}
+
+    def owned_keys(self) -> frozenset[str]:
+        """Return the keys that go when another driver takes over."""
+        return frozenset({KEY, CERTIFICATE, PENDING_KEY})
+
+    async def obtain(self, wanted: Wanted, held: SecretData) -> Answer:
+        """Keep what is good, follow up what is asked, ask for what is missing."""
+        now = self.clock.now()
+        pending = held.get(PENDING_KEY)
+        if pending is None:
+            current = judge_held(wanted, held, now=now)
+            return current or self._new_key()
+        try:
+            key = PrivateKey.from_pem(Sensitive(pending))
+        except PkiError:
+            return self._new_key()  # damaged beyond use: nobody else holds it either
+        request = await self.hub.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(request_name(wanted, key)))
+        if request is None:
+            return await self._ask(wanted, key)
+        return judge_request(wanted, key, request, now=now)
+
+    def _new_key(self) -> Pending:
+        key = PrivateKey.generate().pem.reveal()
+        return Pending("KeyCreated", "a key was made", recheck=AT_ONCE, keep={PENDING_KEY: key})
+
+    async def _ask(self, wanted: Wanted, key: PrivateKey) -> Pending:
+        try:
+            await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request_manifest(wanted, key))
+        except AlreadyExists:
+            return _waiting(recheck=AT_ONCE)
+        return _waiting(recheck=SAFETY_NET)
+
+
+def request_name(wanted: Wanted, key: PrivateKey) -> str:
+    """Return the request's name: the same for the same key."""
+    prefix = f"addon-{wanted.cluster}-{wanted.addon}" if wanted.addon else wanted.cluster
+    return f"{prefix}-{key.public.thumbprint[:12]}"
+
+
+def request_manifest(wanted: Wanted, key: PrivateKey) -> Object:
+    """Return the request as the hub's approver expects it."""
+    subject = Subject(wanted.subject.user, wanted.subject.groups)
+    names = AlternativeNames(dns=(f"{wanted.addon}.addon.open-cluster-management.io",) if wanted.addon else ())
+    labels = {Label.CLUSTER_NAME: wanted.cluster}
+    if wanted.addon:
+        labels[Label.ADDON_NAME] = wanted.addon
+    spec: Object = {
+        "signerName": wanted.signer,
+        "usages": USAGES,
+        "request": base64.b64encode(build_request(key, subject, names)).decode(),
+    }
+    if wanted.lifetime is not None:
+        spec["expirationSeconds"] = int(wanted.lifetime.total_seconds())
+    name = ObjectKey.cluster(request_name(wanted, key))
+    return CERTIFICATE_SIGNING_REQUESTS.manifest(name, metadata={"labels": labels}, spec=spec)
+
+
+def judge_held(wanted: Wanted, held: SecretData, *, now: datetime) -> Kept | None:
+    """Return until when what is held is good, or None when a new certificate is due."""
+    try:
+        key = PrivateKey.from_pem(Sensitive(held[KEY]))
+        certificate = parse_certificate(held[CERTIFICATE])
+    except (KeyError, PkiError):
+        return None
+    if certificate.key != key.public or not _names(certificate, wanted):
+        return None
+    renew_at = _renewal(certificate)
+    return Kept(renew_at, certificate.not_after) if now < min(renew_at, certificate.not_after) else None
+
+
+def judge_request(wanted: Wanted, key: PrivateKey, request: Object, *, now: datetime) -> Answer:
+    """Return what the hub's decision so far means."""
+    status: dict[str, Any] = request.get("status") or {}
+    for verdict in ("Denied", "Failed"):
+        said = find_condition(request, verdict)
+        if said is not None and said.status == "True":
+            message = f"the hub {verdict.lower()} the request: {said.message or said.reason}"
+            return Pending(f"CSR{verdict}", message, recheck=AFTER_REFUSAL, failed=True, keep=_a_fresh_key())
+    if find_condition(request, "Approved") is None:
+        return _waiting(recheck=SAFETY_NET)
+    if not status.get("certificate"):
+        return _judge_silence(request, now=now)
+    return _accept(wanted, key, base64.b64decode(status["certificate"]))
+
+
+def _accept(wanted: Wanted, key: PrivateKey, pem: bytes) -> Answer:
+    """Believe the certificate only when it is the one that was asked for."""
+    try:
+        certificate = parse_certificate(pem)
+    except PkiError as cause:
+        return _mismatch(f"the hub issued something that cannot be read: {cause}")
+    if certificate.key != key.public:
+        return _mismatch("the hub issued a certificate for another key")
+    if not _names(certificate, wanted):
+        return _mismatch("the hub issued a certificate for another subject")
+    until = f"from {rfc3339(certificate.not_before)} until {rfc3339(certificate.not_after)}"
+    return Issued(
+        data={KEY: key.pem.reveal(), CERTIFICATE: pem},
+        issued_at=certificate.not_before,
+        expires_at=certificate.not_after,
+        renew_at=_renewal(certificate),
+        message=f"client certificate valid {until}",
+    )
+
+
+def _judge_silence(request: Object, *, now: datetime) -> Pending:
+    since = parse_rfc3339(_approved_at(request))
+    if since is None or now - since < NEVER_ISSUED_AFTER:
+        return _waiting(recheck=SAFETY_NET)
+    message = (
+        "the request was approved but no certificate was issued: this hub may not sign client certificates, "
+        "so register with another driver"
+    )
+    return Pending("CertificateNotIssued", message, recheck=AFTER_REFUSAL, failed=True)
+
+
+def _approved_at(request: Object) -> str:
+    rows = (request.get("status") or {}).get("conditions") or []
+    approved: Object = next((row for row in rows if row.get("type") == "Approved"), {})
+    return str(approved.get("lastUpdateTime") or approved.get("lastTransitionTime") or "")
+
+
+def _names(certificate: Certificate, wanted: Wanted) -> bool:
+    return certificate.common_name == wanted.subject.user and sorted(certificate.organisations) == sorted(
+        wanted.subject.groups
+    )
+
+
+def _renewal(certificate: Certificate) -> datetime:
+    return choose_renewal(certificate.not_before, certificate.not_after, seed=certificate.key.thumbprint)
+
+
+def _a_fresh_key() -> dict[str, bytes]:
+    return {PENDING_KEY: PrivateKey.generate().pem.reveal()}
+
+
+def _mismatch(message: str) -> Pending:
+    return Pending("CertificateMismatch", message, recheck=AFTER_REFUSAL, failed=True, keep=_a_fresh_key())
+
+
+def _waiting(recheck: timedelta) -> Pending:
+    message = "waiting for the hub's administrator to approve the request"
+    return Pending("AwaitingHubApproval", message, recheck=recheck)

@@ -1,0 +1,130 @@
+"""Whether a certificate signing request is exactly what an honest agent would send."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from watchword.api.cluster import judge_cluster_name
+from watchword.api.meta import Object, labels_of
+from watchword.api.names import (
+    KUBE_CLIENT_SIGNER,
+    MANAGED_CLUSTERS_GROUP,
+    Label,
+    addon_fleet_group,
+    addon_group,
+    addon_user,
+    agent_user,
+    cluster_group,
+)
+from watchword.pki.csr import RequestedIdentity, parse_request
+from watchword.pki.errors import PkiError
+from watchword.pki.keys import judge_key_strength
+from watchword.pki.subjects import AlternativeNames
+
+ALLOWED_USAGES = frozenset({"digital signature", "key encipherment", "client auth"})
+SUBJECT_ALTERNATIVE_NAME = "2.5.29.17"
+_AGENT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+
+
+class Unacceptable(Exception):
+    """The request is not one that this driver would ever approve; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRequest:
+    """A well-formed request for a cluster's certificate. Who may have it is decided elsewhere."""
+
+    cluster: str
+    agent: str
+    requester: str  # authenticated by the API server
+    key_thumbprint: str
+
+    @property
+    def is_renewal(self) -> bool:
+        """Whether the very agent asks that the certificate will name."""
+        return self.requester == agent_user(self.cluster, self.agent)
+
+
+@dataclass(frozen=True, slots=True)
+class AddonRequest:
+    """A well-formed request for an add-on's certificate."""
+
+    cluster: str
+    addon: str
+    agent: str
+    requester: str
+    key_thumbprint: str
+
+
+def read_cluster_request(csr: Object) -> ClusterRequest:
+    """Rebuild what an honest agent of the labelled cluster would ask and compare; raise `Unacceptable`."""
+    cluster = labels_of(csr).get(Label.CLUSTER_NAME, "")
+    _require_cluster_name(cluster)
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    asked = _read_identity(spec)
+    agent = _last_part(asked.common_name, agent_user(cluster, ""))
+    _require_subject(asked, ({cluster_group(cluster)}, {cluster_group(cluster), MANAGED_CLUSTERS_GROUP}))
+    if asked.names or asked.extensions:
+        raise Unacceptable("the request asks for alternative names or extensions, which no agent needs")
+    return ClusterRequest(cluster, agent, str(spec.get("username") or ""), asked.key.thumbprint)
+
+
+def read_addon_request(csr: Object) -> AddonRequest:
+    """The same for an add-on's request to the hub's API."""
+    labels = labels_of(csr)
+    cluster, addon = labels.get(Label.CLUSTER_NAME, ""), labels.get(Label.ADDON_NAME, "")
+    _require_cluster_name(cluster)
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    asked = _read_identity(spec)
+    agent = _last_part(asked.common_name, addon_user(cluster, addon, ""))
+    own = {addon_group(cluster, addon)}
+    fleet = own | {addon_fleet_group(addon)}
+    _require_subject(asked, (own, fleet, fleet | {"system:authenticated"}))
+    own_name = AlternativeNames(dns=(f"{addon}.addon.open-cluster-management.io",))
+    if asked.names not in (AlternativeNames(), own_name) or not set(asked.extensions) <= {SUBJECT_ALTERNATIVE_NAME}:
+        raise Unacceptable("the request asks for alternative names or extensions that are not the add-on's own")
+    return AddonRequest(cluster, addon, agent, str(spec.get("username") or ""), asked.key.thumbprint)
+
+
+def _require_cluster_name(cluster: str) -> None:
+    objection = judge_cluster_name(cluster)
+    if objection:
+        raise Unacceptable(f"the label {Label.CLUSTER_NAME} does not name a cluster: {objection}")
+
+
+def _read_identity(spec: Mapping[str, Any]) -> RequestedIdentity:
+    if spec.get("signerName") != KUBE_CLIENT_SIGNER:
+        raise Unacceptable(f"the request is for another signer than {KUBE_CLIENT_SIGNER}")
+    usages = spec.get("usages") or []
+    if "client auth" not in usages or not set(usages) <= ALLOWED_USAGES:
+        raise Unacceptable(f"the request asks for other usages than {', '.join(sorted(ALLOWED_USAGES))}")
+    try:
+        asked = parse_request(base64.b64decode(spec.get("request") or "", validate=True))
+    except (PkiError, binascii.Error, ValueError) as cause:
+        raise Unacceptable(f"the request cannot be read: {cause}") from cause
+    if not asked.signature_valid:
+        raise Unacceptable("the request is not signed by the key it asks a certificate for")
+    weakness = judge_key_strength(asked.key)
+    if weakness:
+        raise Unacceptable(weakness)
+    return asked
+
+
+def _last_part(common_name: str, expected_start: str) -> str:
+    agent = common_name.removeprefix(expected_start)
+    if common_name != expected_start + agent or not _AGENT_NAME.fullmatch(agent):
+        raise Unacceptable("the common name is not that of an agent of the cluster in the label")
+    return agent
+
+
+def _require_subject(asked: RequestedIdentity, allowed: tuple[set[str], ...]) -> None:
+    unique = set(asked.organisations)
+    if len(unique) != len(asked.organisations) or unique not in allowed:
+        raise Unacceptable("the organisations are not exactly those of the cluster in the label")
+    if asked.organisational_units or asked.other_attributes:
+        raise Unacceptable("the subject has parts besides common name and organisations")

@@ -1,0 +1,132 @@
+"""What a registration driver promises, on either side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol, TypeAlias
+
+from watchword.api.cluster import Cluster
+from watchword.api.meta import Object
+from watchword.api.names import KUBE_CLIENT_SIGNER
+from watchword.runtime.reconcile import ControllerSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Who the holder of a credential will be."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+    organization_units: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One credential that something on this cluster needs: the agent itself, or an add-on."""
+
+    cluster: str
+    subject: Subject
+    addon: str = ""  # empty for the agent's own credential
+    signer: str = KUBE_CLIENT_SIGNER
+    lifetime: timedelta | None = None  # None leaves it to the hub
+    service_account: str = ""  # on the hub, for credentials that are tokens
+    service_account_uid: str = ""  # the one the hub last reported; empty when it has not
+
+
+SecretData: TypeAlias = Mapping[str, bytes]
+"""The content of a Secret, decoded. Never logged, never put in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is held is good; look again at that instant."""
+
+    renew_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A new credential to store. Its life is the one issued, whatever was asked."""
+
+    data: SecretData = field(repr=False)
+    issued_at: datetime
+    expires_at: datetime
+    renew_at: datetime
+    message: str = ""  # for the condition: what was issued and until when, never the credential
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Not yet, and why. `keep` is what must survive a restart meanwhile, such as the key of a pending request."""
+
+    reason: str
+    message: str
+    recheck: timedelta
+    keep: SecretData = field(default_factory=dict, repr=False)
+    failed: bool = False  # True: the hub said no, or the request failed; the condition says so
+
+
+Answer: TypeAlias = Kept | Issued | Pending
+
+
+class AgentDriver(Protocol):
+    """Turns a proof this cluster can give into a credential the hub will honour."""
+
+    def user_entry(self) -> Object:
+        """Return the `user` of the kubeconfig that goes with the credential, with files beside it."""
+        ...
+
+    def owned_keys(self) -> frozenset[str]:
+        """Return the Secret keys that belong to this driver, removed when another takes over."""
+        ...
+
+    async def obtain(self, wanted: Wanted, held: SecretData) -> Answer:
+        """Take one step towards the credential; waiting is an answer, not an exception."""
+        ...
+
+
+class HubDriver(Protocol):
+    """Decides whether a cluster's proof is believed, and what a believed cluster may do."""
+
+    def recognises(self, cluster: Cluster) -> bool:
+        """Whether this cluster registers by this driver."""
+        ...
+
+    async def grant(self, cluster: Cluster) -> None:
+        """Make the accepted cluster's proof work; RBAC is the hub's own business."""
+        ...
+
+    async def revoke(self, cluster: Cluster) -> None:
+        """Make it stop working; called again and again until it succeeds."""
+        ...
+
+
+class HasReconcilers(Protocol):
+    """A hub driver that brings reconcilers of its own, such as the approval of requests."""
+
+    def controllers(self) -> Iterable[ControllerSpec]:
+        """Return them as data."""
+        ...
+
+
+class AutoAccepts(Protocol):
+    """A hub driver that can vouch for a cluster without a person, when the administrator's allow-list says so."""
+
+    def vouches_for(self, cluster: Cluster) -> bool:
+        """Whether the identity that proved itself for this cluster is on the allow-list."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DriverEntry:
+    """One line of the catalog: a name, its other spellings, and where each side is made."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    for_clusters: bool = True
+    for_addons: bool = False
+    agent: Callable[..., AgentDriver] | None = None
+    hub: Callable[..., HubDriver] | None = None

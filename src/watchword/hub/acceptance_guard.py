@@ -1,0 +1,129 @@
+"""Makes sure that only those entitled can accept a cluster, and fails closed when the server does not enforce it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import REGISTER_GROUP
+from watchword.api.resources import (
+    MANAGED_CLUSTERS,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+)
+from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden, Invalid
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import choose_changes
+
+POLICY_NAME = "managedcluster-acceptance.watchword.dev"
+BOOTSTRAP_GROUP = "system:bootstrappers:managedcluster"
+PROBE_USER = "watchword:acceptance-probe"
+PROBE_CLUSTER = "watchword-acceptance-probe"
+TRUSTED_FOR = timedelta(minutes=10)
+
+_ENTITLED = (
+    f"authorizer.group('{REGISTER_GROUP}').resource('managedclusters').subresource('accept')"
+    ".name(object.metadata.name).check('update').allowed()"
+)
+_ASKS_NOTHING_NEW = (
+    "!(has(object.spec.hubAcceptsClient) && object.spec.hubAcceptsClient)"
+    " || (oldObject != null && has(oldObject.spec.hubAcceptsClient) && oldObject.spec.hubAcceptsClient)"
+)
+
+
+def policy_manifests() -> tuple[Object, Object]:
+    """Return the admission policy for servers that do not know the rule themselves, and its binding."""
+    policy = VALIDATING_ADMISSION_POLICIES.manifest(
+        ObjectKey.cluster(POLICY_NAME),
+        spec={
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [MANAGED_CLUSTERS.group],
+                        "apiVersions": ["*"],
+                        "operations": ["CREATE", "UPDATE"],
+                        "resources": [MANAGED_CLUSTERS.plural],
+                    }
+                ]
+            },
+            "validations": [
+                {
+                    "expression": f"{_ASKS_NOTHING_NEW} || {_ENTITLED}",
+                    "message": "setting hubAcceptsClient needs the right to update managedclusters/accept",
+                    "reason": "Forbidden",
+                }
+            ],
+        },
+    )
+    binding = VALIDATING_ADMISSION_POLICY_BINDINGS.manifest(
+        ObjectKey.cluster(POLICY_NAME), spec={"policyName": POLICY_NAME, "validationActions": ["Deny"]}
+    )
+    return policy, binding
+
+
+@dataclass
+class AcceptanceGuard:
+    """Knows whether the server refuses acceptance by those not entitled, by trying it without storing anything."""
+
+    client: Client
+    clock: Clock
+    _believed_until: datetime | None = field(default=None, init=False)
+
+    @property
+    def advice(self) -> str:
+        """What to do when the server does not refuse."""
+        return (
+            "the API server lets anyone who may create a ManagedCluster accept it: "
+            "install the admission policy with `watchword init` and try again"
+        )
+
+    async def holds(self) -> bool:
+        """Whether those not entitled are refused; a yes is believed for some minutes."""
+        now = self.clock.now()
+        if self._believed_until is not None and now < self._believed_until:
+            return True
+        if not await self._refuses():
+            return False
+        self._believed_until = now + TRUSTED_FOR
+        return True
+
+    async def _refuses(self) -> bool:
+        """Ask as a joining cluster, without storing anything: registering must pass and accepting must not."""
+        joining = self.client.acting_as(PROBE_USER, groups=(BOOTSTRAP_GROUP,))
+        if not await _passes(joining, accepted=False):  # refused either way, so the answer would prove nothing
+            return await self._is_installed()
+        return not await _passes(joining, accepted=True)
+
+    async def _is_installed(self) -> bool:
+        policy, binding = policy_manifests()
+        for resource, wanted in (
+            (VALIDATING_ADMISSION_POLICIES, policy),
+            (VALIDATING_ADMISSION_POLICY_BINDINGS, binding),
+        ):
+            present = await self.client.find(resource, ObjectKey.of(wanted))
+            if present is None or choose_changes(_only(present, wanted), wanted) is not None:
+                return False
+        return True
+
+
+async def _passes(client: Client, *, accepted: bool) -> bool:
+    manifest = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(PROBE_CLUSTER), spec={"hubAcceptsClient": accepted})
+    try:
+        await client.create(MANAGED_CLUSTERS, manifest, dry_run=True)
+    except (Forbidden, Invalid):
+        return False
+    return True
+
+
+def _only(present: Object, wanted: Object) -> Object:
+    """Return of a stored policy what was asked for; the server adds defaults beside it."""
+    spec = {name: present.get("spec", {}).get(name) for name in wanted["spec"]}
+    rules = spec.get("matchConstraints")
+    if isinstance(rules, dict):
+        asked = wanted["spec"]["matchConstraints"]["resourceRules"][0]
+        kept = [{name: rule.get(name) for name in asked} for rule in rules.get("resourceRules", [])]
+        spec["matchConstraints"] = {"resourceRules": kept}
+    return {**present, "spec": spec}

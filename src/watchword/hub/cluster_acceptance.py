@@ -1,0 +1,201 @@
+"""Gives an accepted cluster its namespace and rights, and takes the rights from a denied one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from watchword.api.cluster import Cluster, judge_cluster_name
+from watchword.api.conditions import Condition, is_true
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
+from watchword.api.names import (
+    Annotation,
+    ConditionType,
+    Finalizer,
+    Label,
+    registration_binding,
+    work_binding,
+)
+from watchword.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+)
+from watchword.api.time import rfc3339
+from watchword.drivers.interface import HubDriver
+from watchword.hub import access
+from watchword.hub.acceptance_guard import AcceptanceGuard
+from watchword.hub.cluster_sets import DEFAULT_SET
+from watchword.kube.client import Client
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import BeingDeleted, Ensurer, NameConflict, with_preconditions
+from watchword.runtime.events import EventRecorder
+from watchword.runtime.reconcile import Done, Outcome, Reader, Terminal
+from watchword.runtime.status import StatusWriter
+
+OWN_FINALIZERS = (Finalizer.CLUSTER_ACCESS, Finalizer.CLUSTER_CONTENT)
+
+
+class Decision(Enum):
+    """What the hub owes a cluster now."""
+
+    NOTHING = auto()  # nobody has decided yet, or it is being removed
+    REFUSE_NAME = auto()
+    GRANT = auto()
+    DENY = auto()
+
+
+def choose_decision(cluster: Cluster) -> Decision:
+    """Decide from the object alone."""
+    if cluster.deleting:
+        return Decision.NOTHING
+    if judge_cluster_name(cluster.name):
+        return Decision.REFUSE_NAME
+    if cluster.accepted:
+        return Decision.GRANT
+    return Decision.DENY if is_true(cluster.object, ConditionType.HUB_ACCEPTED) else Decision.NOTHING
+
+
+@dataclass(frozen=True)
+class ClusterAcceptanceReconciler:
+    """Reconciles ManagedCluster; woken by it and by every object made for it."""
+
+    reader: Reader
+    client: Client
+    ensurer: Ensurer
+    status: StatusWriter
+    events: EventRecorder
+    guard: AcceptanceGuard
+    drivers: Sequence[HubDriver]
+    clock: Clock
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Bring rights and condition in line with what the administrator decided."""
+        found = self.reader.get(MANAGED_CLUSTERS, key)
+        if found is None:
+            return Done()
+        cluster = Cluster.read(found)
+        match choose_decision(cluster):
+            case Decision.REFUSE_NAME:
+                await self._say(found, "InvalidName", judge_cluster_name(cluster.name) or "")
+            case Decision.GRANT:
+                await self._grant(cluster)
+            case Decision.DENY:
+                await self._deny(cluster)
+            case Decision.NOTHING:
+                pass
+        return Done()
+
+    async def _grant(self, cluster: Cluster) -> None:
+        if not is_true(cluster.object, ConditionType.HUB_ACCEPTED) and not await self.guard.holds():
+            await self._say(cluster.object, "AdmissionPolicyMissing", self.guard.advice)
+            raise Terminal(self.guard.advice)
+        current = await self._mark(cluster)
+        try:
+            await self._write_access(Cluster.read(current))
+        except NameConflict as conflict:
+            await self._say(current, "NameConflict", str(conflict))
+            raise Terminal(str(conflict)) from conflict
+        except BeingDeleted as leftover:
+            await self._say(current, "LeftoversGoing", str(leftover))
+            raise
+        for driver in self.drivers:
+            if driver.recognises(cluster):
+                await driver.grant(cluster)
+        accepted = Condition.true(
+            ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", "the hub's administrator accepted this cluster"
+        )
+        if await self.status.set_conditions(MANAGED_CLUSTERS, current, (accepted,)):
+            self.events.normal(cluster.object, "ManagedClusterAccepted", f"cluster {cluster.name} is accepted")
+
+    async def _mark(self, cluster: Cluster) -> Object:
+        """Put on finalizers and the default set in one write, before anything exists that they must clean."""
+        metadata: Object = {}
+        missing = [name for name in OWN_FINALIZERS if name not in cluster.finalizers]
+        if missing:
+            metadata["finalizers"] = [*cluster.finalizers, *missing]
+        if not cluster.cluster_set:
+            metadata["labels"] = {Label.CLUSTER_SET: DEFAULT_SET}
+        if not metadata:
+            return cluster.object
+        patch = with_preconditions(cluster.object, {"metadata": metadata})
+        return await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch)
+
+    async def _write_access(self, cluster: Cluster) -> None:
+        ours = belongs_to(cluster.name)
+        ensure = self.ensurer.ensure
+        role = access.cluster_role_manifest(cluster, access.accepted_rules(cluster.name))
+        await asyncio.gather(
+            ensure(NAMESPACES, access.namespace_manifest(cluster), ours=ours),
+            ensure(CLUSTER_ROLES, role, ours=ours),
+            ensure(CLUSTER_ROLE_BINDINGS, access.cluster_role_binding_manifest(cluster), ours=ours),
+        )
+        await asyncio.gather(
+            ensure(ROLE_BINDINGS, access.registration_binding_manifest(cluster), ours=ours),
+            ensure(ROLE_BINDINGS, access.work_binding_manifest(cluster), ours=ours),
+        )
+
+    async def _deny(self, cluster: Cluster) -> None:
+        ours = belongs_to(cluster.name)
+        role = access.cluster_role_manifest(cluster, access.denied_rules(cluster.name))
+        await self.ensurer.ensure(CLUSTER_ROLES, role, ours=ours)
+        for name in (registration_binding(cluster.name), work_binding(cluster.name)):
+            await release_binding(self.client, self.reader, ObjectKey(cluster.name, name))
+        for driver in self.drivers:
+            if driver.recognises(cluster):
+                await driver.revoke(cluster)
+        await self._say(cluster.object, "HubClusterAdminDenied", "the hub's administrator denied this cluster")
+        self.events.normal(cluster.object, "ManagedClusterDenied", f"cluster {cluster.name} is denied")
+
+    async def _say(self, obj: Object, reason: str, message: str) -> None:
+        refusal = Condition.false(ConditionType.HUB_ACCEPTED, reason, message)
+        await self.status.set_conditions(MANAGED_CLUSTERS, obj, (refusal,))
+
+
+def belongs_to(cluster: str) -> Callable[[Object], bool]:
+    """Return the test whether an object was made for this cluster."""
+    return lambda obj: labels_of(obj).get(Label.CLUSTER_NAME) == cluster
+
+
+async def release_binding(client: Client, reader: Reader, key: ObjectKey) -> None:
+    """Delete a binding at once, together with the finalizer that guards it in quieter times."""
+    binding = reader.get(ROLE_BINDINGS, key)
+    if binding is None or not belongs_to(key.namespace)(binding):
+        return
+    if binding["metadata"].get("finalizers"):
+        patch = with_preconditions(binding, {"metadata": {"finalizers": None}})
+        binding = await client.patch(ROLE_BINDINGS, key, patch)
+    await client.delete(ROLE_BINDINGS, key, uid=binding["metadata"]["uid"])
+
+
+@dataclass(frozen=True)
+class ClusterAutoAcceptanceReconciler:
+    """Reconciles ManagedCluster; accepts it once when a driver vouches for it, so that a later denial stands."""
+
+    reader: Reader
+    client: Client
+    drivers: Sequence[HubDriver]
+    clock: Clock
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Accept the cluster without a person, at most once in its life."""
+        found = self.reader.get(MANAGED_CLUSTERS, key)
+        if found is None:
+            return Done()
+        cluster = Cluster.read(found)
+        if cluster.deleting or cluster.accepted or Annotation.AUTO_ACCEPTED_ON in annotations_of(found):
+            return Done()
+        if any(_vouches(driver, cluster) for driver in self.drivers):
+            marked = {"annotations": {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now())}}
+            patch = {"metadata": marked, "spec": {"hubAcceptsClient": True}}
+            await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, patch))
+        return Done()
+
+
+def _vouches(driver: HubDriver, cluster: Cluster) -> bool:
+    vouch = getattr(driver, "vouches_for", None)
+    return vouch is not None and driver.recognises(cluster) and bool(vouch(cluster))

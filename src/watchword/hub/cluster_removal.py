@@ -1,0 +1,128 @@
+"""Removes everything a deleted cluster had on the hub, in an order that lets its agent finish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import Condition, find_condition
+from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, finalizers_of, is_deleting, uid_of
+from watchword.api.names import Annotation, ConditionType, cluster_role, registration_binding, work_binding
+from watchword.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    NAMESPACES,
+)
+from watchword.drivers.interface import HubDriver
+from watchword.hub.cluster_acceptance import OWN_FINALIZERS, belongs_to, release_binding
+from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
+from watchword.runtime.ensure import Ensurer, with_preconditions
+from watchword.runtime.events import EventRecorder
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.status import StatusWriter
+
+CONTENT: tuple[Resource, ...] = (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS)
+"""What is removed from a cluster's namespace, in this order: add-ons first, for they withdraw their own work."""
+
+RECHECK = timedelta(seconds=5)
+LAST_PRIORITY = 100
+
+
+@dataclass(frozen=True)
+class ClusterRemovalReconciler:
+    """Reconciles ManagedCluster; woken by it and by the content of its namespace."""
+
+    reader: Reader
+    client: Client
+    ensurer: Ensurer
+    status: StatusWriter
+    events: EventRecorder
+    drivers: Sequence[HubDriver]
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Remove content, then access, then the namespace, then the finalizers."""
+        found = self.reader.get(MANAGED_CLUSTERS, key)
+        if found is None or not is_deleting(found):
+            return Done()
+        cluster = Cluster.read(found)
+        remaining = await self._empty(cluster)
+        if remaining:
+            await self._say(found, "ResourceRemaining", f"waiting for {', '.join(remaining)} to be gone")
+            return RetryAfter(RECHECK)
+        for driver in self.drivers:
+            if driver.recognises(cluster):
+                await driver.revoke(cluster)
+        await self._withdraw(cluster)
+        if await self.ensurer.remove(NAMESPACES, cluster.namespace_key, ours=belongs_to(cluster.name)):
+            await self._say(found, "NoResource", "waiting for the namespace to be gone")
+        await self._release(cluster)
+        return Done()
+
+    async def _empty(self, cluster: Cluster) -> list[str]:
+        """Delete what is left of the first kind that is left; return what is waited for."""
+        for resource in CONTENT:
+            left = self.reader.list(resource, namespace=cluster.name)
+            if left:
+                for obj in choose_next_to_delete(left):
+                    await self._delete(resource, obj, abandoned=is_abandoned(cluster.object))
+                return [f"{resource.plural}/{obj['metadata']['name']}" for obj in left[:5]]
+        return []
+
+    async def _delete(self, resource: Resource, obj: Object, *, abandoned: bool) -> None:
+        key = ObjectKey.of(obj)
+        try:
+            if not is_deleting(obj):
+                await self.client.delete(resource, key, uid=uid_of(obj))
+            elif abandoned and finalizers_of(obj):
+                await self.client.patch(resource, key, with_preconditions(obj, {"metadata": {"finalizers": None}}))
+                self.events.warning(
+                    obj, "FinalizersDropped", "the cluster is gone and cannot finish the removal itself"
+                )
+        except NotFound:
+            pass  # somebody was faster
+
+    async def _withdraw(self, cluster: Cluster) -> None:
+        for name in (registration_binding(cluster.name), work_binding(cluster.name)):
+            await release_binding(self.client, self.reader, ObjectKey(cluster.name, name))
+        role = ObjectKey.cluster(cluster_role(cluster.name))
+        for resource in (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES):
+            await self.ensurer.remove(resource, role, ours=belongs_to(cluster.name))
+
+    async def _release(self, cluster: Cluster) -> None:
+        kept = [name for name in cluster.finalizers if name not in OWN_FINALIZERS]
+        if len(kept) != len(cluster.finalizers):
+            patch = with_preconditions(cluster.object, {"metadata": {"finalizers": kept or None}})
+            await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch)
+
+    async def _say(self, obj: Object, reason: str, message: str) -> None:
+        await self.status.set_conditions(
+            MANAGED_CLUSTERS, obj, (Condition.true(ConditionType.DELETING, reason, message),)
+        )
+
+
+def choose_next_to_delete(objects: Iterable[Object]) -> list[Object]:
+    """Return the objects whose turn it is: those with the lowest clean-up priority."""
+    rows = [(cleanup_priority(obj), obj) for obj in objects]
+    lowest = min((priority for priority, _ in rows), default=LAST_PRIORITY)
+    return [obj for priority, obj in rows if priority == lowest]
+
+
+def cleanup_priority(obj: Object) -> int:
+    """Return 0 to 100; what is unreadable goes with the first, as if nothing were said."""
+    text = annotations_of(obj).get(Annotation.CLEANUP_PRIORITY, "0")
+    return min(LAST_PRIORITY, int(text)) if text.isascii() and text.isdigit() else 0
+
+
+def is_abandoned(cluster: Object) -> bool:
+    """Whether no agent will come to finish: it never joined, was denied, or went silent."""
+    joined = find_condition(cluster, ConditionType.JOINED)
+    available = find_condition(cluster, ConditionType.AVAILABLE)
+    accepted = find_condition(cluster, ConditionType.HUB_ACCEPTED)
+    denied = accepted is None or accepted.status != "True"
+    return joined is None or denied or (available is not None and available.status == "Unknown")

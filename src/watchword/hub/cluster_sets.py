@@ -1,0 +1,107 @@
+"""Keeps the `default` and `global` cluster sets, and tells which sets are empty and which bindings hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from watchword.api.conditions import Condition
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of
+from watchword.api.names import Annotation, ConditionType, Label
+from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
+from watchword.api.selectors import selector_from
+from watchword.runtime.ensure import Ensurer
+from watchword.runtime.reconcile import Done, Outcome, Reader
+from watchword.runtime.status import StatusWriter
+
+DEFAULT_SET = "default"
+GLOBAL_SET = "global"
+
+BUILT_IN_SETS: Mapping[str, Object] = {
+    DEFAULT_SET: {"clusterSelector": {"selectorType": "ExclusiveClusterSetLabel"}},
+    GLOBAL_SET: {"clusterSelector": {"selectorType": "LabelSelector", "labelSelector": {}}},
+}
+"""The sets that always exist: every cluster without a set of its own, and every cluster."""
+
+
+@dataclass(frozen=True)
+class ClusterSetReconciler:
+    """Reconciles ManagedClusterSet; woken by it and by every ManagedCluster in it."""
+
+    reader: Reader
+    ensurer: Ensurer
+    status: StatusWriter
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Restore a built-in set and report whether the set selects anything."""
+        found = self.reader.get(MANAGED_CLUSTER_SETS, key)
+        if is_maintained(key.name, found):
+            wanted = MANAGED_CLUSTER_SETS.manifest(key, spec=BUILT_IN_SETS[key.name])
+            found = await self.ensurer.ensure(MANAGED_CLUSTER_SETS, wanted, ours=lambda _: True)
+        if found is None or is_deleting(found):
+            return Done()
+        names = [
+            cluster["metadata"]["name"]
+            for cluster in self.reader.list(MANAGED_CLUSTERS)
+            if is_member(found, labels_of(cluster))
+        ]
+        await self.status.set_conditions(MANAGED_CLUSTER_SETS, found, (judge_emptiness(len(names)),))
+        return Done()
+
+
+def is_maintained(name: str, found: Object | None) -> bool:
+    """Whether the hub restores this set; an annotation lets its owner opt out."""
+    if name not in BUILT_IN_SETS:
+        return False
+    return found is None or (
+        not is_deleting(found) and annotations_of(found).get(Annotation.SET_AUTO_UPDATE) != "false"
+    )
+
+
+def is_member(cluster_set: Object, labels: Mapping[str, str]) -> bool:
+    """Whether a cluster with these labels belongs to the set; an unknown selector type selects nothing."""
+    selector: Mapping[str, Any] = (cluster_set.get("spec") or {}).get("clusterSelector") or {}
+    match selector.get("selectorType", "ExclusiveClusterSetLabel"):
+        case "ExclusiveClusterSetLabel":
+            return labels.get(Label.CLUSTER_SET) == cluster_set["metadata"]["name"]
+        case "LabelSelector":
+            return selector_from(selector.get("labelSelector") or {}).matches(labels)
+        case _:
+            return False
+
+
+def judge_emptiness(count: int) -> Condition:
+    """Say whether a set selects anything."""
+    if count:
+        return Condition.false(ConditionType.SET_EMPTY, "ClustersSelected", f"{count} clusters selected")
+    return Condition.true(ConditionType.SET_EMPTY, "NoClusterMatched", "no cluster selected")
+
+
+@dataclass(frozen=True)
+class ClusterSetBindingReconciler:
+    """Reconciles ManagedClusterSetBinding; woken by it and by its set."""
+
+    reader: Reader
+    status: StatusWriter
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Report whether the bound set exists."""
+        found = self.reader.get(MANAGED_CLUSTER_SET_BINDINGS, key)
+        if found is None or is_deleting(found):
+            return Done()
+        name = str((found.get("spec") or {}).get("clusterSet") or "")
+        present = self.reader.get(MANAGED_CLUSTER_SETS, ObjectKey.cluster(name))
+        condition = judge_binding(key.name, name, exists=present is not None and not is_deleting(present))
+        await self.status.set_conditions(MANAGED_CLUSTER_SET_BINDINGS, found, (condition,))
+        return Done()
+
+
+def judge_binding(binding: str, cluster_set: str, *, exists: bool) -> Condition:
+    """Say whether a binding holds."""
+    if binding != cluster_set:
+        message = f"the binding is named {binding!r} but names the set {cluster_set!r}: give it the name of its set"
+        return Condition.false(ConditionType.SET_BOUND, "NameMismatch", message)
+    if not exists:
+        return Condition.false(ConditionType.SET_BOUND, "ClusterSetNotFound", f"there is no set {cluster_set!r}")
+    return Condition.true(ConditionType.SET_BOUND, "ClusterSetBound", "the set can be used from this namespace")
