@@ -1,0 +1,111 @@
+"""What proves who we are, and where it comes from: fixed, from files, or (in its own module) from a plugin."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from watchword.api.sensitive import Sensitive
+from watchword.kube.endpoint import Content, read
+from watchword.kube.errors import ConfigError
+from watchword.kube.tls import ClientCertificate
+
+RECHECK_SECONDS = 1.0
+"""How long files are taken as unchanged without looking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """One identity: an Authorization header, a client certificate, both or neither; and extra headers."""
+
+    authorization: Sensitive[str] | None = None
+    certificate: ClientCertificate | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class CredentialSource(Protocol):
+    """Gives the credential of the moment."""
+
+    async def current(self) -> Credential:
+        """Return the credential to use now; `ConfigError` when there is none to be had."""
+        ...
+
+    async def renewed(self, rejected: Credential) -> Credential | None:
+        """Return another credential after a 401, None when there is no other."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedCredential:
+    """A credential that does not change."""
+
+    credential: Credential = field(default_factory=Credential)
+
+    async def current(self) -> Credential:
+        """Return it."""
+        return self.credential
+
+    async def renewed(self, rejected: Credential) -> Credential | None:  # noqa: ARG002 - the protocol's shape
+        """There is no other."""
+        return None
+
+
+@dataclass(slots=True)
+class StoredCredential:
+    """A credential in memory and files; files are read again when they change."""
+
+    token: Content = b""
+    chain: Content = b""
+    key: Content = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    _held: Credential | None = field(default=None, init=False)
+    _checked_at: float = field(default=0.0, init=False)
+
+    async def current(self) -> Credential:
+        """Return what the files say, looking at most once a second."""
+        now = asyncio.get_running_loop().time()
+        if self._held is None or now - self._checked_at >= RECHECK_SECONDS:
+            self._checked_at = now
+            self._held = self._read()
+        return self._held
+
+    async def renewed(self, rejected: Credential) -> Credential | None:
+        """Look at the files at once; another credential only when they changed."""
+        self._held = self._read()
+        return None if self._held == rejected else self._held
+
+    def _read(self) -> Credential:
+        certificate = None
+        if self.chain:
+            certificate = ClientCertificate(read(self.chain), Sensitive(read(self.key)))
+        return Credential(bearer(read(self.token)) if self.token else None, certificate, self.headers)
+
+
+def bearer(token: bytes) -> Sensitive[str]:
+    """Return the Authorization header of a token; `ConfigError` when it cannot be one."""
+    text = token.decode("ascii", errors="replace").strip()
+    if not text or not text.isprintable() or " " in text or "\ufffd" in text:
+        raise ConfigError("the bearer token is empty or holds characters that no token has")
+    return Sensitive(f"Bearer {text}")
+
+
+def basic(username: str, password: Sensitive[str]) -> Sensitive[str]:
+    """Return the Authorization header of a user name and password."""
+    pair = f"{username}:{password.reveal()}".encode()
+    return Sensitive(f"Basic {base64.b64encode(pair).decode()}")
+
+
+def impersonation(
+    user: str, uid: str, groups: tuple[str, ...], extra: Mapping[str, tuple[str, ...]]
+) -> tuple[tuple[str, str], ...]:
+    """Return the headers that ask the server to act as somebody else."""
+    headers = [("Impersonate-User", user)] if user else []
+    headers += [("Impersonate-Uid", uid)] if uid else []
+    headers += [("Impersonate-Group", group) for group in groups]
+    headers += [(f"Impersonate-Extra-{key}", value) for key, values in extra.items() for value in values]
+    if any(not value.isprintable() or not name.isascii() or not name.isprintable() for name, value in headers):
+        raise ConfigError("the impersonated user holds characters that no HTTP header may have")
+    return tuple(headers)

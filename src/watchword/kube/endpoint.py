@@ -1,0 +1,83 @@
+"""Where an API server is reached and how it proves itself."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import SplitResult, urlsplit
+
+from watchword.kube.errors import ConfigError
+from watchword.kube.files import WatchedFile
+from watchword.kube.tls import Trust
+
+Content: TypeAlias = bytes | WatchedFile
+"""Bytes, or the file that holds them and may change."""
+
+
+def read(content: Content) -> bytes:
+    """Return the bytes as they are now."""
+    return content.read() if isinstance(content, WatchedFile) else content
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An API server: its address without a trailing slash, its authorities, the way to it."""
+
+    server: str
+    ca: Content = b""
+    server_name: str = ""  # the name in its certificate, when not that of the address
+    insecure: bool = False
+    proxy: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "server", checked_server(self.server))
+        if self.proxy:
+            _check_proxy(self.proxy)
+        if self.insecure and self.ca:
+            raise ConfigError("a certificate authority and insecure-skip-tls-verify exclude each other: remove one")
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the connection is TLS."""
+        return self.server.startswith("https:")
+
+    def trust(self) -> Trust:
+        """Return what is trusted now."""
+        return Trust(read(self.ca), insecure=self.insecure)
+
+
+def checked_server(text: str) -> str:
+    """Return a server address in its plain form, or raise `ConfigError`."""
+    parts = _split(text, "server")
+    if parts.scheme not in {"https", "http"} or not parts.hostname:
+        raise ConfigError("the server address must be a URL such as https://host:6443")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ConfigError("the server address must hold nothing but scheme, host, port and path")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def is_loopback(server: str) -> bool:
+    """Tell whether an address stays on this machine."""
+    host = _split(server, "server").hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _check_proxy(text: str) -> None:
+    parts = _split(text, "proxy-url")
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ConfigError("proxy-url must be an http or https URL: other proxies are not supported")
+
+
+def _split(text: str, what: str) -> SplitResult:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError as cause:
+        raise ConfigError(f"the {what} address is not a URL") from cause
+    if any(ord(c) <= 0x20 or ord(c) == 0x7F for c in text):
+        raise ConfigError(f"the {what} address holds blanks or control characters")
+    return parts

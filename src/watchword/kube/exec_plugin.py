@@ -1,0 +1,211 @@
+"""Credentials from a program: the `exec` entry of a kubeconfig, in its v1 and v1beta1 forms."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from watchword.api.meta import Object
+from watchword.api.sensitive import Sensitive
+from watchword.api.time import parse_rfc3339
+from watchword.kube.credentials import Credential, bearer
+from watchword.kube.errors import ConfigError
+from watchword.kube.tls import ClientCertificate
+
+VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+OUTPUT_LIMIT = 1024 * 1024
+LEEWAY = timedelta(seconds=10)
+"""A credential this close to its end is not worth sending any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecPlugin:
+    """Which program to run, and how; `cluster` is told to it when it asks for that."""
+
+    command: str
+    arguments: tuple[str, ...] = field(default=(), repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    api_version: str = VERSIONS[0]
+    interactive_mode: str = "IfAvailable"
+    install_hint: str = ""
+    folder: Path | None = None  # of the kubeconfig: where a relative path starts
+    provide_cluster_info: bool = False
+
+
+@dataclass(slots=True)
+class ExecCredential:
+    """Runs a plugin when there is no credential, when it nears its end, and after a 401; never twice at once."""
+
+    plugin: ExecPlugin
+    cluster: Object = field(default_factory=dict)
+    headers: tuple[tuple[str, str], ...] = ()
+    timeout: float = 60.0
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _held: Credential | None = field(default=None, init=False)
+    _expires_at: datetime | None = field(default=None, init=False)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    async def current(self) -> Credential:
+        """Return the plugin's credential, from memory while it lasts."""
+        async with self._lock:
+            if self._held is None or (self._expires_at is not None and self.now() >= self._expires_at - LEEWAY):
+                return await self._refresh()
+            return self._held
+
+    async def renewed(self, rejected: Credential) -> Credential | None:
+        """Run the plugin again, unless somebody already did since that credential was handed out."""
+        async with self._lock:
+            if self._held is not None and self._held != rejected:
+                return self._held
+            fresh = await self._refresh()
+            return None if fresh == rejected else fresh
+
+    async def _refresh(self) -> Credential:
+        self._held = None
+        interactive = choose_interactive(self.plugin.interactive_mode, terminal=_has_terminal())
+        output = await run_plugin(self.plugin, self.cluster, interactive=interactive, timeout=self.timeout)
+        credential, self._expires_at = read_answer(output, self.plugin)
+        self._held = Credential(credential.authorization, credential.certificate, self.headers)
+        return self._held
+
+
+def choose_interactive(mode: str, *, terminal: bool) -> bool:
+    """Decide whether the plugin may talk to a person; `ConfigError` when it must and cannot."""
+    if mode == "Always" and not terminal:
+        raise ConfigError("the credential plugin wants to ask a person, and there is no terminal")
+    return terminal and mode != "Never"
+
+
+def read_answer(output: bytes, plugin: ExecPlugin) -> tuple[Credential, datetime | None]:
+    """Return the credential that a plugin printed and when it ends; nothing of a bad answer is repeated."""
+    name = plugin.command
+    try:
+        answer = orjson.loads(output)
+    except orjson.JSONDecodeError as cause:
+        raise ConfigError(f"the credential plugin {name} printed something that is not an ExecCredential") from cause
+    if not isinstance(answer, dict) or answer.get("kind") != "ExecCredential":
+        raise ConfigError(f"the credential plugin {name} printed something that is not an ExecCredential")
+    if answer.get("apiVersion") != plugin.api_version:
+        raise ConfigError(f"the credential plugin {name} answered in another version than {plugin.api_version}")
+    status = answer.get("status")
+    if not isinstance(status, dict):
+        raise ConfigError(f"the credential plugin {name} answered without a status")
+    return _credential(status, name), _expiry(status, name)
+
+
+def _credential(status: Mapping[str, Any], name: str) -> Credential:
+    token, chain, key = (status.get(k) or "" for k in ("token", "clientCertificateData", "clientKeyData"))
+    if not all(isinstance(value, str) for value in (token, chain, key)) or bool(chain) != bool(key):
+        raise ConfigError(f"the credential plugin {name} answered with an incomplete credential")
+    if not token and not chain:
+        raise ConfigError(f"the credential plugin {name} answered without a token or a certificate")
+    certificate = ClientCertificate(chain.encode(), Sensitive(key.encode())) if chain else None
+    return Credential(bearer(token.encode()) if token else None, certificate)
+
+
+def _expiry(status: Mapping[str, Any], name: str) -> datetime | None:
+    text = status.get("expirationTimestamp")
+    if text is None:
+        return None
+    instant = parse_rfc3339(text) if isinstance(text, str) else None
+    if instant is None:
+        raise ConfigError(f"the credential plugin {name} answered with an expirationTimestamp that is no time")
+    return instant
+
+
+async def run_plugin(plugin: ExecPlugin, cluster: Object, *, interactive: bool, timeout: float) -> bytes:  # noqa: ASYNC109 - reported in our own words
+    """Run the program without a shell and return what it printed; it is killed when it takes too long."""
+    program = find_program(plugin)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program,
+            *plugin.arguments,
+            env=plugin_environment(plugin, cluster, os.environ, interactive=interactive),
+            stdin=None if interactive else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=None if interactive else asyncio.subprocess.PIPE,
+            start_new_session=not interactive,
+            limit=OUTPUT_LIMIT,
+        )
+    except (OSError, ValueError) as cause:
+        reason = (getattr(cause, "strerror", None) or "not a valid command").lower()
+        raise ConfigError(f"the credential plugin {plugin.command} cannot be started: {reason}") from cause
+    try:
+        async with asyncio.timeout(timeout):
+            output, complaints = await asyncio.gather(_read(process.stdout), _read(process.stderr))
+            code = await process.wait()
+    except TimeoutError as cause:
+        raise ConfigError(
+            f"the credential plugin {plugin.command} did not answer within {timeout:g} seconds"
+        ) from cause
+    finally:
+        await _end(process, group=not interactive)
+    if code != 0:
+        raise ConfigError(
+            f"the credential plugin {plugin.command} failed with exit code {code}{_last_line(complaints)}"
+        )
+    return output
+
+
+def find_program(plugin: ExecPlugin) -> str:
+    """Return the program's absolute path: a bare name is searched in PATH, a path starts at the kubeconfig."""
+    command = plugin.command
+    if os.sep in command:
+        command = str((plugin.folder or Path.cwd()) / command)
+    found = shutil.which(command)
+    if found is None or not os.path.isabs(found):  # noqa: PTH117 - PATH may name the working directory
+        hint = f": {plugin.install_hint.strip()}" if plugin.install_hint.strip() else ""
+        raise ConfigError(f"the credential plugin {plugin.command} is not installed{hint}")
+    return found
+
+
+def plugin_environment(
+    plugin: ExecPlugin, cluster: Object, inherited: Mapping[str, str], *, interactive: bool
+) -> dict[str, str]:
+    """Return the plugin's environment: ours, the kubeconfig's additions, and the question put to it."""
+    spec: Object = {"interactive": interactive}
+    if plugin.provide_cluster_info:
+        spec["cluster"] = cluster
+    question = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
+    return {**inherited, **plugin.environment, "KUBERNETES_EXEC_INFO": orjson.dumps(question).decode()}
+
+
+async def _read(pipe: asyncio.StreamReader | None) -> bytes:
+    if pipe is None:
+        return b""
+    data = b""
+    while len(data) <= OUTPUT_LIMIT and (chunk := await pipe.read(65536)):
+        data += chunk
+    if len(data) > OUTPUT_LIMIT:
+        raise ConfigError("the credential plugin printed more than a credential can be")
+    return data
+
+
+async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            if group:
+                os.killpg(process.pid, signal.SIGKILL)  # its own session: whatever it started ends too
+            else:
+                process.kill()
+        await process.wait()
+
+
+def _last_line(complaints: bytes) -> str:
+    lines = complaints.decode(errors="replace").strip().splitlines()
+    return f": {''.join(c for c in lines[-1] if c.isprintable())[:200]}" if lines else ""
+
+
+def _has_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()

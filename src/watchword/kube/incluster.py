@@ -1,0 +1,38 @@
+"""The identity that a pod finds inside itself: service account files and two variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from watchword.kube.credentials import StoredCredential
+from watchword.kube.endpoint import Endpoint
+from watchword.kube.errors import ConfigError
+from watchword.kube.files import WatchedFile, read_small_file
+
+SERVICE_ACCOUNT_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def is_in_cluster(environment: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT_FOLDER) -> bool:
+    """Tell whether this process runs in a pod with a service account."""
+    return bool(environment.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").is_file()
+
+
+def incluster_endpoint(environment: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT_FOLDER) -> Endpoint:
+    """Return the API server of the cluster around us."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port:
+        raise ConfigError("this is not a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+    address = f"[{host}]" if ":" in host else host
+    return Endpoint(f"https://{address}:{port}", ca=WatchedFile(folder / "ca.crt", "certificate authority"))
+
+
+def incluster_credential(folder: Path = SERVICE_ACCOUNT_FOLDER) -> StoredCredential:
+    """Return the pod's service account token, read again as the kubelet renews it."""
+    return StoredCredential(token=WatchedFile(folder / "token", "token file"))
+
+
+def incluster_namespace(folder: Path = SERVICE_ACCOUNT_FOLDER) -> str:
+    """Return the namespace that the pod runs in."""
+    return read_small_file(folder / "namespace", "namespace file", limit=1024).decode(errors="replace").strip()

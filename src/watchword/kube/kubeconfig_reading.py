@@ -1,0 +1,170 @@
+"""From the text of a kubeconfig to its entries; whatever is wrong with it becomes one `ConfigError`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from watchword.api.meta import Object
+from watchword.api.sensitive import Sensitive
+from watchword.kube.errors import ConfigError
+from watchword.kube.exec_plugin import VERSIONS, ExecPlugin
+from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Impersonation, Kubeconfig, UserEntry
+from watchword.kube.strict_yaml import parse_yaml
+
+T = TypeVar("T")
+_MODES = ("Never", "IfAvailable", "Always")
+
+
+def parse_kubeconfig(data: bytes, *, folder: Path | None = None) -> Kubeconfig:
+    """Read a kubeconfig; relative file names in it start at `folder`."""
+    document = parse_yaml(data)
+    if document is None:
+        return Kubeconfig()  # kubectl, too, takes an empty file as an empty configuration
+    fields = _Fields(document, "the kubeconfig", folder)
+    if fields.text("kind") not in {"", "Config"} or fields.text("apiVersion") not in {"", "v1"}:
+        raise ConfigError("the kubeconfig is of another kind than Config v1")
+    return Kubeconfig(
+        clusters=fields.entries("clusters", "cluster", _cluster),
+        users=fields.entries("users", "user", _user),
+        contexts=fields.entries("contexts", "context", _context),
+        current_context=fields.text("current-context"),
+        rest=fields.rest(),
+    )
+
+
+def _cluster(fields: _Fields) -> ClusterEntry:
+    return ClusterEntry(
+        server=fields.text("server"),
+        ca_data=fields.data("certificate-authority-data"),
+        ca_file=fields.path("certificate-authority"),
+        insecure=fields.truth("insecure-skip-tls-verify"),
+        tls_server_name=fields.text("tls-server-name"),
+        proxy_url=fields.text("proxy-url"),
+        rest=fields.rest(),
+    )
+
+
+def _context(fields: _Fields) -> ContextEntry:
+    return ContextEntry(fields.text("cluster"), fields.text("user"), fields.text("namespace"), fields.rest())
+
+
+def _user(fields: _Fields) -> UserEntry:
+    if fields.take("auth-provider", dict, {}):
+        raise ConfigError(f"{fields.what} uses auth-provider, which Kubernetes removed: use an exec plugin")
+    key = fields.data("client-key-data")
+    return UserEntry(
+        token=_secret(fields.text("token")),
+        token_file=fields.path("tokenFile"),
+        certificate_data=fields.data("client-certificate-data"),
+        certificate_file=fields.path("client-certificate"),
+        key_data=Sensitive(key) if key else None,
+        key_file=fields.path("client-key"),
+        username=fields.text("username"),
+        password=_secret(fields.text("password")),
+        plugin=_plugin(fields.part("exec")),
+        impersonation=_impersonation(fields),
+        rest=fields.rest(),
+    )
+
+
+def _impersonation(fields: _Fields) -> Impersonation:
+    user, uid, groups = fields.text("as"), fields.text("as-uid"), fields.texts("as-groups")
+    extra = fields.part("as-user-extra")
+    values = {key: extra.texts(key) for key in list(extra.values)}
+    if (uid or groups or values) and not user:
+        raise ConfigError(f"{fields.what} impersonates groups or a uid without a user: set as")
+    return Impersonation(user, uid, groups, values)
+
+
+def _plugin(fields: _Fields) -> ExecPlugin | None:
+    if not fields.values:
+        return None
+    version = fields.text("apiVersion")
+    if version not in VERSIONS:
+        raise ConfigError(f"{fields.what} must have apiVersion {VERSIONS[0]} or {VERSIONS[1]}")
+    command = fields.text("command")
+    if not command:
+        raise ConfigError(f"{fields.what} names no command")
+    mode = fields.text("interactiveMode") or ("IfAvailable" if version == VERSIONS[1] else "")
+    if mode not in _MODES:
+        raise ConfigError(f"{fields.what} must have an interactiveMode: {', '.join(_MODES)}")
+    return ExecPlugin(
+        command=command,
+        arguments=fields.texts("args"),
+        environment={pair.text("name"): pair.text("value") for pair in fields.parts("env")},
+        api_version=version,
+        interactive_mode=mode,
+        install_hint=fields.text("installHint"),
+        folder=fields.folder,
+        provide_cluster_info=fields.truth("provideClusterInfo"),
+    )
+
+
+def _secret(text: str) -> Sensitive[str] | None:
+    return Sensitive(text) if text else None
+
+
+class _Fields:
+    """A mapping from outside whose fields are taken out one by one, each with its type checked."""
+
+    def __init__(self, value: Any, what: str, folder: Path | None) -> None:
+        if not isinstance(value, dict):
+            raise ConfigError(f"{what} is not a mapping")
+        self.values: Object = dict(value)
+        self.what = what
+        self.folder = folder
+
+    def take(self, name: str, kind: type[T], default: T) -> T:
+        value = self.values.pop(name, None)
+        if value is None:
+            return default
+        if not isinstance(value, kind):
+            raise ConfigError(f"{self.what}: {name} has the wrong type")
+        return value
+
+    def text(self, name: str) -> str:
+        return self.take(name, str, "")
+
+    def truth(self, name: str) -> bool:
+        return self.take(name, bool, False)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        values: list[Any] = self.take(name, list, [])
+        if not all(isinstance(value, str) for value in values):
+            raise ConfigError(f"{self.what}: {name} must be a list of strings")
+        return tuple(values)
+
+    def data(self, name: str) -> bytes:
+        try:
+            return base64.b64decode("".join(self.text(name).split()), validate=True)
+        except (binascii.Error, ValueError) as cause:
+            raise ConfigError(f"{self.what}: {name} is not base64") from cause
+
+    def path(self, name: str) -> Path | None:
+        text = self.text(name)
+        if "\0" in text:
+            raise ConfigError(f"{self.what}: {name} is not a file name")
+        return (self.folder or Path()) / text if text else None
+
+    def part(self, name: str) -> _Fields:
+        return _Fields(self.take(name, dict, {}), f"{self.what}: {name}", self.folder)
+
+    def parts(self, name: str) -> list[_Fields]:
+        values: list[Any] = self.take(name, list, [])
+        return [_Fields(value, f"{self.what}: {name}", self.folder) for value in values]
+
+    def entries(self, name: str, inner: str, read: Callable[[_Fields], T]) -> Mapping[str, T]:
+        """Read a list of named entries; of a name given twice the first one counts, as in kubectl."""
+        found: dict[str, T] = {}
+        for entry in self.parts(name):
+            label = entry.text("name")
+            part = _Fields(entry.take(inner, dict, {}), f"{inner} {label!r}", self.folder)
+            found.setdefault(label, read(part))
+        return found
+
+    def rest(self) -> Object:
+        return self.values

@@ -1,0 +1,112 @@
+"""TLS contexts from PEM in memory: one per trust and credential, however often they are asked for."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from watchword.api.sensitive import Sensitive
+from watchword.kube.errors import ConfigError
+
+REMEMBERED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A certificate chain and its key, as PEM."""
+
+    chain: bytes
+    key: Sensitive[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Which servers are believed: those of a PEM bundle, of the system (empty), or anybody (`insecure`)."""
+
+    ca: bytes = field(default=b"", repr=False)
+    insecure: bool = False
+
+
+class ContextCache:
+    """Keeps the contexts of the latest few credentials, so that a rotation costs one context and no more."""
+
+    def __init__(self) -> None:
+        self._contexts: dict[tuple[Trust, ClientCertificate | None], ssl.SSLContext] = {}
+
+    def get(self, trust: Trust, certificate: ClientCertificate | None) -> ssl.SSLContext:
+        """Return the context for this trust and certificate; `ConfigError` when they are no good."""
+        wanted = (trust, certificate)
+        context = self._contexts.get(wanted)
+        if context is None:
+            context = make_context(trust, certificate)
+            self._contexts[wanted] = context
+            if len(self._contexts) > REMEMBERED:
+                del self._contexts[next(iter(self._contexts))]
+        return context
+
+
+def make_context(trust: Trust, certificate: ClientCertificate | None) -> ssl.SSLContext:
+    """Build a client context: TLS 1.2 or later, no common names, any certificate of the bundle is an anchor."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.hostname_checks_common_name = False
+    context.set_alpn_protocols(["http/1.1"])
+    if trust.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif trust.ca:
+        # Kubernetes accepts a bundle that holds only an intermediate; OpenSSL needs to be told.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        _load_authorities(context, trust.ca)
+    else:
+        context.load_default_certs()
+    if certificate is not None:
+        _load_certificate(context, certificate)
+    return context
+
+
+def _load_authorities(context: ssl.SSLContext, bundle: bytes) -> None:
+    try:
+        context.load_verify_locations(cadata=bundle.decode("ascii", errors="replace").replace("\ufffd", "?"))
+    except (ssl.SSLError, ValueError) as cause:
+        raise ConfigError("the certificate authority bundle holds no usable PEM certificate") from cause
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
+    pem = certificate.chain.rstrip() + b"\n" + certificate.key.reveal()
+    try:
+        with _nameable(pem) as path:
+            # A callback, so that an encrypted key is refused instead of asked about on the terminal.
+            context.load_cert_chain(path, password=lambda: "")
+    except (ssl.SSLError, ValueError, OSError) as cause:
+        raise ConfigError(_certificate_trouble(cause)) from cause
+
+
+def _certificate_trouble(cause: Exception) -> str:
+    reason = getattr(cause, "reason", None) or ""
+    if reason == "KEY_VALUES_MISMATCH":
+        return "the client certificate and the client key do not belong together"
+    if reason in {"BAD_DECRYPT", "BAD_PASSWORD_READ", "INTERRUPTED_OR_CANCELLED"}:
+        return "the client key is encrypted: give it without a passphrase"
+    return "the client certificate or its key is not usable PEM"
+
+
+@contextmanager
+def _nameable(data: bytes) -> Iterator[str]:
+    """Give bytes a file name for as long as OpenSSL needs one; on Linux they never touch a disk."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("watchword", os.MFD_CLOEXEC)
+        try:
+            os.write(descriptor, data)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.NamedTemporaryFile() as file:  # created 0600
+            file.write(data)
+            file.flush()
+            yield file.name

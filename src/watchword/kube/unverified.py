@@ -1,0 +1,21 @@
+"""The one place where a server is asked without proof of who it is: fetching cluster-info before a CA is known."""
+
+from __future__ import annotations
+
+from watchword.kube.client import Client
+from watchword.kube.connect import make_client
+from watchword.kube.credentials import FixedCredential
+from watchword.kube.endpoint import Endpoint, checked_server
+from watchword.kube.errors import ConfigError
+from watchword.kube.retry import RetryPolicy
+
+
+def unverified_client_for_discovery_only(server: str, *, retry: RetryPolicy | None = None) -> Client:
+    """Return a client that believes any server and shows it nothing: no credential, proxy, cookie or redirect.
+
+    Whatever it returns is hearsay until a signature or a pin has proved it.
+    """
+    address = checked_server(server)
+    if not address.startswith("https:"):
+        raise ConfigError("discovery needs an https address")
+    return make_client(Endpoint(address, insecure=True), FixedCredential(), retry=retry)
