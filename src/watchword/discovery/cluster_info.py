@@ -1,0 +1,173 @@
+"""ClusterInfo: where a cluster is and which authority speaks for it, and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from watchword.api import yaml
+from watchword.api.bootstrap import EXTENSION_ENDPOINTS
+from watchword.discovery.addresses import judge_server
+from watchword.discovery.errors import ClusterInfoRefused
+from watchword.pki.certificates import Certificate, join_bundle, split_bundle
+from watchword.pki.errors import CertificateRefused
+from watchword.pki.pins import Pin
+
+MAXIMUM_BYTES = 1024 * 1024
+MAXIMUM_ENDPOINTS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """A set of equivalent addresses and the authorities to trust there.
+
+    The first address is the `server` of the kubeconfig. All of them travel inside it, as an extension of
+    its one cluster entry, because only what is inside is covered by the tokens' signatures.
+    """
+
+    endpoints: tuple[str, ...]
+    authorities: tuple[Certificate, ...]  # empty: the roots installed on the system
+
+    @property
+    def server(self) -> str:
+        """The address to try first."""
+        return self.endpoints[0]
+
+    @property
+    def ca_bundle(self) -> bytes:
+        """The authorities as PEM, empty for the system's roots."""
+        return join_bundle(self.authorities)
+
+    @property
+    def pins(self) -> tuple[Pin, ...]:
+        """The pins of the authorities, as a join command names them."""
+        return tuple(authority.pin for authority in self.authorities)
+
+
+def write_cluster_info(info: ClusterInfo) -> str:
+    """Write the kubeconfig that is published and signed, the way kubeadm lays it out."""
+    cluster: dict[str, Any] = {}
+    if info.authorities:
+        cluster["certificate-authority-data"] = base64.b64encode(info.ca_bundle).decode()
+    if len(info.endpoints) > 1:
+        cluster["extensions"] = [{"extension": {"servers": list(info.endpoints)}, "name": EXTENSION_ENDPOINTS}]
+    cluster["server"] = info.server
+    return yaml.dump(
+        {
+            "apiVersion": "v1",
+            "clusters": [{"cluster": cluster, "name": ""}],
+            "contexts": None,
+            "current-context": "",
+            "kind": "Config",
+            "preferences": {},
+            "users": None,
+        }
+    )
+
+
+def read_cluster_info(text: str | bytes, *, ca_required: bool = True) -> ClusterInfo:
+    """Read a ClusterInfo; raise `ClusterInfoRefused` naming the first field that does not belong there."""
+    if len(text) > MAXIMUM_BYTES:
+        raise ClusterInfoRefused("document", "larger than 1 MiB")
+    try:
+        document = yaml.load(text)
+    except yaml.YamlError as cause:
+        raise ClusterInfoRefused("document", str(cause)) from cause
+    _check_top(document)
+    cluster = _only_cluster(document["clusters"])
+    _refuse_unknown(cluster, {"server", "certificate-authority-data", "extensions"}, "clusters[0].cluster", _HINTS)
+    server = _server(cluster.get("server"), "clusters[0].cluster.server")
+    authorities = _authorities(cluster.get("certificate-authority-data"))
+    if ca_required and not authorities:
+        raise ClusterInfoRefused("clusters[0].cluster.certificate-authority-data", "missing")
+    return ClusterInfo(_endpoints(server, cluster.get("extensions")), authorities)
+
+
+_CREDENTIALS = "a ClusterInfo must not carry credentials: remove it, they are given separately"
+_HINTS = {
+    "insecure-skip-tls-verify": "the server's certificate is always verified",
+    "certificate-authority": "files of another machine are not read: embed certificate-authority-data",
+    "proxy-url": "a stranger does not choose our proxy",
+    "tls-server-name": "a stranger does not choose which name we verify",
+}
+
+
+def _check_top(document: Any) -> None:
+    if not isinstance(document, Mapping):
+        raise ClusterInfoRefused("document", "not a kubeconfig")
+    _refuse_unknown(
+        document,
+        {"apiVersion", "kind", "clusters", "contexts", "current-context", "preferences", "users"},
+        "",
+        {},
+    )
+    if (document.get("apiVersion"), document.get("kind")) != ("v1", "Config"):
+        raise ClusterInfoRefused("kind", "not a kubeconfig: apiVersion must be v1 and kind Config")
+    if document.get("users"):
+        raise ClusterInfoRefused("users", _CREDENTIALS)
+    for field in ("contexts", "current-context", "preferences"):
+        if document.get(field):
+            raise ClusterInfoRefused(field, "must be empty: only one unnamed cluster is accepted")
+    if not isinstance(document.get("clusters"), list) or len(document["clusters"]) != 1:
+        raise ClusterInfoRefused("clusters", "must hold exactly one entry")
+
+
+def _only_cluster(clusters: list[Any]) -> Mapping[str, Any]:
+    entry = clusters[0]
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("cluster"), Mapping):
+        raise ClusterInfoRefused("clusters[0].cluster", "missing")
+    _refuse_unknown(entry, {"name", "cluster"}, "clusters[0]", {})
+    if entry.get("name") not in ("", None):  # a tuple: a hostile value may not be hashable
+        raise ClusterInfoRefused("clusters[0].name", "must be empty")
+    cluster: Mapping[str, Any] = entry["cluster"]
+    return cluster
+
+
+def _refuse_unknown(mapping: Mapping[str, Any], known: set[str], where: str, hints: Mapping[str, str]) -> None:
+    for field in mapping:
+        if field not in known:
+            raise ClusterInfoRefused(
+                f"{where}.{field}".lstrip("."), hints.get(field, "does not belong here: remove it")
+            )
+
+
+def _authorities(data: Any) -> tuple[Certificate, ...]:
+    if data is None or data == "":
+        return ()
+    field = "clusters[0].cluster.certificate-authority-data"
+    try:
+        return split_bundle(base64.b64decode(str(data), validate=True))
+    except binascii.Error as cause:
+        raise ClusterInfoRefused(field, "is not base64") from cause
+    except CertificateRefused as cause:
+        raise ClusterInfoRefused(field, str(cause)) from cause
+
+
+def _endpoints(server: str, extensions: Any) -> tuple[str, ...]:
+    field = "clusters[0].cluster.extensions"
+    if extensions in ([], None):
+        return (server,)
+    if not isinstance(extensions, list) or len(extensions) != 1 or not isinstance(extensions[0], Mapping):
+        raise ClusterInfoRefused(field, f"may hold only {EXTENSION_ENDPOINTS}")
+    entry = extensions[0]
+    body = entry.get("extension")
+    if entry.get("name") != EXTENSION_ENDPOINTS or set(entry) != {"name", "extension"}:
+        raise ClusterInfoRefused(field, f"may hold only {EXTENSION_ENDPOINTS}")
+    if not isinstance(body, Mapping) or set(body) != {"servers"} or not isinstance(body["servers"], list):
+        raise ClusterInfoRefused(field, "must hold a list of servers")
+    servers = body["servers"]
+    if len(servers) > MAXIMUM_ENDPOINTS:
+        raise ClusterInfoRefused(field, f"must hold at most {MAXIMUM_ENDPOINTS} servers")
+    return tuple(dict.fromkeys((server, *(_server(address, field) for address in servers))))
+
+
+def _server(address: Any, field: str) -> str:
+    if not isinstance(address, str):
+        raise ClusterInfoRefused(field, "must be an https address")
+    complaint = judge_server(address)
+    if complaint:
+        raise ClusterInfoRefused(field, complaint)
+    return address

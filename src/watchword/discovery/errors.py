@@ -1,0 +1,78 @@
+"""What can go wrong between an address and a trusted cluster.
+
+DiscoveryError                  carries a `Reason` and ends with what to do next
+├── TokenRefused                a token that is malformed, weak, or bound to others
+├── ClusterInfoRefused          a ClusterInfo that holds anything but one cluster; names the field
+├── SourceRefused               a discovery file or URL that must not or cannot be read
+├── NotTrusted                  signature, pin or second look disagree: somebody may be in between
+├── NotYetThere                 server, ConfigMap or signature did not appear in time
+└── BootstrapFailed             the certificate was denied, failed, late, or not the one asked for
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why discovery or bootstrap stopped; for programs, stable across releases."""
+
+    TOKEN_MALFORMED = "TokenMalformed"  # noqa: S105 - a reason
+    TOKEN_WEAK = "TokenWeak"  # noqa: S105 - a reason
+    TOKEN_BOUND = "TokenBoundToOthers"  # noqa: S105 - a reason
+    TOKEN_EXISTS = "TokenExists"  # noqa: S105 - a reason
+    TOKEN_NOT_FOUND = "TokenNotFound"  # noqa: S105 - a reason
+    CLUSTER_INFO_MALFORMED = "ClusterInfoMalformed"
+    SOURCE_REFUSED = "SourceRefused"
+    SOURCE_UNREADABLE = "SourceUnreadable"
+    PIN_REQUIRED = "PinRequired"
+    PIN_MISMATCH = "PinMismatch"
+    SIGNATURE_WRONG = "SignatureWrong"
+    CHANGED_IN_BETWEEN = "ChangedInBetween"
+    SERVER_UNREACHABLE = "ServerUnreachable"
+    SERVER_NOT_TRUSTED = "ServerNotTrusted"
+    CLUSTER_INFO_MISSING = "ClusterInfoMissing"
+    SIGNATURE_MISSING = "SignatureMissing"
+    REQUEST_REFUSED = "RequestRefused"
+    REQUEST_DENIED = "RequestDenied"
+    REQUEST_FAILED = "RequestFailed"
+    REQUEST_GONE = "RequestGone"
+    NOT_APPROVED = "NotApproved"
+    NOT_ISSUED = "NotIssued"
+    CERTIFICATE_WRONG = "CertificateWrong"
+
+
+class DiscoveryError(Exception):
+    """Base of everything this room raises; the message ends with the next step."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class TokenRefused(DiscoveryError):
+    """The token cannot be used; the message never holds its secret."""
+
+
+class ClusterInfoRefused(DiscoveryError):
+    """The document is not a ClusterInfo; `field` names what is wrong in it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(Reason.CLUSTER_INFO_MALFORMED, f"cluster-info is refused: {field}: {message}")
+        self.field = field
+
+
+class SourceRefused(DiscoveryError):
+    """The discovery file or URL is not read."""
+
+
+class NotTrusted(DiscoveryError):
+    """What answered could not prove that it is the cluster; nothing secret was sent to it."""
+
+
+class NotYetThere(DiscoveryError):
+    """What discovery waits for did not appear in time."""
+
+
+class BootstrapFailed(DiscoveryError):
+    """No certificate came out of the TLS bootstrap."""

@@ -1,0 +1,155 @@
+"""A bootstrap token as a Secret in kube-system: written, and read with suspicion."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from watchword.api import bootstrap
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
+from watchword.api.resources import SECRETS
+from watchword.api.sensitive import Sensitive
+from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.discovery.binding import UNBOUND, ClusterBinding
+from watchword.discovery.tokens import BootstrapToken
+
+
+class TokenUsage(StrEnum):
+    """What a token may be used for."""
+
+    SIGNING = "signing"
+    AUTHENTICATION = "authentication"
+
+
+LONG_PAST = datetime(1970, 1, 1, tzinfo=UTC)
+BOTH_USAGES = (TokenUsage.AUTHENTICATION, TokenUsage.SIGNING)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecord:
+    """Everything a token's Secret says."""
+
+    token: BootstrapToken
+    usages: tuple[TokenUsage, ...] = BOTH_USAGES
+    expires: datetime | None = None  # None: never
+    description: str = ""
+    groups: tuple[str, ...] = ()
+    binding: ClusterBinding = UNBOUND
+    uid: str = ""
+
+    def is_expired(self, now: datetime) -> bool:
+        """Whether its time has come; equality counts."""
+        return self.expires is not None and self.expires <= now
+
+    def allows(self, usage: TokenUsage, now: datetime) -> bool:
+        """Whether it may be used so, now."""
+        return usage in self.usages and not self.is_expired(now)
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A Secret that is not a usable token, and why; it has no effect anywhere."""
+
+    name: str
+    why: str
+
+
+def write_token_secret(record: TokenRecord) -> Object:
+    """Return the Secret, in the form that kubeadm and kube-apiserver read."""
+    values = {
+        bootstrap.KEY_TOKEN_ID: record.token.id,
+        bootstrap.KEY_TOKEN_SECRET: record.token.secret.reveal(),
+        **{bootstrap.KEY_USAGE_PREFIX + usage: "true" for usage in record.usages},
+    }
+    if record.expires is not None:
+        values[bootstrap.KEY_EXPIRATION] = rfc3339(record.expires)
+    if record.description:
+        values[bootstrap.KEY_DESCRIPTION] = record.description
+    if record.groups:
+        values[bootstrap.KEY_EXTRA_GROUPS] = ",".join(record.groups)
+    annotations = record.binding.to_annotations()
+    return SECRETS.manifest(
+        bootstrap.token_secret_key(record.token.id),
+        metadata={"annotations": annotations} if annotations else {},
+        type=bootstrap.TOKEN_SECRET_TYPE,
+        data={key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
+    )
+
+
+def read_token_secret(secret: Mapping[str, Any]) -> TokenRecord | Ignored:
+    """Read a Secret by the rules under which Kubernetes honours it.
+
+    Only the literal `true` grants a usage; a name or id that does not fit disowns the whole.
+    """
+    key, values = ObjectKey.of(secret), _decoded(secret.get("data") or {})
+    token_id, token_secret = values.get(bootstrap.KEY_TOKEN_ID, ""), values.get(bootstrap.KEY_TOKEN_SECRET, "")
+    why = _judge_envelope(secret, key, token_id)
+    if why:
+        return Ignored(key.name, why)
+    if not bootstrap.TOKEN_PATTERN.fullmatch(f"{token_id}.{token_secret}"):
+        return Ignored(key.name, "its token-secret is not 16 lower-case letters or digits")
+    return TokenRecord(
+        token=BootstrapToken(token_id, Sensitive(token_secret)),
+        usages=_usages(values),
+        expires=_expiration(values),
+        description=values.get(bootstrap.KEY_DESCRIPTION, ""),
+        groups=_groups(values),
+        binding=ClusterBinding.from_annotations(annotations_of(secret)),
+        uid=uid_of(secret),
+    )
+
+
+def read_expiration(secret: Mapping[str, Any]) -> datetime | None:
+    """Return when a token Secret ends, None for never; a time that cannot be read is long past."""
+    return _expiration(_decoded(secret.get("data") or {}))
+
+
+def is_token_secret(secret: Mapping[str, Any]) -> bool:
+    """Whether an object is meant to be a bootstrap token at all."""
+    return (
+        secret.get("type") == bootstrap.TOKEN_SECRET_TYPE
+        and ObjectKey.of(secret).namespace == bootstrap.TOKEN_SECRET_NAMESPACE
+    )
+
+
+def _judge_envelope(secret: Mapping[str, Any], key: ObjectKey, token_id: str) -> str:
+    if not is_token_secret(secret):
+        return f"it is not of type {bootstrap.TOKEN_SECRET_TYPE} in {bootstrap.TOKEN_SECRET_NAMESPACE}"
+    if is_deleting(secret):
+        return "it is being deleted"
+    if key != bootstrap.token_secret_key(token_id) or not bootstrap.TOKEN_ID_PATTERN.fullmatch(token_id):
+        return f"its name is not {bootstrap.TOKEN_SECRET_PREFIX}<token-id>"
+    return ""
+
+
+def _groups(values: Mapping[str, str]) -> tuple[str, ...]:
+    texts = (values.get(bootstrap.KEY_EXTRA_GROUPS, ""), values.get(bootstrap.KEY_GROUPS, ""))
+    return tuple(dict.fromkeys(group for text in texts if text for group in text.split(",")))
+
+
+def _usages(values: Mapping[str, str]) -> tuple[TokenUsage, ...]:
+    granted = [usage for usage in BOTH_USAGES if values.get(bootstrap.KEY_USAGE_PREFIX + usage) == "true"]
+    # One group that may not be given disqualifies a token from authenticating, as in kube-apiserver.
+    if not all(bootstrap.GROUP_PATTERN.fullmatch(group) for group in _groups(values)):
+        granted = [usage for usage in granted if usage != TokenUsage.AUTHENTICATION]
+    return tuple(granted)
+
+
+def _expiration(values: Mapping[str, str]) -> datetime | None:
+    text = values.get(bootstrap.KEY_EXPIRATION, "")
+    return (parse_rfc3339(text) or LONG_PAST) if text else None
+
+
+def _decoded(data: Mapping[str, Any]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for key, value in data.items():
+        try:
+            values[key] = base64.b64decode(str(value or ""), validate=True).decode()
+        except (binascii.Error, ValueError):
+            values[key] = "\ufffd"  # fits no rule, so whatever reads it refuses
+    return values
