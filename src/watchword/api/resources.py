@@ -52,6 +52,12 @@ SUBJECT_ACCESS_REVIEWS = Resource(
 SELF_SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
+LOCAL_SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview"
+)
+SELF_SUBJECT_RULES_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False
+)
 
 # Fleet kinds
 MANAGED_CLUSTERS = Resource(

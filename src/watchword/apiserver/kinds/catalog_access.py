@@ -19,6 +19,8 @@ from watchword.api.resources import (
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
 from watchword.apiserver.authz.validation import default_binding, validate_binding, validate_role
+from watchword.apiserver.csr.strategy import prepare_request
+from watchword.apiserver.csr.validation import validate_request
 from watchword.apiserver.kinds.build import Rules, builtin, fields, status_apart
 from watchword.apiserver.kinds.columns import access, core
 from watchword.apiserver.kinds.columns.cells import DATED
@@ -55,7 +57,12 @@ ACCESS: tuple[ResourceKind, ...] = (
     builtin(LEASES, Rules(validate=(validate_lease,)), columns=core.LEASE, create_on_update=True),
     builtin(
         CERTIFICATE_SIGNING_REQUESTS,
-        Rules(name=any_name, fields=fields("spec.signerName")),
+        Rules(
+            name=any_name,
+            fields=fields("spec.signerName"),
+            prepare=(prepare_request,),
+            validate=(validate_request,),
+        ),
         columns=access.CERTIFICATE_SIGNING_REQUEST,
         short_names=("csr",),
         subresources=("approval", "status"),

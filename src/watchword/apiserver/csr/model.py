@@ -1,0 +1,78 @@
+"""The words of certificates.k8s.io, and the request inside a CertificateSigningRequest."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from watchword.api.conditions import conditions_of
+from watchword.api.meta import Object
+from watchword.api.time import parse_rfc3339
+from watchword.apiserver.model import User
+from watchword.pki.csr import RequestedIdentity, parse_request
+from watchword.pki.errors import RequestRefused
+
+GROUP = "certificates.k8s.io"
+PLURAL = "certificatesigningrequests"
+
+KUBE_APISERVER_CLIENT = "kubernetes.io/kube-apiserver-client"
+KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
+KUBELET_SERVING = "kubernetes.io/kubelet-serving"
+LEGACY_UNKNOWN = "kubernetes.io/legacy-unknown"
+
+APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
+
+
+def read_request(csr: Object) -> RequestedIdentity:
+    """Return what the PEM request asks for; raise RequestRefused when it cannot be read."""
+    text = (csr.get("spec") or {}).get("request")
+    try:
+        pem = base64.b64decode(text if isinstance(text, str) else "", validate=True)
+    except (binascii.Error, ValueError) as cause:
+        raise RequestRefused("the request is not base64") from cause
+    return parse_request(pem)
+
+
+def conditions_named(csr: Object, type_: str) -> list[Object]:
+    """Return every condition of that type."""
+    return [row for row in conditions_of(csr) if row.get("type") == type_]
+
+
+def has_condition(csr: Object, *types: str) -> bool:
+    """Whether any condition of these types is there; such conditions are only ever True."""
+    return any(row.get("type") in types for row in conditions_of(csr))
+
+
+def certificate_of(csr: Object) -> str:
+    """Return the issued certificate as it stands in the status, empty when there is none."""
+    return (csr.get("status") or {}).get("certificate") or ""
+
+
+def signer_of(csr: Object) -> str:
+    """Return the signer that is asked."""
+    return (csr.get("spec") or {}).get("signerName") or ""
+
+
+def usages_of(csr: Object) -> tuple[str, ...]:
+    """Return the usages asked for."""
+    return tuple((csr.get("spec") or {}).get("usages") or ())
+
+
+def requester_of(csr: Object) -> User:
+    """Return who asked, as the server recorded it on create; requesters cannot write these fields."""
+    spec = csr.get("spec") or {}
+    extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
+    return User(spec.get("username") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()), extra)
+
+
+def latest_update(rows: Iterable[Object]) -> datetime | None:
+    """Return the newest lastUpdateTime of the conditions, None when none has one."""
+    times = [_instant(row.get("lastUpdateTime")) for row in rows]
+    return max((time for time in times if time is not None), default=None)
+
+
+def _instant(value: Any) -> datetime | None:
+    return parse_rfc3339(value) if isinstance(value, str) else None

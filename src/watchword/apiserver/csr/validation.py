@@ -1,0 +1,208 @@
+"""What a CertificateSigningRequest must look like to be stored."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator
+
+from watchword.api.conditions import conditions_of
+from watchword.api.meta import Object
+from watchword.apiserver import field_errors as broken
+from watchword.apiserver.csr.model import (
+    APPROVED,
+    DENIED,
+    FAILED,
+    LEGACY_UNKNOWN,
+    certificate_of,
+    conditions_named,
+    read_request,
+    signer_of,
+    usages_of,
+)
+from watchword.apiserver.errors import quote
+from watchword.apiserver.model import FieldError, Operation
+from watchword.pki.certificates import parse_certificate
+from watchword.pki.errors import PkiError, RequestRefused
+from watchword.pki.pem import CERTIFICATE, armour, blocks
+
+SHORTEST_SECONDS = 600
+USAGES = frozenset(
+    {
+        "signing",
+        "digital signature",
+        "content commitment",
+        "key encipherment",
+        "key agreement",
+        "data encipherment",
+        "cert sign",
+        "crl sign",
+        "encipher only",
+        "decipher only",
+        "any",
+        "server auth",
+        "client auth",
+        "code signing",
+        "email protection",
+        "s/mime",
+        "ipsec end system",
+        "ipsec tunnel",
+        "ipsec user",
+        "timestamping",
+        "ocsp signing",
+        "microsoft sgc",
+        "netscape sgc",
+    }
+)
+_ONLY_TRUE = (APPROVED, DENIED, FAILED)
+_CONDITIONS = "status.conditions"
+
+
+def validate_request(operation: Operation) -> list[FieldError]:
+    """Judge a request on create, and each kind of update by what it may change."""
+    new, old = operation.new, operation.old
+    if new is None:
+        return []
+    found = [] if old is not None else [*_spec_errors(new)]  # the spec never changes after that
+    found.extend(_condition_errors(new, old))
+    if old is None or certificate_of(new) != certificate_of(old):
+        found.extend(_certificate_errors(new))
+    if old is not None:
+        found.extend(_removal_errors(new, old))
+        if operation.subresource != "approval":
+            found.extend(_approval_errors(new, old))
+        found.extend(_certificate_change_errors(new, old, may_set=operation.subresource == "status"))
+    return found
+
+
+def _spec_errors(csr: Object) -> Iterator[FieldError]:
+    spec = csr.get("spec") or {}
+    complaint = judge_request(csr)
+    if complaint:
+        yield broken.invalid("spec.request", spec.get("request"), complaint)
+    usages = usages_of(csr)
+    if not usages:
+        yield broken.required("spec.usages")
+    for index, usage in enumerate(usages):
+        if usage not in USAGES:
+            yield broken.not_supported(f"spec.usages[{index}]", usage, sorted(USAGES))
+    for index, usage in enumerate(usages):
+        if usage in usages[:index]:
+            yield broken.duplicate(f"spec.usages[{index}]", usage)
+    yield from _signer_errors(signer_of(csr))
+    seconds = spec.get("expirationSeconds")
+    if seconds is not None and seconds < SHORTEST_SECONDS:
+        detail = "may not specify a duration less than 600 seconds (10 minutes)"
+        yield broken.invalid("spec.expirationSeconds", seconds, detail)
+
+
+def judge_request(csr: Object) -> str:
+    """Say what is wrong with the PEM request, empty when its signature proves possession of the key."""
+    try:
+        identity = read_request(csr)
+    except RequestRefused as refusal:
+        text = str(refusal)
+        return "PEM block type must be CERTIFICATE REQUEST" if "PEM block" in text or "base64" in text else text
+    return "" if identity.signature_valid else "the signature of the request is not made by its own key"
+
+
+def _signer_errors(signer: str) -> Iterator[FieldError]:
+    # kinds lists the rules of this module, so it cannot be imported before them
+    from watchword.apiserver.kinds.names import dns_label, dns_subdomain  # noqa: PLC0415
+
+    path = "spec.signerName"
+    if signer == LEGACY_UNKNOWN:
+        yield broken.invalid(path, signer, "the legacy signerName is not allowed via this API version")
+        return
+    if not signer:
+        yield broken.required(path)
+        return
+    domain, slash, rest = signer.partition("/")
+    if not slash or "/" in rest:
+        detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+        yield broken.invalid(path, signer, detail)
+        return
+    yield from _label_errors(path, domain, dns_label)
+    if "." not in domain:
+        yield broken.invalid(path, domain, "should be a domain with at least two segments separated by dots")
+    yield from _label_errors(path, rest, dns_subdomain)
+    if len(domain) > 253 or len(signer) > 571:
+        yield broken.too_long(path, 571)
+
+
+def _label_errors(path: str, text: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
+    for part in text.split("."):
+        complaints = rule(part)
+        if complaints:  # one bad label is enough: the others would be told with the same words
+            return [broken.invalid(path, text, f"validating label {quote(part)}: {words}") for words in complaints]
+    return []
+
+
+def _condition_errors(csr: Object, old: Object | None) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    both = old is not None and conditions_named(old, APPROVED) and conditions_named(old, DENIED)
+    for index, row in enumerate(conditions_of(csr)):
+        type_, status = row.get("type") or "", row.get("status") or ""
+        allowed = ("True",) if type_ in _ONLY_TRUE else ("False", "True", "Unknown")
+        if not type_:
+            yield broken.required(f"{_CONDITIONS}[{index}].type")
+        if not status:
+            yield broken.required(f"{_CONDITIONS}[{index}].status")
+        elif status not in allowed:
+            yield broken.not_supported(f"{_CONDITIONS}[{index}].status", status, allowed)
+        if not both and type_ in {APPROVED, DENIED} and seen & ({APPROVED, DENIED} - {type_}):
+            yield broken.invalid(_CONDITIONS, type_, "Approved and Denied conditions are mutually exclusive")
+        if type_ in seen:
+            yield broken.duplicate(f"{_CONDITIONS}[{index}].type", type_)
+        seen.add(type_)
+
+
+def _certificate_errors(csr: Object) -> Iterator[FieldError]:
+    text = certificate_of(csr)
+    if not text:
+        return
+    complaint = judge_certificate(text)
+    if complaint:
+        yield broken.invalid("status.certificate", "<certificate data>", complaint)
+
+
+def judge_certificate(text: str) -> str:
+    """Say what is wrong with an issued certificate, empty when it is one or a chain of them."""
+    try:
+        found = list(blocks(base64.b64decode(text, validate=True)))
+    except (binascii.Error, ValueError):
+        return "must contain at least one CERTIFICATE PEM block"
+    if not found:
+        return "must contain at least one CERTIFICATE PEM block"
+    for kind, der in found:
+        if kind != CERTIFICATE:
+            return f"only CERTIFICATE PEM blocks are allowed, found {quote(kind)}"
+        try:
+            parse_certificate(armour(der))
+        except PkiError as refusal:
+            return str(refusal)
+    return ""
+
+
+def _removal_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    for type_ in _ONLY_TRUE:
+        if len(conditions_named(new, type_)) < len(conditions_named(old, type_)):
+            yield broken.forbidden(_CONDITIONS, f"updates may not remove a condition of type {quote(type_)}")
+
+
+def _approval_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    for type_ in (APPROVED, DENIED):
+        now, before = conditions_named(new, type_), conditions_named(old, type_)
+        if len(now) > len(before):
+            yield broken.forbidden(_CONDITIONS, f"updates may not add a condition of type {quote(type_)}")
+        elif len(now) == len(before) and now != before:
+            yield broken.forbidden(_CONDITIONS, f"updates may not modify a condition of type {quote(type_)}")
+
+
+def _certificate_change_errors(new: Object, old: Object, *, may_set: bool) -> Iterator[FieldError]:
+    if certificate_of(new) == certificate_of(old):
+        return
+    if not may_set:
+        yield broken.forbidden("status.certificate", "updates may not set certificate content")
+    elif certificate_of(old):
+        yield broken.forbidden("status.certificate", "updates may not modify existing certificate content")

@@ -1,0 +1,179 @@
+"""The access reviews: may they, may I, and what may I at all?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watchword.api.http import Response
+from watchword.api.meta import Object, Resource
+from watchword.api.resources import (
+    LOCAL_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_RULES_REVIEWS,
+    SUBJECT_ACCESS_REVIEWS,
+)
+from watchword.apiserver import errors
+from watchword.apiserver import field_errors as broken
+from watchword.apiserver.authz.model import Authorizer
+from watchword.apiserver.authz.rbac import RbacAuthorizer, join_problems
+from watchword.apiserver.model import FieldError, HandlerRequest, RequestInfo, User
+from watchword.apiserver.reviews.questions import answer, mapping, read_question, text, texts
+from watchword.apiserver.reviews.selectors import selector_errors, selector_remarks
+
+GROUP = "authorization.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class AccessReviewHandler:
+    """Answers SubjectAccessReview, and LocalSubjectAccessReview for one namespace."""
+
+    authorizer: Authorizer
+    resource: Resource = SUBJECT_ACCESS_REVIEWS
+
+    async def __call__(self, request: HandlerRequest) -> Response:
+        """Answer for the user that the spec names."""
+        review = read_question(request, self.resource)
+        spec = review.get("spec") or {}
+        found = [*spec_errors(spec), *_subject_errors(spec), *attribute_errors(spec)]
+        found += _metadata_errors(review["metadata"], local=self.resource.namespaced)
+        if self.resource.namespaced:
+            found += _local_errors(spec, request.info.namespace)
+        _refuse(found)
+        return answer(request, {**review, "status": decide(self.authorizer, read_subject(spec), spec)})
+
+
+@dataclass(frozen=True, slots=True)
+class SelfAccessReviewHandler:
+    """Answers SelfSubjectAccessReview: what `kubectl auth can-i` asks."""
+
+    authorizer: Authorizer
+
+    async def __call__(self, request: HandlerRequest) -> Response:
+        """Answer for the caller."""
+        review = read_question(request, SELF_SUBJECT_ACCESS_REVIEWS)
+        spec = review.get("spec") or {}
+        _refuse([*spec_errors(spec), *attribute_errors(spec), *_metadata_errors(review["metadata"], local=False)])
+        return answer(request, {**review, "status": decide(self.authorizer, request.user, spec)})
+
+
+@dataclass(frozen=True, slots=True)
+class SelfRulesReviewHandler:
+    """Answers SelfSubjectRulesReview: every rule the caller holds in one namespace."""
+
+    authorizer: RbacAuthorizer
+
+    async def __call__(self, request: HandlerRequest) -> Response:
+        """List the caller's rules."""
+        review = read_question(request, SELF_SUBJECT_RULES_REVIEWS)
+        namespace = text((review.get("spec") or {}).get("namespace"), "spec.namespace")
+        if not namespace:
+            raise errors.bad_request("no namespace on request")
+        held = self.authorizer.rules_for(request.user, namespace)
+        status: Object = {
+            "resourceRules": [rule.manifest() for rule in held.rules if rule.resources],
+            "nonResourceRules": [
+                {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.urls)} for rule in held.rules if rule.urls
+            ],
+            "incomplete": False,
+        }
+        if held.problems:
+            status["evaluationError"] = join_problems(held.problems)
+        head = {"kind": review["kind"], "apiVersion": review["apiVersion"]}
+        return answer(request, {**head, "metadata": {}, "spec": {}, "status": status})
+
+
+def local_access_review(authorizer: Authorizer) -> AccessReviewHandler:
+    """Return the handler of LocalSubjectAccessReview."""
+    return AccessReviewHandler(authorizer, LOCAL_SUBJECT_ACCESS_REVIEWS)
+
+
+def decide(authorizer: Authorizer, user: User, spec: Object) -> Object:
+    """Return the status of a valid access review."""
+    decision = authorizer.decide(user, read_attributes(spec))
+    status: Object = {"allowed": decision.allowed}
+    if decision.reason:
+        status["reason"] = decision.reason
+    remarks = selector_remarks(spec.get("resourceAttributes") or {})
+    if remarks:
+        status["evaluationError"] = "; ".join(remarks)
+    return status
+
+
+def read_attributes(spec: Object) -> RequestInfo:
+    """Return the request that a valid spec asks about."""
+    row = spec.get("resourceAttributes")
+    if row is None:
+        other = spec.get("nonResourceAttributes") or {}
+        path, verb = other.get("path"), other.get("verb")
+        return RequestInfo(verb=text(verb, "spec.nonResourceAttributes.verb"), path=text(path, "path"))
+    fields = {key: text(row.get(key), f"spec.resourceAttributes.{key}") for key in _ATTRIBUTES}
+    return RequestInfo(path="", is_resource=True, **{**fields, "version": fields["version"] or "*"})
+
+
+_ATTRIBUTES = ("verb", "group", "version", "resource", "subresource", "namespace", "name")
+
+
+def read_subject(spec: Object) -> User:
+    """Return the user that a SubjectAccessReview names."""
+    extra = {
+        key: texts(values, f"spec.extra[{key}]") for key, values in mapping(spec.get("extra"), "spec.extra").items()
+    }
+    groups = texts(spec.get("groups"), "spec.groups")
+    return User(text(spec.get("user"), "spec.user"), text(spec.get("uid"), "spec.uid"), groups, extra)
+
+
+def spec_errors(spec: Object) -> list[FieldError]:
+    """Say when not exactly one kind of attributes is there."""
+    resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    mapping(resource, "spec.resourceAttributes")
+    mapping(other, "spec.nonResourceAttributes")
+    if resource is not None and other is not None:
+        detail = "cannot be specified in combination with resourceAttributes"
+        return [broken.invalid("spec.nonResourceAttributes", _printed(other), detail)]
+    if resource is None and other is None:
+        detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        return [broken.invalid("spec.resourceAttributes", None, detail)]
+    return []
+
+
+def attribute_errors(spec: Object) -> list[FieldError]:
+    """Judge the selectors of resource attributes."""
+    row = spec.get("resourceAttributes") or {}
+    return [error for kind in ("fieldSelector", "labelSelector") for error in selector_errors(row.get(kind), kind)]
+
+
+def _subject_errors(spec: Object) -> list[FieldError]:
+    if spec.get("user") or spec.get("groups"):
+        return []
+    return [broken.invalid("spec.user", "", "at least one of user or group must be specified")]
+
+
+def _metadata_errors(metadata: Object, *, local: bool) -> list[FieldError]:
+    ignored = {"managedFields", "creationTimestamp", *(("namespace",) if local else ())}
+    if not any(value for key, value in metadata.items() if key not in ignored):
+        return []
+    detail = "must be empty except for namespace" if local else "must be empty"
+    return [broken.invalid("metadata", metadata, detail)]
+
+
+def _local_errors(spec: Object, namespace: str) -> list[FieldError]:
+    found = []
+    row, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if row is not None and (row.get("namespace") or "") != namespace:
+        path = "spec.resourceAttributes.namespace"
+        found.append(broken.invalid(path, row.get("namespace") or "", "must match metadata.namespace"))
+    if other is not None:
+        found.append(
+            broken.invalid("spec.nonResourceAttributes", _printed(other), "disallowed on this kind of request")
+        )
+    return found
+
+
+def _printed(attributes: Object) -> Object:
+    # the message shows the server's own spelling of the fields, not the wire's
+    return {"Path": attributes.get("path") or "", "Verb": attributes.get("verb") or ""}
+
+
+def _refuse(found: list[FieldError]) -> None:
+    if found:
+        raise errors.invalid_kind(GROUP, "", "", found)

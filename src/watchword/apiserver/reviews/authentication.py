@@ -1,0 +1,60 @@
+"""TokenReview and SelfSubjectReview: who holds this token, and who am I?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watchword.api.http import Response
+from watchword.api.meta import Object
+from watchword.api.resources import SELF_SUBJECT_REVIEWS, TOKEN_REVIEWS
+from watchword.api.time import rfc3339
+from watchword.apiserver import errors
+from watchword.apiserver.authn.chain import TokenChain
+from watchword.apiserver.authn.model import CredentialRefused
+from watchword.apiserver.model import HandlerRequest, Now
+from watchword.apiserver.reviews.questions import answer, read_question, text, texts, user_info
+
+
+@dataclass(frozen=True, slots=True)
+class TokenReviewHandler:
+    """Says who holds a token; a bad token is an answer, not an error."""
+
+    tokens: TokenChain
+
+    async def __call__(self, request: HandlerRequest) -> Response:
+        """Answer one TokenReview."""
+        review = read_question(request, TOKEN_REVIEWS)
+        spec = review.get("spec") or {}
+        token = text(spec.get("token"), "spec.token")
+        if not token:
+            raise errors.bad_request("token is required for TokenReview in authentication")
+        audiences = texts(spec.get("audiences"), "spec.audiences")
+        return answer(request, {**review, "status": await self._review(token, audiences)})
+
+    async def _review(self, token: str, audiences: tuple[str, ...]) -> Object:
+        try:
+            found = await self.tokens.identify(token, audiences)
+        except CredentialRefused as refusal:
+            return {"user": {}, "error": str(refusal)}
+        status: Object = {"authenticated": True, "user": user_info(found.user)}
+        if found.audiences:
+            status["audiences"] = list(found.audiences)
+        return status
+
+
+@dataclass(frozen=True, slots=True)
+class SelfSubjectReviewHandler:
+    """Says who the caller is, after impersonation."""
+
+    now: Now
+
+    async def __call__(self, request: HandlerRequest) -> Response:
+        """Answer one SelfSubjectReview; what the body says does not matter."""
+        read_question(request, SELF_SUBJECT_REVIEWS)
+        review: Object = {
+            "kind": SELF_SUBJECT_REVIEWS.kind,
+            "apiVersion": SELF_SUBJECT_REVIEWS.api_version,
+            "metadata": {"creationTimestamp": rfc3339(self.now())},
+            "status": {"userInfo": user_info(request.user)},
+        }
+        return answer(request, review)

@@ -1,0 +1,1 @@
+"""ServiceAccount tokens: issued on request, signed, described to the world."""

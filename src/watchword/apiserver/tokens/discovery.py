@@ -1,0 +1,56 @@
+"""OIDC discovery: how strangers learn to verify this plane's ServiceAccount tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import orjson
+
+from watchword.api.http import Response
+from watchword.api.meta import Object
+from watchword.apiserver.model import Handler, HandlerRequest
+from watchword.pki.jwt import algorithm_of, key_set_document
+from watchword.pki.keys import PublicKey
+
+CONFIGURATION_PATH = "/.well-known/openid-configuration"
+KEY_SET_PATH = "/openid/v1/jwks"
+
+_CACHE = ("Cache-Control", "public, max-age=3600")
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerDiscovery:
+    """Serves the two documents; the keys are asked for each time, so a rotation shows at once."""
+
+    issuer: str
+    key_set_url: str
+    keys: Callable[[], tuple[PublicKey, ...]]
+
+    async def configuration(self, _request: HandlerRequest) -> Response:
+        """Answer with the provider metadata."""
+        document: Object = {
+            "issuer": self.issuer,
+            "jwks_uri": self.key_set_url,
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": sorted({algorithm_of(key) for key in self.keys()}),
+        }
+        return Response(200, (("Content-Type", "application/json"), _CACHE), orjson.dumps(document))
+
+    async def key_set(self, _request: HandlerRequest) -> Response:
+        """Answer with the public keys."""
+        body = orjson.dumps(key_set_document(self.keys()))
+        return Response(200, (("Content-Type", "application/jwk-set+json"), _CACHE), body)
+
+
+def discovery_handlers(discovery: IssuerDiscovery) -> Mapping[str, Handler]:
+    """Return the handler for each path; none when the issuer is not one that can be discovered."""
+    if not is_discoverable(discovery.issuer):
+        return {}
+    return {CONFIGURATION_PATH: discovery.configuration, KEY_SET_PATH: discovery.key_set}
+
+
+def is_discoverable(issuer: str) -> bool:
+    """Whether the issuer is an https URL without query or fragment."""
+    return issuer.startswith("https://") and "?" not in issuer and "#" not in issuer

@@ -1,0 +1,175 @@
+"""TokenRequest: a short-lived token for a ServiceAccount, for whoever may create one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from watchword.api.http import Response
+from watchword.api.meta import Object, ObjectKey, Resource, uid_of
+from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
+from watchword.api.time import rfc3339
+from watchword.apiserver import errors
+from watchword.apiserver import field_errors as broken
+from watchword.apiserver.model import FieldError, HandlerRequest, Now, Registry
+from watchword.apiserver.reviews.questions import answer, mapping, read_question, text, texts
+from watchword.apiserver.tokens.issuer import Bindings, Lifetime, TokenIssuer
+
+TOKEN_REQUESTS = Resource("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest")
+DEFAULT_SECONDS = 3600
+SHORTEST_SECONDS = 600
+LONGEST_SECONDS = 2**32
+# Pods of a kubelet ask for exactly this; their token lives on, so that clients which never re-read it keep working.
+EXTENDABLE_SECONDS = 3607
+EXTENDED_SECONDS = 365 * 24 * 3600
+
+_CONFLICTS = Resource(TOKEN_REQUESTS.group, "v1", "TokenRequest", "TokenRequest")  # as the message spells it
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLimits:
+    """What the operator of the plane has decided about lifetimes."""
+
+    maximum_seconds: int = 0  # 0: no limit
+    extend: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRequestHandler:
+    """Answers `create` on `serviceaccounts/token`."""
+
+    registry: Registry
+    issuer: TokenIssuer
+    api_audiences: tuple[str, ...]
+    now: Now
+    limits: TokenLimits = TokenLimits()
+
+    async def __call__(self, request: HandlerRequest) -> Response:
+        """Issue one token; nothing is stored."""
+        body = read_question(request, TOKEN_REQUESTS)
+        account = self._account(request, body)
+        spec = self._spec(body)
+        bindings = find_bindings(self.registry, account, spec)
+        warnings: list[str] = []
+        lifetime = choose_lifetime(spec, self.limits, bindings, self.api_audiences, warnings)
+        now = self.now()
+        token = self.issuer.issue(account, spec["audiences"], lifetime, bindings, now=now)
+        metadata = account["metadata"]
+        reply: Object = {
+            "kind": TOKEN_REQUESTS.kind,
+            "apiVersion": TOKEN_REQUESTS.api_version,
+            "metadata": {
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": uid_of(account),
+                "creationTimestamp": rfc3339(now),
+            },
+            "spec": spec,
+            "status": {
+                "token": token.reveal(),  # the one place where a token leaves the control plane
+                "expirationTimestamp": rfc3339(now + timedelta(seconds=spec["expirationSeconds"])),
+            },
+        }
+        return answer(request, reply, warnings)
+
+    def _account(self, request: HandlerRequest, body: Object) -> Object:
+        key = ObjectKey(request.info.namespace, request.info.name)
+        asked = body["metadata"].get("name")
+        if asked and asked != key.name:
+            detail = "must match the service account name if specified"
+            raise errors.invalid(TOKEN_REQUESTS, key.name, [broken.invalid("metadata.name", asked, detail)])
+        account = self.registry.get(SERVICE_ACCOUNTS, key)
+        if account is None:
+            raise errors.not_found(SERVICE_ACCOUNTS, key.name)
+        uid = body["metadata"].get("uid")
+        if uid and uid != uid_of(account):
+            message = (
+                f"the UID in the token request ({uid}) does not match the UID of the service account "
+                f"({uid_of(account)})"
+            )
+            raise errors.conflict(_CONFLICTS, key.name, message)
+        return account
+
+    def _spec(self, body: Object) -> Object:
+        spec = mapping(body.get("spec"), "spec")
+        seconds = spec.get("expirationSeconds")
+        if seconds is None:
+            seconds = DEFAULT_SECONDS
+        if isinstance(seconds, bool) or not isinstance(seconds, int):
+            raise errors.bad_request("spec.expirationSeconds must be a whole number")
+        found = judge_seconds(seconds)
+        if found:
+            raise errors.invalid(TOKEN_REQUESTS, "", found)
+        audiences = texts(spec.get("audiences"), "spec.audiences") or self.api_audiences
+        bound = mapping(spec.get("boundObjectRef"), "spec.boundObjectRef") or None
+        return {"audiences": list(audiences), "expirationSeconds": seconds, "boundObjectRef": bound}
+
+
+def judge_seconds(seconds: int) -> list[FieldError]:
+    """Say when a lifetime is outside of what can be asked for."""
+    path = "spec.expirationSeconds"
+    if seconds < SHORTEST_SECONDS:
+        return [broken.invalid(path, seconds, "may not specify a duration less than 10 minutes")]
+    if seconds > LONGEST_SECONDS:
+        return [broken.invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")]
+    return []
+
+
+def choose_lifetime(
+    spec: Object, limits: TokenLimits, bindings: Bindings, api_audiences: tuple[str, ...], warnings: list[str]
+) -> Lifetime:
+    """Decide how long the token lives; a shortened request is changed in place and warned about."""
+    asked: int = spec["expirationSeconds"]
+    if 0 < limits.maximum_seconds < asked:
+        warnings.append(f"requested expiration of {asked} seconds shortened to {limits.maximum_seconds} seconds")
+        spec["expirationSeconds"] = asked = limits.maximum_seconds
+    extendable = bindings.pod is not None and set(spec["audiences"]) <= set(api_audiences)
+    if limits.extend and extendable and asked == EXTENDABLE_SECONDS:
+        return Lifetime(EXTENDED_SECONDS, warn_after_seconds=asked)
+    return Lifetime(asked)
+
+
+def find_bindings(registry: Registry, account: Object, spec: Object) -> Bindings:
+    """Return the live objects that the token is to be bound to; 400, 404 or 409 when it cannot be."""
+    ref = spec.get("boundObjectRef")
+    if ref is None:
+        return Bindings()
+    version, kind = text(ref.get("apiVersion"), "apiVersion"), text(ref.get("kind"), "kind")
+    name, namespace = text(ref.get("name"), "name"), account["metadata"]["namespace"]
+    group, _, bare = version.rpartition("/")
+    resource = _BINDABLE.get(kind) if not group else None
+    if resource is None:
+        raise errors.bad_request(f"cannot bind token to object of type {group}/{bare}, Kind={kind}")
+    bound = registry.get(resource, ObjectKey(namespace if resource.namespaced else "", name))
+    if bound is None:
+        raise errors.not_found(resource, name)
+    bindings = _bind(registry, resource, bound, account["metadata"]["name"])
+    uid = text(ref.get("uid"), "uid")
+    if uid and uid != uid_of(bound):
+        message = (
+            f"the UID in the bound object reference ({uid}) does not match the UID in record. "
+            "The object might have been deleted and then recreated"
+        )
+        raise errors.conflict(Resource("", "v1", kind, kind), name, message)
+    return bindings
+
+
+_BINDABLE = {"Pod": PODS, "Node": NODES, "Secret": SECRETS}
+
+
+def _bind(registry: Registry, resource: Resource, bound: Object, account_name: str) -> Bindings:
+    if resource is SECRETS:
+        return Bindings(secret=bound)
+    if resource is NODES:
+        return Bindings(node=bound)
+    spec = bound.get("spec") or {}
+    if spec.get("serviceAccountName") != account_name:
+        raise errors.bad_request(
+            f"cannot bind token for serviceaccount {errors.quote(account_name)} to pod running with "
+            "different serviceaccount name."
+        )
+    node_name = spec.get("nodeName")
+    if not node_name:
+        return Bindings(pod=bound)
+    node = registry.get(NODES, ObjectKey.cluster(node_name))
+    return Bindings(pod=bound, node=node or {"metadata": {"name": node_name}})
