@@ -1,0 +1,68 @@
+"""How a process logs: text for a person at a terminal, one JSON object for each line otherwise."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import MutableMapping
+from typing import Any, TextIO
+
+import structlog
+from structlog.typing import Processor
+
+from watchword.api.time import rfc3339_micro
+from watchword.runtime.clock import Clock, SystemClock
+from watchword.runtime.redaction import redact_fields
+
+
+def configure_logging(
+    *, level: str = "info", stream: TextIO | None = None, json: bool | None = None, clock: Clock | None = None
+) -> None:
+    """Set up logging for the whole process; call it once, at the start of a program.
+
+    Lines of libraries that use the standard library's logging take the same road, so that they
+    are redacted too. Without `json`, the stream decides: text on a terminal.
+    """
+    target = stream if stream is not None else sys.stderr
+    number = logging.getLevelNamesMapping()[level.upper()]
+    as_json = json if json is not None else not target.isatty()
+    render = _renderer(as_json=as_json, colors=target.isatty())
+    shared = _shared(clock or SystemClock())
+    structlog.configure(
+        processors=[structlog.contextvars.merge_contextvars, *shared, *render],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.WriteLoggerFactory(file=target),
+        cache_logger_on_first_use=False,
+    )
+    _adopt_standard_logging(target, number, shared, render)
+
+
+def redact_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Take secrets out of a log line: a structlog processor."""
+    return redact_fields(event)
+
+
+def _shared(clock: Clock) -> list[Processor]:
+    def stamp(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        event["timestamp"] = rfc3339_micro(clock.now())
+        return event
+
+    # Tracebacks become text before the redaction, or they would pass it by.
+    return [structlog.processors.add_log_level, stamp, structlog.processors.format_exc_info, redact_event]
+
+
+def _renderer(*, as_json: bool, colors: bool) -> list[Processor]:
+    if as_json:
+        return [structlog.processors.EventRenamer("message"), structlog.processors.JSONRenderer()]
+    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)]
+
+
+def _adopt_standard_logging(target: TextIO, level: int, shared: list[Processor], render: list[Processor]) -> None:
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, redact_event, *render],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)

@@ -1,0 +1,169 @@
+"""What the runtime counts, with labels that cannot multiply without bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+OTHER = "other"
+
+
+class Result(StrEnum):
+    """How one reconcile ended."""
+
+    DONE = "done"
+    RETRY_AFTER = "retry_after"
+    TERMINAL = "terminal"
+    CONFLICT = "conflict"
+    DEADLINE = "deadline"
+    ERROR = "error"
+
+
+class LabelBudget:
+    """Lets a label have only so many values; whoever comes later is called `other`."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._known: set[str] = set()
+
+    def value(self, wanted: str) -> str:
+        """Return the value to use for a label."""
+        if wanted not in self._known:
+            if len(self._known) >= self._limit:
+                return OTHER
+            self._known.add(wanted)
+        return wanted
+
+    def forget(self, value: str) -> None:
+        """Give a place back."""
+        self._known.discard(value)
+
+
+class ControllerMetrics:
+    """The series of one controller, bound once so that counting costs little."""
+
+    def __init__(self, results: Mapping[Result, Counter], seconds: Histogram) -> None:
+        self._results = results
+        self._seconds = seconds
+
+    def observe(self, result: Result, seconds: float) -> None:
+        """Count one reconcile."""
+        self._results[result].inc()
+        self._seconds.observe(seconds)
+
+
+class Metrics:
+    """The runtime's own metrics in one registry, which belongs to the process and not to the module."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        self._reconciles = Counter(
+            "watchword_reconcile", "Reconciles by how they ended", ["controller", "result"], registry=self.registry
+        )
+        self._seconds = Histogram(
+            "watchword_reconcile_seconds",
+            "How long a reconcile took",
+            ["controller"],
+            buckets=(0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60),
+            registry=self.registry,
+        )
+        self._queue = Gauge(
+            "watchword_queue_keys", "Keys by what they wait for", ["controller", "state"], registry=self.registry
+        )
+        self._quarantined = Gauge(
+            "watchword_quarantined_objects",
+            "Objects that are slowed because they keep failing",
+            ["controller"],
+            registry=self.registry,
+        )
+        self._age = Gauge(
+            "watchword_watch_last_event_age_seconds",
+            "Seconds since a watch last said anything",
+            ["resource"],
+            registry=self.registry,
+        )
+        self._objects = Gauge("watchword_cache_objects", "Objects in the cache", ["resource"], registry=self.registry)
+        self.leading = Gauge("watchword_leading", "Whether this process holds the lease", registry=self.registry)
+        self.events_dropped = Counter(
+            "watchword_events_dropped", "Events that were not sent because there were too many", registry=self.registry
+        )
+
+    def controller(self, name: str) -> ControllerMetrics:
+        """Return the series of one controller."""
+        results = {result: self._reconciles.labels(name, result.value) for result in Result}
+        return ControllerMetrics(results, self._seconds.labels(name))
+
+    def watch_queue(
+        self, name: str, states: Mapping[str, Callable[[], float]], quarantined: Callable[[], float]
+    ) -> None:
+        """Read the lengths of a controller's queue whenever somebody looks."""
+        for state, read in states.items():
+            self._queue.labels(name, state).set_function(read)
+        self._quarantined.labels(name).set_function(quarantined)
+
+    def watch_informer(self, resource: str, *, age: Callable[[], float], objects: Callable[[], float]) -> None:
+        """Read the age and size of an informer whenever somebody looks."""
+        self._age.labels(resource).set_function(age)
+        self._objects.labels(resource).set_function(objects)
+
+
+class CredentialMetrics:
+    """What everybody who issues, holds or revokes credentials counts."""
+
+    def __init__(self, registry: CollectorRegistry, *, clusters: LabelBudget | None = None) -> None:
+        self._clusters = clusters or LabelBudget(3000)
+        self._reasons = LabelBudget(64)
+        self._expires = Gauge(
+            "watchword_credential_expires_seconds",
+            "Seconds until a credential expires",
+            ["kind", "cluster"],
+            registry=registry,
+        )
+        self._rotations = Counter("watchword_rotation", "Rotations", ["kind", "result", "reason"], registry=registry)
+        self._remaining = Histogram(
+            "watchword_rotation_remaining_ratio",
+            "Fraction of life that was left when a rotation succeeded",
+            ["kind"],
+            buckets=(0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0),
+            registry=registry,
+        )
+        self._denied = Counter("watchword_denied", "Refusals", ["reason"], registry=registry)
+        self._conflicts = Counter(
+            "watchword_field_conflict", "Fields that another manager owns", ["manager"], registry=registry
+        )
+        self._managers = LabelBudget(32)
+        self.revocation = Histogram(
+            "watchword_revocation_seconds", "From asking to the first refusal", registry=registry
+        )
+        self.join = Histogram(
+            "watchword_join_seconds", "From the first request to a usable credential", registry=registry
+        )
+        self.clock_skew = Gauge("watchword_clock_skew_seconds", "The server's clock minus ours", registry=registry)
+
+    def expires_in(self, kind: str, cluster: str, seconds: float) -> None:
+        """Say how long a credential still lives."""
+        self._expires.labels(kind, self._clusters.value(cluster)).set(seconds)
+
+    def forget(self, kind: str, cluster: str) -> None:
+        """Drop the series of a credential that is gone."""
+        if self._clusters.value(cluster) == cluster:
+            self._expires.remove(kind, cluster)
+
+    def rotated(self, kind: str, *, remaining_ratio: float) -> None:
+        """Count a rotation that succeeded with that fraction of life left."""
+        self._rotations.labels(kind, "success", "").inc()
+        self._remaining.labels(kind).observe(remaining_ratio)
+
+    def rotation_failed(self, kind: str, reason: str) -> None:
+        """Count a rotation that failed."""
+        self._rotations.labels(kind, "failure", self._reasons.value(reason)).inc()
+
+    def denied(self, reason: str) -> None:
+        """Count a refusal."""
+        self._denied.labels(self._reasons.value(reason)).inc()
+
+    def field_conflict(self, manager: str) -> None:
+        """Count a field that another manager owns."""
+        self._conflicts.labels(self._managers.value(manager)).inc()

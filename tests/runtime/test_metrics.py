@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from watchword.runtime.metrics import OTHER, CredentialMetrics, LabelBudget, Metrics, Result
+
+
+def test_a_label_with_too_many_values_ends_in_other() -> None:
+    budget = LabelBudget(2)
+
+    assert [budget.value(name) for name in ("a", "b", "c", "a")] == ["a", "b", OTHER, "a"]
+
+
+def test_a_place_given_back_can_be_taken_again() -> None:
+    budget = LabelBudget(1)
+    budget.value("a")
+    budget.forget("a")
+
+    assert budget.value("b") == "b"
+
+
+def test_reconciles_are_counted_by_how_they_ended() -> None:
+    metrics = Metrics()
+
+    metrics.controller("lease").observe(Result.DONE, 0.01)
+
+    labels = {"controller": "lease", "result": "done"}
+    assert metrics.registry.get_sample_value("watchword_reconcile_total", labels) == 1
+
+
+def test_two_processes_in_one_do_not_share_series() -> None:
+    first, second = Metrics(), Metrics()
+
+    first.leading.set(1)
+
+    assert second.registry.get_sample_value("watchword_leading") == 0
+
+
+def test_three_thousand_clusters_cost_few_series_each() -> None:
+    registry = CollectorRegistry()
+    metrics = CredentialMetrics(registry)
+
+    for number in range(5000):
+        metrics.expires_in("cluster", f"c{number}", 60)
+        metrics.denied(f"reason {number}")
+
+    lines = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
+    assert len(lines) < 3000 + 300
+
+
+def test_a_credential_that_is_gone_leaves_no_series() -> None:
+    registry = CollectorRegistry()
+    metrics = CredentialMetrics(registry)
+    metrics.expires_in("cluster", "edge", 60)
+
+    metrics.forget("cluster", "edge")
+
+    labels = {"kind": "cluster", "cluster": "edge"}
+    assert registry.get_sample_value("watchword_credential_expires_seconds", labels) is None
