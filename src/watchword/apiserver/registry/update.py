@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
 from watchword.apiserver.errors import conflict, invalid, modified, not_found, server_timeout
-from watchword.apiserver.field_errors import forbidden as forbidden_field
 from watchword.apiserver.field_errors import invalid as invalid_field
-from watchword.apiserver.model import Operation, ResourceKind
+from watchword.apiserver.model import ApiError, Operation, ResourceKind
 from watchword.apiserver.registry.call import Answer, Call
+from watchword.apiserver.registry.create import Create
 from watchword.apiserver.registry.identity import require_name, require_namespace, require_type
 from watchword.apiserver.registry.objects import Stored, encode_object
 from watchword.apiserver.registry.system_fields import bump_generation, is_same, keep_stored
@@ -38,6 +38,7 @@ class Update:
     """Changes objects that exist."""
 
     tools: Tools
+    create: Create  # for kinds that a PUT may create
 
     async def replace(self, target: Target, body: Callable[[], Object], call: Call) -> Answer:
         """PUT: the body is the whole new object. 404 when there is none to replace."""
@@ -50,7 +51,12 @@ class Update:
             _require_revision(target, new)
             return new
 
-        return await self.revise(target, revise, call)
+        try:
+            return await self.revise(target, revise, call)
+        except ApiError as refusal:
+            if refusal.reason != "NotFound" or not target.kind.create_on_update or target.subresource:
+                raise
+        return await self.create(target.kind, target.key.namespace, revise({}), call)
 
     async def revise(self, target: Target, revise: Revise, call: Call) -> Answer:
         """Change one object by a function, again when somebody else was faster and the caller does not mind."""
@@ -89,14 +95,15 @@ class Update:
         await tools.pipeline.mutate(operation)
         bump_generation(kind, new, old)
         tools.ownership.track(operation, call)
-        _require_no_new_finalizers(target, new, old)
         await tools.pipeline.judge(operation)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if call.dry_run:
             return Answer(encode_object(new))
         if is_released(new):
-            record = await tools.objects.erase(kind, target.key, new, stored.revision)
-        elif is_same(new, old):
+            # Watchers see the last stored state; the caller sees what it asked for.
+            await tools.objects.erase(kind, target.key, old, stored.revision)
+            return Answer(encode_object(new))
+        if is_same(new, old):
             record = stored.record
             await tools.objects.store.settled()  # what we answer must be durable, though we wrote nothing
         else:
@@ -150,12 +157,3 @@ def _require_same_object(target: Target, new: Object, old: Object) -> None:
     if said and said != actual:
         detail = f"Precondition failed: UID in precondition: {said}, UID in object meta: {actual}"
         raise conflict(target.kind.resource, target.key.name, detail)
-
-
-def _require_no_new_finalizers(target: Target, new: Object, old: Object) -> None:
-    if not is_deleting(old):
-        return
-    added = [name for name in finalizers_of(new) if name not in finalizers_of(old)]
-    if added:
-        detail = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
-        raise invalid(target.kind.resource, target.key.name, [forbidden_field("metadata.finalizers", detail)])

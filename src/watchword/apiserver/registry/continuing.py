@@ -1,0 +1,41 @@
+"""Continue tokens: where the next page of a list starts, and as of which revision."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+import orjson
+
+from watchword.apiserver.errors import bad_request
+
+LATEST = -1
+"""In place of a revision: go on at the latest state, inconsistently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """A place in a list; `start` comes first in the next page."""
+
+    revision: int
+    start: str
+
+    def encode(self) -> str:
+        """Return the token for clients, to whom it is opaque."""
+        data = orjson.dumps({"v": "meta.k8s.io/v1", "rv": self.revision, "start": self.start})
+        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def decode_continue(token: str) -> Continue:
+    """Read a token; 400 when it is none of ours."""
+    try:
+        data = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    except (ValueError, binascii.Error):
+        raise bad_request("continue key is not valid") from None
+    if not isinstance(data, dict) or data.get("v") != "meta.k8s.io/v1":
+        raise bad_request("continue key is not valid: server does not recognize this encoded version")
+    revision, start = data.get("rv"), data.get("start")
+    if not isinstance(revision, int) or not isinstance(start, str) or revision == 0 or not start:
+        raise bad_request("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+    return Continue(revision, start)

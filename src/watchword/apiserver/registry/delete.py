@@ -1,0 +1,133 @@
+"""The verb delete: at once, or when finalizers and grace allow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import orjson
+
+from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
+from watchword.api.time import rfc3339
+from watchword.apiserver.errors import conflict, not_found, server_timeout, success
+from watchword.apiserver.model import Now, Operation, ResourceKind
+from watchword.apiserver.registry.call import Answer, Call
+from watchword.apiserver.registry.delete_options import DeleteOptions
+from watchword.apiserver.registry.objects import Stored, encode_object
+from watchword.apiserver.registry.tools import Tools
+from watchword.apiserver.registry.update import is_released
+from watchword.apiserver.store.errors import Stale
+
+ATTEMPTS = 20
+POD_GRACE_SECONDS = 30
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Ends objects."""
+
+    tools: Tools
+
+    async def __call__(self, kind: ResourceKind, key: ObjectKey, options: DeleteOptions, call: Call) -> Answer:
+        """Delete one object, or begin to."""
+        for _ in range(ATTEMPTS):
+            stored = self.tools.objects.latest(kind, key)
+            if stored is None:
+                await self.tools.objects.store.settled()
+                raise not_found(kind.resource, key.name)
+            require_preconditions(kind, stored.obj, options)
+            try:
+                return await self._once(kind, key, stored, options, call)
+            except Stale:
+                continue
+        raise server_timeout(kind.resource, "delete", 1)
+
+    async def _once(
+        self, kind: ResourceKind, key: ObjectKey, stored: Stored, options: DeleteOptions, call: Call
+    ) -> Answer:
+        tools, old = self.tools, stored.obj
+        dry_run = options.dry_run or call.dry_run
+        await tools.pipeline.admit(
+            Operation("delete", kind, key, call.user, new=None, old=old, dry_run=dry_run, warnings=call.warnings)
+        )
+        new = mark_deleting(kind, old, options, now=tools.now)
+        finished = is_released(new)
+        if finished and not is_deleting(old):
+            new = old  # gone at once: watchers see the last state as it was, without a deletionTimestamp
+        if dry_run:
+            return self._answer(kind, new, finished=finished)
+        if finished:
+            await tools.objects.erase(kind, key, new, stored.revision)
+        elif new == old:
+            await tools.objects.store.settled()
+        else:
+            await tools.objects.put(kind, key, new, stored.revision)
+        return self._answer(kind, new, finished=finished)
+
+    def _answer(self, kind: ResourceKind, obj: Object, *, finished: bool) -> Answer:
+        if finished and not kind.returns_deleted_object:
+            metadata = obj["metadata"]
+            return Answer(orjson.dumps(success(kind.resource, metadata["name"], metadata["uid"])))
+        return Answer(encode_object(obj))
+
+
+def require_preconditions(kind: ResourceKind, obj: Object, options: DeleteOptions) -> None:
+    """Refuse with 409 to delete another object, or another state, than the caller means."""
+    metadata, name = obj["metadata"], obj["metadata"]["name"]
+    if options.uid and options.uid != metadata["uid"]:
+        detail = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {metadata['uid']}"
+        raise conflict(kind.resource, name, detail)
+    if options.resource_version and options.resource_version != metadata["resourceVersion"]:
+        detail = (
+            f"Precondition failed: ResourceVersion in precondition: {options.resource_version}, "
+            f"ResourceVersion in object meta: {metadata['resourceVersion']}"
+        )
+        raise conflict(kind.resource, name, detail)
+
+
+def mark_deleting(kind: ResourceKind, old: Object, options: DeleteOptions, *, now: Now) -> Object:
+    """Return the object as deletion leaves it; `is_released` then tells whether it can go."""
+    new: Object = {**old, "metadata": dict(old["metadata"])}
+    metadata = new["metadata"]
+    _choose_finalizers(metadata, options.propagation)
+    grace = _grace(kind, old, options)
+    if is_deleting(old):
+        held = metadata.get("deletionGracePeriodSeconds") or 0
+        if grace < held:
+            metadata["deletionGracePeriodSeconds"] = grace
+            metadata["deletionTimestamp"] = rfc3339(now() + timedelta(seconds=grace))
+    else:
+        metadata["deletionTimestamp"] = rfc3339(now() + timedelta(seconds=grace))
+        metadata["deletionGracePeriodSeconds"] = grace
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+    if kind.resource.kind == "Namespace" and not kind.resource.group:
+        new["status"] = {**(new.get("status") or {}), "phase": "Terminating"}
+    return new
+
+
+def _choose_finalizers(metadata: dict[str, Any], propagation: str) -> None:
+    """Add or drop the two finalizers that stand for a propagation policy."""
+    if not propagation:
+        return
+    wanted = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation)
+    kept = [name for name in finalizers_of({"metadata": metadata}) if name not in {FOREGROUND, ORPHAN} - {wanted}]
+    if wanted and wanted not in kept:
+        kept.append(wanted)
+    if kept:
+        metadata["finalizers"] = kept
+    else:
+        metadata.pop("finalizers", None)
+
+
+def _grace(kind: ResourceKind, obj: Object, options: DeleteOptions) -> int:
+    """Only pods that may run somewhere are given time."""
+    if kind.resource.kind != "Pod" or kind.resource.group:
+        return 0
+    if not (obj.get("spec") or {}).get("nodeName") or (obj.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
+        return 0
+    if options.grace_seconds is not None:
+        return options.grace_seconds
+    return int((obj.get("spec") or {}).get("terminationGracePeriodSeconds") or POD_GRACE_SECONDS)

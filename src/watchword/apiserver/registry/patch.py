@@ -1,0 +1,74 @@
+"""The verb patch: part of an object, in one of four languages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from watchword.api.meta import Object
+from watchword.apiserver.bodies import decode_json, media_type
+from watchword.apiserver.errors import unsupported_media_type
+from watchword.apiserver.model import HandlerRequest, ResourceKind
+from watchword.apiserver.patching.json_patch import apply_json_patch
+from watchword.apiserver.patching.merge_patch import apply_merge_patch
+from watchword.apiserver.registry.call import Answer, Call
+from watchword.apiserver.registry.forms import conform
+from watchword.apiserver.registry.identity import require_name, require_namespace, require_type
+from watchword.apiserver.registry.update import Target, Update
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+Merge = Callable[[Object, Any, ResourceKind], Object]
+
+
+def _json(document: Object, patch: Any, _: ResourceKind) -> Object:
+    return apply_json_patch(document, patch)
+
+
+def _merge(document: Object, patch: Any, _: ResourceKind) -> Object:
+    return apply_merge_patch(document, patch)
+
+
+_LANGUAGES: dict[str, Merge] = {JSON_PATCH: _json, MERGE_PATCH: _merge}
+
+
+def patch_types(kind: ResourceKind) -> tuple[str, ...]:
+    """Return the languages a kind understands; custom kinds have no strategy for lists."""
+    if kind.custom:
+        return (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+    return (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+
+
+def patch_type(request: HandlerRequest, kind: ResourceKind) -> str:
+    """Return the language of a patch; 415 when the kind does not understand it."""
+    media = media_type(request.header("content-type"))
+    accepted = patch_types(kind)
+    if media not in accepted:
+        raise unsupported_media_type(accepted)
+    return media
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Changes parts of objects."""
+
+    update: Update
+
+    async def __call__(self, target: Target, media: str, body: bytes, call: Call) -> Answer:
+        """Apply a JSON, merge or strategic patch."""
+        patch = decode_json(body)
+        merge = _LANGUAGES[media]
+
+        def revise(document: Object) -> Object:
+            new = merge(document, patch, target.kind)
+            require_type(target.kind, new)
+            require_namespace(target.kind, new, target.key.namespace)
+            require_name(new, target.key)
+            conform(target.kind, new, call)
+            return new
+
+        return await self.update.revise(target, revise, call)

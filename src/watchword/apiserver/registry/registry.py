@@ -1,0 +1,162 @@
+"""The registry: every verb, and the same verbs for the control plane's own parts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.apiserver.errors import resource_not_found
+from watchword.apiserver.model import Now, ResourceKind
+from watchword.apiserver.registry.call import Answer, Call
+from watchword.apiserver.registry.collection import DeleteCollection
+from watchword.apiserver.registry.create import Create
+from watchword.apiserver.registry.delete import Delete
+from watchword.apiserver.registry.delete_options import DeleteOptions
+from watchword.apiserver.registry.forms import conform
+from watchword.apiserver.registry.kind_table import KindTable
+from watchword.apiserver.registry.objects import Objects, bucket_of
+from watchword.apiserver.registry.ownership import Ownership
+from watchword.apiserver.registry.patch import Patch
+from watchword.apiserver.registry.pipeline import Pipeline
+from watchword.apiserver.registry.read import Read
+from watchword.apiserver.registry.system_fields import Entropy
+from watchword.apiserver.registry.tools import Tools
+from watchword.apiserver.registry.update import Target, Update
+from watchword.apiserver.registry.watch import OpenWatch
+from watchword.apiserver.store.model import Event, Record, Store
+from watchword.apiserver.watching.hub import WatchHub
+
+
+@dataclass(frozen=True, slots=True)
+class Verbs:
+    """What requests can do, past authorization."""
+
+    read: Read
+    watch: OpenWatch
+    create: Create
+    update: Update
+    patch: Patch
+    delete: Delete
+    delete_collection: DeleteCollection
+
+
+def verbs(tools: Tools) -> Verbs:
+    """Put the verbs together."""
+    read = Read(tools.objects)
+    update = Update(tools, Create(tools))
+    delete = Delete(tools)
+    return Verbs(
+        read=read,
+        watch=OpenWatch(tools.objects, read, WatchHub(tools.objects.store), _fraction(tools.entropy)),
+        create=update.create,
+        update=update,
+        patch=Patch(update),
+        delete=delete,
+        delete_collection=DeleteCollection(read, delete),
+    )
+
+
+class ObjectRegistry:
+    """The store behind the verbs, as `model.Registry` promises it: trusted callers only.
+
+    Admission does not apply: these are the control plane's own parts.
+    """
+
+    def __init__(self, store: Store, kinds: KindTable, *, now: Now, entropy: Entropy) -> None:
+        self.objects = Objects(store)
+        self.table = kinds
+        self._tools = Tools(self.objects, kinds, Pipeline(), Ownership(now), now, entropy)
+        self._verbs = verbs(self._tools)
+
+    def kind(self, group: str, version: str, plural: str) -> ResourceKind | None:
+        """Return the served kind, or None."""
+        return self.table.find(group, version, plural)
+
+    def kinds(self) -> Sequence[ResourceKind]:
+        """Return every served kind."""
+        return self.table.all()
+
+    def get(self, resource: Resource, key: ObjectKey) -> Object | None:
+        """Return a copy of the stored object."""
+        return self.objects.get(self._require(resource), key)
+
+    def list(self, resource: Resource, namespace: str = "") -> list[Object]:
+        """Return copies of the stored objects, in key order."""
+        kind = self._require(resource)
+        return [self.objects.decode(kind, record) for record in self._records(kind, namespace)]
+
+    async def create(self, resource: Resource, obj: Object, call: Call | None = None) -> Object:
+        """Store a new object through defaulting and validation."""
+        kind, body, call = self._require(resource), _copy(obj), call or Call()
+        conform(kind, body, call)
+        return _decoded(await self._verbs.create(kind, ObjectKey.of(body).namespace, body, call))
+
+    async def update(self, resource: Resource, obj: Object, subresource: str = "", call: Call | None = None) -> Object:
+        """Replace a stored object; its resourceVersion must match."""
+        kind, call = self._require(resource), call or Call()
+
+        def body() -> Object:
+            fresh = _copy(obj)
+            conform(kind, fresh, call)
+            return fresh
+
+        return _decoded(await self._verbs.update.replace(Target(kind, ObjectKey.of(obj), subresource), body, call))
+
+    async def delete(
+        self, resource: Resource, key: ObjectKey, *, uid: str = "", resource_version: str = "", propagation: str = ""
+    ) -> None:
+        """Begin or finish the deletion of an object, as finalizers allow."""
+        options = DeleteOptions(uid=uid, resource_version=resource_version, propagation=propagation)
+        await self._verbs.delete(self._require(resource), key, options, Call())
+
+    def subscribe(
+        self, resource: Resource, listener: Callable[[str, Object, Object | None], None]
+    ) -> Callable[[], None]:
+        """Call `listener(type, new, old)` after each committed change; return how to stop.
+
+        Objects already present come first, as ADDED. A listener that raises is reported and keeps its place.
+        """
+        kind = self._require(resource)
+        for record in self._records(kind, ""):
+            listener("ADDED", self.objects.decode(kind, record), None)
+
+        def deliver(event: Event) -> None:
+            word = "DELETED" if event.deleted else "ADDED" if event.previous is None else "MODIFIED"
+            old = self.objects.decode(kind, event.previous) if event.previous is not None else None
+            try:
+                listener(word, self.objects.decode(kind, event.record), old)
+            except Exception as error:  # noqa: BLE001 - the write is committed; a listener's fault must not undo it
+                _report(error)
+
+        return self.objects.store.subscribe(bucket_of(kind), deliver)
+
+    def _records(self, kind: ResourceKind, namespace: str) -> Iterable[Record]:
+        return self.objects.store.records(bucket_of(kind), namespace)
+
+    def _require(self, resource: Resource) -> ResourceKind:
+        kind = self.table.find(resource.group, resource.version, resource.plural)
+        if kind is None:
+            raise resource_not_found()
+        return kind
+
+
+def _report(error: Exception) -> None:
+    asyncio.get_running_loop().call_exception_handler({"message": "a listener failed", "exception": error})
+
+
+def _copy(obj: Object) -> Object:
+    copied: Object = orjson.loads(orjson.dumps(obj))
+    return copied
+
+
+def _decoded(answer: Answer) -> Object:
+    obj: Object = orjson.loads(answer.body)
+    return obj
+
+
+def _fraction(entropy: Entropy) -> Callable[[], float]:
+    return lambda: int.from_bytes(entropy(4), "big") / 2**32

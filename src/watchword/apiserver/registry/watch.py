@@ -1,0 +1,61 @@
+"""The verb watch: decides where a watch starts and what it shows first."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from watchword.apiserver.errors import expired
+from watchword.apiserver.model import ApiError, ResourceKind
+from watchword.apiserver.registry.matching import Matcher, matcher_for
+from watchword.apiserver.registry.objects import Objects, bucket_of
+from watchword.apiserver.registry.options import ListOptions
+from watchword.apiserver.registry.read import Read, parse_revision
+from watchword.apiserver.store.model import Record
+from watchword.apiserver.watching.frames import Framer, Show
+from watchword.apiserver.watching.hub import WatchHub
+from watchword.apiserver.watching.watch import Plan, Watch, refused_watch
+
+MIN_SECONDS = 1800.0
+Fraction = Callable[[], float]
+"""A random number in [0, 1): spreads the ends of watches, so that clients do not all return at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWatch:
+    """Opens streams."""
+
+    objects: Objects
+    read: Read
+    hub: WatchHub
+    fraction: Fraction
+
+    async def __call__(
+        self, kind: ResourceKind, namespace: str, options: ListOptions, show: Show | None
+    ) -> AsyncIterator[bytes]:
+        """Return the stream of one watch; 400 for selectors the kind does not know."""
+        matcher = matcher_for(kind, self.objects, namespace, options.labels, options.fields)
+        try:
+            plan = await self._plan(options, matcher)
+        except ApiError as refusal:
+            return refused_watch(refusal)
+        return Watch(plan, matcher, Framer(kind, self.objects, show), self.hub).stream()
+
+    async def _plan(self, options: ListOptions, matcher: Matcher) -> Plan:
+        seconds = float(options.timeout_seconds or MIN_SECONDS * (1 + self.fraction()))
+        wanted = 0 if options.resource_version in {"", "0"} else parse_revision(options.resource_version)
+        current = self.objects.store.revision
+        if options.send_initial_events:
+            await self.read.wait_for(wanted)
+            current = self.objects.store.revision
+        elif wanted > current:
+            # Every revision handed out was committed here: one from the future comes from lost data.
+            raise expired(f"too old resource version: {wanted} ({current})")
+        if options.send_initial_events or (not wanted and options.send_initial_events is None):
+            initial = self._present(matcher)
+            return Plan(current, initial, options.bookmarks, options.bookmarks, seconds)
+        return Plan(wanted or current, None, options.bookmarks, initial_events_end=False, seconds=seconds)
+
+    def _present(self, matcher: Matcher) -> list[Record]:
+        records = self.objects.store.records(bucket_of(matcher.kind), matcher.namespace)
+        return [record for record in records if matcher.matches(record)] if matcher.selective else records

@@ -1,0 +1,1 @@
+"""Streams of changes: each encoded once, each watcher bounded."""

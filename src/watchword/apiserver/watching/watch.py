@@ -1,0 +1,165 @@
+"""One watch: the present as asked for, then every change that matters, until the time is over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+from watchword.apiserver.errors import expired
+from watchword.apiserver.model import ApiError
+from watchword.apiserver.registry.matching import Matcher
+from watchword.apiserver.registry.objects import bucket_of
+from watchword.apiserver.store.errors import Compacted
+from watchword.apiserver.store.model import Event, Record, Store
+from watchword.apiserver.watching.frames import Framer, error_frame
+from watchword.apiserver.watching.hub import WatchHub
+
+QUEUE_FRAMES = 2_000
+QUEUE_BYTES = 16 * 1024 * 1024
+CHUNK_BYTES = 64 * 1024
+BOOKMARK_EVERY = 60.0
+LAST_BOOKMARK_BEFORE_END = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a watch was asked to show."""
+
+    start: int  # changes after this revision
+    initial: list[Record] | None  # the present state to show first
+    bookmarks: bool
+    initial_events_end: bool  # mark the end of the initial state
+    seconds: float
+
+
+class Watch:
+    """An async iterator of encoded events.
+
+    It listens only while it is iterated: a stream that nobody reads holds nothing.
+    """
+
+    def __init__(self, plan: Plan, matcher: Matcher, framer: Framer, hub: WatchHub) -> None:
+        self.namespace = matcher.namespace
+        self._plan = plan
+        self._matcher = matcher
+        self._framer = framer
+        self._hub = hub
+        self._queue: deque[bytes] = deque()
+        self._queued = 0
+        self._overflowed = False
+        self._stirred = asyncio.Event()
+
+    def receive(self, event: Event) -> None:
+        """Queue one change; a watcher that falls too far behind is cut off after what it already has."""
+        if self._overflowed:
+            return
+        encoded = self._encode(event)
+        if encoded is None:
+            return
+        self._queue.append(encoded)
+        self._queued += len(encoded)
+        self._overflowed = len(self._queue) >= QUEUE_FRAMES or self._queued >= QUEUE_BYTES
+        self._stirred.set()
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """Yield events until the time is over or the watcher falls behind."""
+        store, bucket = self._matcher.objects.store, bucket_of(self._matcher.kind)
+        try:
+            missed = store.events_after(bucket, self._plan.start)
+        except Compacted as gone:
+            yield error_frame(expired(str(gone)))
+            return
+        self._hub.add(bucket, self)
+        try:
+            for chunk in _chunks(self._opening(missed)):
+                yield chunk
+            async for chunk in self._live(store):
+                yield chunk
+        finally:
+            self._hub.remove(bucket, self)
+
+    def _opening(self, missed: list[Event]) -> Iterator[bytes]:
+        for record in self._plan.initial or ():
+            yield self._framer.record("ADDED", record)
+        if self._plan.initial_events_end:
+            yield self._framer.bookmark(self._plan.start, initial_events_end=True)
+        for event in missed:
+            if self.namespace and event.record.key.namespace != self.namespace:
+                continue
+            encoded = self._encode(event)
+            event.frames.clear()
+            if encoded is not None:
+                yield encoded
+
+    async def _live(self, store: Store) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._plan.seconds
+        next_bookmark = _next_bookmark(loop.time(), end)
+        while True:
+            if self._queue:
+                yield self._drain()
+                continue
+            if self._overflowed or loop.time() >= end:
+                return
+            if self._plan.bookmarks and loop.time() >= next_bookmark:
+                next_bookmark = _next_bookmark(loop.time(), end)
+                yield self._framer.bookmark(store.revision)
+                continue
+            await self._wait_until(min(end, next_bookmark) if self._plan.bookmarks else end)
+
+    async def _wait_until(self, when: float) -> None:
+        self._stirred.clear()
+        try:
+            async with asyncio.timeout_at(when):
+                await self._stirred.wait()
+        except TimeoutError:
+            return
+
+    def _drain(self) -> bytes:
+        taken, size = [], 0
+        while self._queue and size < CHUNK_BYTES:
+            taken.append(self._queue.popleft())
+            size += len(taken[-1])
+        self._queued -= size
+        return taken[0] if len(taken) == 1 else b"".join(taken)
+
+    def _encode(self, event: Event) -> bytes | None:
+        matcher, framer = self._matcher, self._framer
+        if not matcher.selective:
+            if event.deleted:
+                return framer.change("DELETED", event)
+            return framer.change("ADDED" if event.previous is None else "MODIFIED", event)
+        now = not event.deleted and matcher.matches(event.record)
+        before = event.previous is not None and matcher.matches(event.previous)
+        if now:
+            return framer.change("MODIFIED" if before else "ADDED", event)
+        if not before:
+            return None
+        return framer.change("DELETED", event) if event.deleted else framer.departure(event)
+
+
+async def refused_watch(error: ApiError) -> AsyncIterator[bytes]:
+    """Yield a refusal as the only event: once a watch is accepted, errors come in the stream."""
+    yield error_frame(error)
+
+
+def _next_bookmark(now: float, end: float) -> float:
+    last = end - LAST_BOOKMARK_BEFORE_END
+    regular = now + BOOKMARK_EVERY
+    return min(regular, last) if last > now else end + BOOKMARK_EVERY
+
+
+def _chunks(frames: Iterator[bytes]) -> Iterator[bytes]:
+    """Join small frames, so that an initial state of thousands is not thousands of writes."""
+    pending: list[bytes] = []
+    size = 0
+    for encoded in frames:
+        pending.append(encoded)
+        size += len(encoded)
+        if size >= CHUNK_BYTES:
+            yield b"".join(pending)
+            pending, size = [], 0
+    if pending:
+        yield b"".join(pending)
