@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from watchword.apiserver.kinds.catalog_access import ACCESS
 from watchword.apiserver.kinds.catalog_core import CORE
+from watchword.apiserver.kinds.catalog_workloads import WORKLOADS
 from watchword.apiserver.model import ResourceKind
 
-BUILTINS: tuple[ResourceKind, ...] = (*CORE, *ACCESS)
+BUILTINS: tuple[ResourceKind, ...] = (*CORE, *WORKLOADS, *ACCESS)
 """Every kind served without a CustomResourceDefinition."""
 
 __all__ = ["BUILTINS"]

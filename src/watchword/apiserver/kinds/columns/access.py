@@ -81,4 +81,3 @@ POLICY = (
     AGE,
 )
 POLICY_BINDING = (NAME, Column("PolicyName", text("spec.policyName")), Column("ParamRef", _param_ref), AGE)
-WEBHOOKS = (NAME, Column("Webhooks", size("webhooks"), type="integer"), AGE)

@@ -17,22 +17,6 @@ MatchResources atomic
   3 resourceRules []NamedRuleWithOperations
   4 excludeResourceRules []NamedRuleWithOperations
   7 matchPolicy *string
-MutatingWebhook
-  1 name string ! +
-  2 clientConfig WebhookClientConfig !
-  3 rules []RuleWithOperations
-  4 failurePolicy *string
-  5 namespaceSelector *LabelSelector
-  6 sideEffects *string ! +
-  7 timeoutSeconds *int32
-  8 admissionReviewVersions []string ! +
-  9 matchPolicy *string
-  10 reinvocationPolicy *string
-  11 objectSelector *LabelSelector
-  12 matchConditions []MatchCondition map=name merge=name
-MutatingWebhookConfiguration
-  1 metadata ObjectMeta
-  2 webhooks []MutatingWebhook map=name merge=name
 NamedRuleWithOperations atomic
   1 resourceNames []string
   2 - RuleWithOperations
@@ -52,11 +36,6 @@ Rule
 RuleWithOperations
   1 operations []string
   2 - Rule
-ServiceReference
-  1 namespace string ! +
-  2 name string ! +
-  3 path *string
-  4 port *int32
 TypeChecking
   1 expressionWarnings []ExpressionWarning
 ValidatingAdmissionPolicy
@@ -83,21 +62,6 @@ ValidatingAdmissionPolicyStatus
   1 observedGeneration int64
   2 typeChecking *TypeChecking
   3 conditions []Condition map=type
-ValidatingWebhook
-  1 name string ! +
-  2 clientConfig WebhookClientConfig !
-  3 rules []RuleWithOperations
-  4 failurePolicy *string
-  5 namespaceSelector *LabelSelector
-  6 sideEffects *string ! +
-  7 timeoutSeconds *int32
-  8 admissionReviewVersions []string ! +
-  9 matchPolicy *string
-  10 objectSelector *LabelSelector
-  11 matchConditions []MatchCondition map=name merge=name
-ValidatingWebhookConfiguration
-  1 metadata ObjectMeta
-  2 webhooks []ValidatingWebhook map=name merge=name
 Validation
   1 expression string ! +
   2 message string
@@ -106,8 +70,4 @@ Validation
 Variable atomic
   1 name string ! +
   2 expression string ! +
-WebhookClientConfig
-  1 service *ServiceReference
-  2 caBundle bytes
-  3 url *string
 """

@@ -1,0 +1,156 @@
+"""Jobs and cron jobs: what the server fills in, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from watchword.api.meta import Object
+from watchword.apiserver import field_errors as broken
+from watchword.apiserver.kinds.cron import BadSchedule, parse_schedule
+from watchword.apiserver.kinds.metadata import immutable_errors, metadata_errors
+from watchword.apiserver.kinds.numbers import negative_errors
+from watchword.apiserver.kinds.pod_validation import pod_spec_errors
+from watchword.apiserver.kinds.selectors import is_selected
+from watchword.apiserver.kinds.workloads import default_template
+from watchword.apiserver.model import FieldError, Operation
+
+CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+JOB_NAME = "batch.kubernetes.io/job-name"
+_LONGEST_CRON_JOB_NAME = 52  # jobs append eleven characters
+_COUNTS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
+
+
+def default_job(job: Object) -> None:
+    """Fill counts, modes and the pod template."""
+    spec = job.setdefault("spec", {})
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    for name, value in (("parallelism", 1), ("backoffLimit", 6), ("suspend", False), ("manualSelector", False)):
+        spec.setdefault(name, value)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+    default_template(spec)
+    labels = spec["template"]["metadata"].get("labels")
+    metadata = job.setdefault("metadata", {})
+    if labels and not metadata.get("labels"):
+        metadata["labels"] = dict(labels)
+
+
+def default_cron_job(cron_job: Object) -> None:
+    """Fill policies, history limits and the pod template."""
+    spec = cron_job.setdefault("spec", {})
+    if not spec.get("concurrencyPolicy"):
+        spec["concurrencyPolicy"] = "Allow"
+    for name, value in (("suspend", False), ("successfulJobsHistoryLimit", 3), ("failedJobsHistoryLimit", 1)):
+        spec.setdefault(name, value)
+    template = spec["jobTemplate"] = spec.get("jobTemplate") or {}
+    template.setdefault("metadata", {})
+    template["spec"] = template.get("spec") or {}
+    default_template(template["spec"])
+
+
+def prepare_job(operation: Operation) -> None:
+    """Bind a new job to its pods by its UID, unless its author chose the selector."""
+    job = operation.new
+    if job is None or operation.old is not None or job["spec"].get("manualSelector"):
+        return
+    metadata, template = job["metadata"], job["spec"]["template"]["metadata"]
+    # The name on the pods must be the one the job will have.
+    uid = metadata.setdefault("uid", str(uuid4()))
+    shared = not metadata.get("labels") or metadata["labels"] == template.get("labels")
+    name = metadata.get("name") or operation.key.name
+    labels = {CONTROLLER_UID: uid, JOB_NAME: name, "controller-uid": uid, "job-name": name}
+    template["labels"] = {**(template.get("labels") or {}), **labels}
+    if shared:
+        metadata["labels"] = dict(template["labels"])
+    selector = job["spec"]["selector"] = job["spec"].get("selector") or {}
+    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), CONTROLLER_UID: uid}
+
+
+def validate_job(operation: Operation) -> list[FieldError]:
+    """Judge counts, selector and template; what its pods are made from may not change."""
+    spec = (operation.new or {}).get("spec") or {}
+    found = list(_own_selector_errors(operation, spec))
+    found.extend(_job_errors(spec, "spec"))
+    if operation.old is not None:
+        old = operation.old.get("spec") or {}
+        for name in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"):
+            found.extend(immutable_errors(spec.get(name), old.get(name), f"spec.{name}"))
+        if not old.get("suspend"):
+            found.extend(immutable_errors(spec.get("template"), old.get("template"), "spec.template"))
+    return found
+
+
+def _own_selector_errors(operation: Operation, spec: Object) -> Iterator[FieldError]:
+    selector = spec.get("selector") or {}
+    own = set(selector.get("matchLabels") or {}) == {CONTROLLER_UID} and not selector.get("matchExpressions")
+    if operation.old is None and not spec.get("manualSelector") and not own:
+        yield broken.invalid("spec.selector", selector, "`selector` not auto-generated")
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if not is_selected(labels or {}, selector):
+        detail = "`selector` does not match template `labels`"
+        yield broken.invalid("spec.template.metadata.labels", labels, detail)
+
+
+def _job_errors(spec: Object, path: str) -> Iterator[FieldError]:
+    yield from negative_errors(spec, _COUNTS, path)
+    mode = spec.get("completionMode")
+    if mode not in (None, "NonIndexed", "Indexed"):
+        yield broken.not_supported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed"))
+    if mode == "Indexed" and spec.get("completions") is None:
+        yield broken.required(f"{path}.completions", "when completion mode is Indexed")
+    template = spec.get("template") or {}
+    yield from metadata_errors(template.get("metadata") or {}, f"{path}.template.metadata")
+    pod = template.get("spec") or {}
+    yield from pod_spec_errors(pod, f"{path}.template.spec")
+    # Nothing was said and `Always` look the same once filled in.
+    if pod.get("restartPolicy") == "Always":
+        yield broken.required(f"{path}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+
+
+def validate_cron_job(operation: Operation) -> list[FieldError]:
+    """Judge schedule, zone, policy and job template."""
+    cron_job = operation.new or {}
+    spec = cron_job.get("spec") or {}
+    found = list(_schedule_errors(spec))
+    found.extend(negative_errors(spec, ("startingDeadlineSeconds",), "spec"))
+    policy = spec.get("concurrencyPolicy") or ""
+    if policy not in ("Allow", "Forbid", "Replace"):
+        found.append(broken.not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
+    found.extend(_job_errors((spec.get("jobTemplate") or {}).get("spec") or {}, "spec.jobTemplate.spec"))
+    found.extend(negative_errors(spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"), "spec"))
+    name = (cron_job.get("metadata") or {}).get("name") or ""
+    if operation.old is None and len(name) > _LONGEST_CRON_JOB_NAME:
+        found.append(broken.invalid("metadata.name", name, f"must be no more than {_LONGEST_CRON_JOB_NAME} characters"))
+    return found
+
+
+def _schedule_errors(spec: Object) -> Iterator[FieldError]:
+    schedule, zone = spec.get("schedule") or "", spec.get("timeZone")
+    if not schedule:
+        yield broken.required("spec.schedule")
+    else:
+        if "TZ" in schedule:
+            detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+            yield broken.invalid("spec.schedule", schedule, detail)
+        try:
+            parse_schedule(schedule)
+        except BadSchedule as problem:
+            yield broken.invalid("spec.schedule", schedule, str(problem))
+    if zone is not None and not _is_zone(zone):
+        yield broken.invalid("spec.timeZone", zone, f"unknown time zone {zone}")
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
+def successful(job: Object) -> str:
+    """Return what the field selector `status.successful` compares."""
+    return str((job.get("status") or {}).get("succeeded") or 0)

@@ -1,0 +1,156 @@
+"""What a pod spec must look like, in a pod or in a template."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from watchword.api.meta import Object
+from watchword.apiserver import field_errors as broken
+from watchword.apiserver.kinds.names import dns_label, dns_subdomain
+from watchword.apiserver.kinds.numbers import port_errors
+from watchword.apiserver.kinds.volume_validation import volume_errors
+from watchword.apiserver.model import FieldError
+
+_ENV_NAME = re.compile(r"[ -<>-~]+", re.ASCII)
+_ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+
+
+def pod_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
+    """Judge volumes, containers and policies of a pod."""
+    yield from volume_errors(spec.get("volumes") or [], f"{path}.volumes")
+    volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
+    if not spec.get("containers"):
+        yield broken.required(f"{path}.containers")
+    names = set[str]()
+    for group in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(group) or ()):
+            where = f"{path}.{group}[{index}]"
+            yield from _name_errors(container, names, where)
+            yield from _container_errors(container, volumes, where)
+    yield from _policy_errors(spec, path)
+
+
+def _name_errors(container: Object, seen: set[str], path: str) -> Iterator[FieldError]:
+    name = container.get("name") or ""
+    if not name:
+        yield broken.required(f"{path}.name")
+    elif name in seen:
+        yield broken.duplicate(f"{path}.name", name)
+    else:
+        seen.add(name)
+        yield from (broken.invalid(f"{path}.name", name, complaint) for complaint in dns_label(name))
+
+
+def _container_errors(container: Object, volumes: set[Any], path: str) -> Iterator[FieldError]:
+    image = container.get("image") or ""
+    if not image:
+        yield broken.required(f"{path}.image")
+    elif image != image.strip():
+        yield broken.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
+    yield from _port_errors(container.get("ports") or [], f"{path}.ports")
+    for index, variable in enumerate(container.get("env") or ()):
+        yield from _env_errors(variable, f"{path}.env[{index}]")
+    yield from _mount_errors(container.get("volumeMounts") or [], volumes, f"{path}.volumeMounts")
+    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if container.get(name) is not None:
+            yield from _probe_errors(container[name], f"{path}.{name}")
+    policy = container.get("imagePullPolicy")
+    if policy not in ("Always", "IfNotPresent", "Never"):
+        yield broken.not_supported(f"{path}.imagePullPolicy", policy or "", ("Always", "IfNotPresent", "Never"))
+
+
+def _port_errors(ports: list[Object], path: str) -> Iterator[FieldError]:
+    names = set[str]()
+    for index, port in enumerate(ports):
+        where, name = f"{path}[{index}]", port.get("name")
+        if name:
+            complaints = port_name(name)
+            yield from (broken.invalid(f"{where}.name", name, complaint) for complaint in complaints)
+            if not complaints and name in names:
+                yield broken.duplicate(f"{where}.name", name)
+            names.add(name)
+        if not port.get("containerPort"):
+            yield broken.required(f"{where}.containerPort")
+        else:
+            yield from port_errors(port["containerPort"], f"{where}.containerPort")
+        if port.get("hostPort"):
+            yield from port_errors(port["hostPort"], f"{where}.hostPort")
+        if port.get("protocol") not in ("TCP", "UDP", "SCTP"):
+            yield broken.not_supported(f"{where}.protocol", port.get("protocol") or "", ("SCTP", "TCP", "UDP"))
+
+
+def port_name(name: str) -> list[str]:
+    """Judge the name of a port."""
+    found = ["must be no more than 15 characters"] if len(name) > 15 else []
+    if not re.fullmatch(r"[-a-z0-9]+", name, re.ASCII):
+        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search(r"[a-z]", name):
+        found.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        found.append("must not contain consecutive hyphens")
+    if name and (name[0] == "-" or name[-1] == "-"):
+        found.append("must not begin or end with a hyphen")
+    return found
+
+
+def _env_errors(variable: Object, path: str) -> Iterator[FieldError]:
+    name = variable.get("name") or ""
+    if not name:
+        yield broken.required(f"{path}.name")
+    elif not _ENV_NAME.fullmatch(name):
+        detail = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+        yield broken.invalid(f"{path}.name", name, detail)
+    source = variable.get("valueFrom")
+    if source is None:
+        return
+    if variable.get("value"):
+        yield broken.invalid(f"{path}.valueFrom", "", "may not be specified when `value` is not empty")
+    elif not any(source.get(kind) is not None for kind in _ENV_SOURCES):
+        listed = ", ".join(f"`{kind}`" for kind in _ENV_SOURCES[:-1])
+        yield broken.invalid(f"{path}.valueFrom", "", f"must specify one of: {listed} or `{_ENV_SOURCES[-1]}`")
+
+
+def _mount_errors(mounts: list[Object], volumes: set[Any], path: str) -> Iterator[FieldError]:
+    seen = set[str]()
+    for index, mount in enumerate(mounts):
+        where, place = f"{path}[{index}]", mount.get("mountPath") or ""
+        if not mount.get("name"):
+            yield broken.required(f"{where}.name")
+        if mount.get("name") not in volumes:
+            yield broken.not_found(f"{where}.name", mount.get("name") or "")
+        if not place:
+            yield broken.required(f"{where}.mountPath")
+        elif place in seen:
+            yield broken.invalid(f"{where}.mountPath", place, "must be unique")
+        seen.add(place)
+
+
+def _probe_errors(probe: Object, path: str) -> Iterator[FieldError]:
+    handlers = [name for name in _HANDLERS if probe.get(name) is not None]
+    if not handlers:
+        yield broken.required(path, "must specify a handler type")
+    for extra in handlers[1:]:
+        yield broken.forbidden(f"{path}.{extra}", "may not specify more than 1 handler type")
+    for name in ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"):
+        if (probe.get(name) or 0) < 0:
+            yield broken.invalid(f"{path}.{name}", probe[name], "must be greater than or equal to 0")
+
+
+def _policy_errors(spec: Object, path: str) -> Iterator[FieldError]:
+    if spec.get("restartPolicy") not in ("Always", "OnFailure", "Never"):
+        policy = spec.get("restartPolicy") or ""
+        yield broken.not_supported(f"{path}.restartPolicy", policy, ("Always", "OnFailure", "Never"))
+    if spec.get("dnsPolicy") not in _DNS_POLICIES:
+        yield broken.not_supported(f"{path}.dnsPolicy", spec.get("dnsPolicy") or "", _DNS_POLICIES)
+    account = spec.get("serviceAccountName") or ""
+    if account:
+        complaints = dns_subdomain(account)
+        yield from (broken.invalid(f"{path}.serviceAccountName", account, complaint) for complaint in complaints)
+    seconds = spec.get("activeDeadlineSeconds")
+    if seconds is not None and not 1 <= seconds <= 2147483647:
+        detail = "must be between 1 and 2147483647, inclusive"
+        yield broken.invalid(f"{path}.activeDeadlineSeconds", seconds, detail)
