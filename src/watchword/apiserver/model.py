@@ -168,8 +168,17 @@ class Registry(Protocol):
         """Replace a stored object; its resourceVersion must match."""
         ...
 
-    async def delete(self, resource: Resource, key: ObjectKey, *, uid: str = "", resource_version: str = "") -> None:
-        """Begin or finish the deletion of an object, as finalizers allow."""
+    async def delete(
+        self,
+        resource: Resource,
+        key: ObjectKey,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "",
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Begin or finish the deletion of an object, as finalizers, grace and `propagation` allow."""
         ...
 
     def subscribe(

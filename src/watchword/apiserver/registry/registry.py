@@ -107,10 +107,17 @@ class ObjectRegistry:
         return _decoded(await self._verbs.update.replace(Target(kind, ObjectKey.of(obj), subresource), body, call))
 
     async def delete(
-        self, resource: Resource, key: ObjectKey, *, uid: str = "", resource_version: str = "", propagation: str = ""
+        self,
+        resource: Resource,
+        key: ObjectKey,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "",
+        grace_seconds: int | None = None,
     ) -> None:
-        """Begin or finish the deletion of an object, as finalizers allow."""
-        options = DeleteOptions(uid=uid, resource_version=resource_version, propagation=propagation)
+        """Begin or finish the deletion of an object, as finalizers, grace and `propagation` allow."""
+        options = DeleteOptions(grace_seconds, uid, resource_version, propagation)
         await self._verbs.delete(self._require(resource), key, options, Call())
 
     def subscribe(
