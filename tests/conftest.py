@@ -6,9 +6,24 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 import pytest
+import structlog
 
+from watchword.runtime.logs import redact_event
 from watchword.runtime.loop import new_loop
 from watchword.runtime.virtual import VirtualLoop
+
+
+def pytest_configure() -> None:
+    """Log as a program would: one redacted line each, which pytest captures."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.format_exc_info,
+            redact_event,
+            structlog.processors.JSONRenderer(),
+        ]
+    )
 
 
 def pytest_asyncio_loop_factories(

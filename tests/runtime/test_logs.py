@@ -20,9 +20,9 @@ PEM = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIA\n-----END EC PRIVATE KEY-----"
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
     root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    before, handlers, level = structlog.get_config(), list(root.handlers), root.level
     yield io.StringIO()
-    structlog.reset_defaults()
+    structlog.configure(**before)
     structlog.contextvars.clear_contextvars()
     root.handlers[:] = handlers
     root.setLevel(level)

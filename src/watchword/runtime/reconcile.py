@@ -66,6 +66,7 @@ class Wake:
 
     resource: Resource
     keys: KeyMapper
+    origin: str = ""  # the name of the connection it lives on; empty: the main one
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +79,4 @@ class ControllerSpec:
     wakes: tuple[Wake, ...] = ()
     workers: int = 8
     deadline: timedelta = timedelta(seconds=60)
+    origin: str = ""  # the name of the connection that the root kind lives on; empty: the main one

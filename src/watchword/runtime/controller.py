@@ -1,0 +1,158 @@
+"""Runs one reconciler: what changed becomes keys, keys become outcomes, failures become delays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+from random import Random
+from typing import Any
+
+import structlog
+
+from watchword.api.meta import ObjectKey
+from watchword.kube.errors import ApiStatusError, Conflict, KubeError
+from watchword.runtime.cache import Cache
+from watchword.runtime.errors import RuntimeTrouble
+from watchword.runtime.metrics import Metrics, Result
+from watchword.runtime.queue import WorkQueue
+from watchword.runtime.reconcile import ControllerSpec, KeyMapper, Outcome, RetryAfter, Terminal
+from watchword.runtime.records import Delta
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a failed reconcile means for its key."""
+
+    result: Result
+    retry: bool = True
+    at_least: timedelta = timedelta(0)  # the server may ask for a longer wait than our own backoff
+    expected: bool = True  # False: nobody foresaw this, so the log shows where it came from
+
+
+def judge_failure(error: BaseException, *, overdue: bool) -> Verdict:
+    """Decide what becomes of a key whose reconcile raised."""
+    if overdue:
+        return Verdict(Result.DEADLINE)
+    if isinstance(error, Terminal):
+        return Verdict(Result.TERMINAL, retry=False)
+    if isinstance(error, Conflict):
+        return Verdict(Result.CONFLICT)
+    if isinstance(error, ApiStatusError) and error.retry_after:
+        return Verdict(Result.ERROR, at_least=timedelta(seconds=min(error.retry_after, 300.0)))
+    return Verdict(Result.ERROR, expected=isinstance(error, KubeError | RuntimeTrouble))
+
+
+class Controller:
+    """Runs one `ControllerSpec`: wakes, workers, deadline, backoff; logs and counts each outcome once.
+
+    A reconcile that fails, hangs or crashes delays its own key and nothing else.
+    """
+
+    def __init__(self, spec: ControllerSpec, *, metrics: Metrics, random: Random) -> None:
+        self.spec = spec
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(random=random, lane=_lane)
+        self._metrics = metrics.controller(spec.name)
+        self._numbers = count(1)
+        self._log: Any = structlog.get_logger("watchword.controller")
+        queue = self.queue
+        metrics.watch_queue(
+            spec.name,
+            {"ready": lambda: len(queue), "in_flight": lambda: queue.in_flight, "delayed": lambda: queue.delayed},
+            quarantined=lambda: queue.quarantined,
+        )
+
+    def subscribe(self, caches: Mapping[str, Cache]) -> None:
+        """Be woken by everything that the spec names; every root object that exists wakes once."""
+        caches[self.spec.origin].listen(self.spec.root, lambda delta: self.queue.add(delta.key))
+        for wake in self.spec.wakes:
+            caches[wake.origin].listen(wake.resource, self._waker(wake.keys))
+
+    async def run(self) -> None:
+        """Work until the queue is closed and empty."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(self.spec.workers):
+                group.create_task(self._work(), name=f"{self.spec.name} worker {number}")
+
+    async def drain(self, patience: timedelta) -> bool:
+        """Take no more work and wait for what is in flight; returns whether it ended in time."""
+        self.queue.close(drain=False)
+        try:
+            async with asyncio.timeout(patience.total_seconds()):
+                await self.queue.idle()
+        except TimeoutError:
+            self._log.warning("work in flight was abandoned", controller=self.spec.name, keys=self.queue.in_flight)
+            return False
+        return True
+
+    def _waker(self, mapper: KeyMapper) -> Any:
+        def wake(delta: Delta) -> None:
+            # Both sides count: what an object no longer points to has to notice as well.
+            for obj in (delta.old, delta.new):
+                for key in mapper(obj) if obj is not None else ():
+                    self.queue.add(key)
+
+        return wake
+
+    async def _work(self) -> None:
+        while (key := await self.queue.get()) is not None:
+            try:
+                await self._reconcile(key)
+            finally:
+                self.queue.done(key)
+
+    async def _reconcile(self, key: ObjectKey) -> None:
+        structlog.contextvars.bind_contextvars(
+            controller=self.spec.name, kind=self.spec.root.kind, key=str(key), reconcile_id=next(self._numbers)
+        )
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        deadline = asyncio.timeout(self.spec.deadline.total_seconds())
+        try:
+            async with deadline:
+                outcome = await self.spec.reconciler.reconcile(key)
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            self._failed(key, error, judge_failure(error, overdue=False), loop.time() - started)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this key alone
+            self._failed(key, error, judge_failure(error, overdue=deadline.expired()), loop.time() - started)
+        else:
+            self._succeeded(key, outcome, loop.time() - started)
+
+    def _succeeded(self, key: ObjectKey, outcome: Outcome, seconds: float) -> None:
+        self.queue.forget(key)
+        if isinstance(outcome, RetryAfter):
+            self.queue.add_after(key, outcome.delay.total_seconds())
+            self._metrics.observe(Result.RETRY_AFTER, seconds)
+            self._log.debug("reconciled", result=Result.RETRY_AFTER.value, retry_in=outcome.delay.total_seconds())
+        else:
+            self._metrics.observe(Result.DONE, seconds)
+            self._log.debug("reconciled", result=Result.DONE.value)
+
+    def _failed(self, key: ObjectKey, error: BaseException, verdict: Verdict, seconds: float) -> None:
+        self._metrics.observe(verdict.result, seconds)
+        facts: dict[str, Any] = {"result": verdict.result.value, "error": str(error) or type(error).__name__}
+        if verdict.retry:
+            delay = self.queue.retry(key, at_least=verdict.at_least.total_seconds())
+            facts |= {"failures": self.queue.failures(key), "retry_in": round(delay, 3)}
+        else:
+            self.queue.forget(key)
+        if not verdict.expected:
+            self._log.error("reconcile failed", **facts, exc_info=error)
+        elif verdict.result is Result.CONFLICT:
+            self._log.debug("reconcile failed", **facts)  # somebody was faster: the next look settles it
+        else:
+            self._log.warning("reconcile failed", **facts)
+
+
+def _lane(key: ObjectKey) -> str:
+    return key.namespace or key.name
+
+
+def _is_cancelled() -> bool:
+    """Whether this task is asked to stop, rather than a reconciler raising `CancelledError` out of thin air."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+
+import orjson
+import pytest
+
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.resources import CONFIG_MAPS, SECRETS
+from watchword.kube.errors import Conflict, ServerError, TooManyRequests, Unreachable
+from watchword.kube.watch import Change, Fact, Heartbeat, Snapshot
+from watchword.runtime.cache import Cache
+from watchword.runtime.controller import Controller, Verdict, judge_failure
+from watchword.runtime.informer import Scope
+from watchword.runtime.metrics import Metrics, Result
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Terminal, Wake
+
+A, B = ObjectKey("ns", "a"), ObjectKey("ns", "b")
+HOUR = timedelta(hours=1)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def raw(name: str, version: int = 1, **fields: object) -> bytes:
+    return orjson.dumps(
+        {"metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(version)}, **fields}
+    )
+
+
+def throttled(seconds: float) -> TooManyRequests:
+    error = TooManyRequests("slow down", code=429)
+    error.retry_after = seconds
+    return error
+
+
+@dataclass
+class Scripted:
+    """Does what the script says on each visit of a key, then nothing; remembers when it was asked."""
+
+    script: dict[ObjectKey, list[Callable[[], Awaitable[Outcome]]]] = field(default_factory=dict)
+    visits: list[tuple[str, float]] = field(default_factory=list)
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        self.visits.append((key.name, round(now(), 3)))
+        steps = self.script.get(key)
+        return await steps.pop(0)() if steps else Done()
+
+
+def returns(outcome: Outcome) -> Callable[[], Awaitable[Outcome]]:
+    async def step() -> Outcome:
+        return outcome
+
+    return step
+
+
+def raises(error: BaseException) -> Callable[[], Awaitable[Outcome]]:
+    async def step() -> Outcome:
+        raise error
+
+    return step
+
+
+async def is_broken() -> Outcome:
+    raise ValueError("bug")
+
+
+async def hangs() -> Outcome:
+    await asyncio.Event().wait()
+    return Done()
+
+
+async def no_feed(resource: Resource, scope: Scope) -> AsyncGenerator[Fact, None]:
+    for version in tuple[str, ...]():
+        yield Heartbeat(version)
+
+
+@asynccontextmanager
+async def running(
+    reconciler: Scripted, *, wakes: tuple[Wake, ...] = (), workers: int = 2, metrics: Metrics | None = None
+) -> AsyncIterator[tuple[Controller, Cache]]:
+    spec = ControllerSpec("test", SECRETS, reconciler, wakes=wakes, workers=workers)
+    cache = Cache(no_feed)
+    controller = Controller(spec, metrics=metrics or Metrics(), random=Random(1))
+    controller.subscribe({"": cache})
+    cache.informer(SECRETS).take(Snapshot([raw("a"), raw("b")], "5"))
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(controller.run())
+        yield controller, cache
+        task.cancel()
+
+
+async def test_every_object_that_exists_is_reconciled_once() -> None:
+    reconciler = Scripted()
+    async with running(reconciler):
+        await asyncio.sleep(60)
+
+    assert reconciler.visits == [("a", 0), ("b", 0)]
+
+
+async def test_retry_after_comes_back_at_the_instant_and_only_then() -> None:
+    reconciler = Scripted({A: [returns(RetryAfter(HOUR)), returns(RetryAfter(HOUR))]})
+    async with running(reconciler):
+        await asyncio.sleep(86400)
+
+    assert [visit for visit in reconciler.visits if visit[0] == "a"] == [("a", 0), ("a", 3600), ("a", 7200)]
+
+
+async def test_a_failing_object_backs_off_and_delays_nobody_else() -> None:
+    reconciler = Scripted({A: [is_broken] * 4})
+    async with running(reconciler, workers=1):
+        await asyncio.sleep(60)
+
+    instants = [instant for name, instant in reconciler.visits if name == "a"]
+    assert len(instants) == 5
+    assert instants[-1] < 0.2
+    assert ("b", 0) in reconciler.visits
+
+
+async def test_a_poison_object_is_slowed_after_five_failures() -> None:
+    reconciler = Scripted({A: [is_broken] * 10_000})
+    async with running(reconciler) as (controller, _):
+        await asyncio.sleep(3600)
+
+        assert controller.queue.quarantined == 1
+        assert len(reconciler.visits) < 35
+
+
+async def test_a_terminal_failure_waits_for_a_change() -> None:
+    reconciler = Scripted({A: [raises(Terminal("no such driver"))]})
+    async with running(reconciler) as (_, cache):
+        await asyncio.sleep(86400)
+        cache.informer(SECRETS).take(Change("MODIFIED", raw("a", 6), "6"))
+        await asyncio.sleep(1)
+
+    assert reconciler.visits == [("a", 0), ("b", 0), ("a", 86400)]
+
+
+async def test_a_reconcile_past_its_deadline_is_cancelled_and_tried_again() -> None:
+    metrics = Metrics()
+    reconciler = Scripted({A: [hangs]})
+    async with running(reconciler, workers=1, metrics=metrics):
+        await asyncio.sleep(120)
+
+    assert [name for name, _ in reconciler.visits] == ["a", "b", "a"]
+    labels = {"controller": "test", "result": "deadline"}
+    assert metrics.registry.get_sample_value("watchword_reconcile_total", labels) == 1
+
+
+async def test_a_cancellation_out_of_thin_air_does_not_cost_a_worker() -> None:
+    reconciler = Scripted({A: [raises(asyncio.CancelledError())]})
+    async with running(reconciler, workers=1):
+        await asyncio.sleep(60)
+
+    assert [name for name, _ in reconciler.visits] == ["a", "b", "a"]
+
+
+async def test_another_kind_wakes_the_objects_it_points_to_and_those_it_no_longer_does() -> None:
+    def target(obj: Object) -> list[ObjectKey]:
+        return [ObjectKey("ns", obj["data"]["for"])]
+
+    reconciler = Scripted()
+    async with running(reconciler, wakes=(Wake(CONFIG_MAPS, target),)) as (_, cache):
+        informer = cache.informer(CONFIG_MAPS)
+        informer.take(Snapshot([raw("config", data={"for": "a"})], "5"))
+        await asyncio.sleep(10)
+        informer.take(Change("MODIFIED", raw("config", 6, data={"for": "b"}), "6"))
+        informer.take(Change("ADDED", raw("poison", 7), "7"))
+        await asyncio.sleep(10)
+
+    assert reconciler.visits == [("a", 0), ("b", 0), ("a", 10), ("b", 10)]
+
+
+async def test_draining_waits_for_work_in_flight_and_takes_no_more() -> None:
+    async def slow() -> Outcome:
+        await asyncio.sleep(5)
+        return RetryAfter(timedelta(0))
+
+    reconciler = Scripted({A: [slow]})
+    async with running(reconciler, workers=1) as (controller, _):
+        await asyncio.sleep(1)
+
+        assert await controller.drain(timedelta(seconds=30))
+
+    assert (now(), reconciler.visits) == (5, [("a", 0)])
+
+
+async def test_draining_gives_up_at_its_bound() -> None:
+    async with running(Scripted({A: [hangs]})) as (controller, _):
+        await asyncio.sleep(1)
+
+        assert not await controller.drain(timedelta(seconds=30))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        pytest.param(Terminal("x"), Verdict(Result.TERMINAL, retry=False), id="retrying cannot help"),
+        pytest.param(Conflict("x", code=409), Verdict(Result.CONFLICT), id="somebody was faster"),
+        pytest.param(ServerError("x", code=500), Verdict(Result.ERROR), id="the server is in trouble"),
+        pytest.param(Unreachable("x"), Verdict(Result.ERROR), id="no answer"),
+        pytest.param(throttled(7), Verdict(Result.ERROR, at_least=timedelta(seconds=7)), id="asked to wait"),
+        pytest.param(throttled(1e9), Verdict(Result.ERROR, at_least=timedelta(minutes=5)), id="asked to wait for ever"),
+        pytest.param(KeyError("x"), Verdict(Result.ERROR, expected=False), id="a bug"),
+        pytest.param(TimeoutError(), Verdict(Result.ERROR, expected=False), id="a timeout of its own"),
+    ],
+)
+def test_judge_failure(error: Exception, expected: Verdict) -> None:
+    assert judge_failure(error, overdue=False) == expected

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import orjson
+import pytest
+
+from watchword.api.http import Request, Response
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import SECRETS
+from watchword.kube.client import Client, Patch
+from watchword.runtime.errors import NotLeading
+from watchword.runtime.virtual import VirtualClock
+from watchword.runtime.writes import Fence, FencedTransport, WriteThroughTransport, client_with
+
+A = ObjectKey("ns", "a")
+STORED = orjson.dumps(SECRETS.manifest(A, metadata={"uid": "u", "resourceVersion": "6"}))
+
+
+class Desk:
+    """A server that takes its time and remembers what reached it."""
+
+    def __init__(self, *, seconds: float = 0) -> None:
+        self.seconds = seconds
+        self.finished: list[str] = []
+
+    async def handle(self, request: Request) -> Response:
+        await asyncio.sleep(self.seconds)
+        self.finished.append(request.method)
+        return Response(200, body=STORED)
+
+
+@pytest.fixture
+async def clock() -> VirtualClock:
+    return VirtualClock(asyncio.get_running_loop())
+
+
+@pytest.fixture
+def fence(clock: VirtualClock) -> Fence:
+    return Fence(clock, is_open=False)
+
+
+def extend(fence: Fence, clock: VirtualClock, seconds: float) -> None:
+    fence.extend(seconds, since=asyncio.get_running_loop().time(), wall_since=clock.now())
+
+
+def fenced(desk: Desk, fence: Fence) -> Client:
+    client = Client.from_handler(desk.handle)
+    return client_with(client, FencedTransport(client.transport, fence))
+
+
+async def test_without_leadership_reads_pass_and_writes_do_not(fence: Fence) -> None:
+    desk = Desk()
+    client = fenced(desk, fence)
+
+    await client.get(SECRETS, A)
+    with pytest.raises(NotLeading):
+        await client.patch(SECRETS, A, {})
+
+    assert desk.finished == ["GET"]
+
+
+async def test_writes_end_with_the_time_that_was_won(fence: Fence, clock: VirtualClock) -> None:
+    client = fenced(Desk(), fence)
+    extend(fence, clock, 10)
+    await client.patch(SECRETS, A, {})
+
+    await asyncio.sleep(10)
+
+    with pytest.raises(NotLeading):
+        await client.patch(SECRETS, A, {})
+
+
+async def test_a_machine_that_slept_does_not_write_before_it_has_asked_again(fence: Fence, clock: VirtualClock) -> None:
+    extend(fence, clock, 10)
+
+    clock.skew = timedelta(hours=1)  # the wall clock went on while the loop's time stood still
+
+    assert not fence.is_open
+
+
+async def test_a_clock_set_back_wins_no_time(fence: Fence, clock: VirtualClock) -> None:
+    extend(fence, clock, 10)
+    clock.skew = timedelta(hours=-1)
+
+    await asyncio.sleep(10)
+
+    assert not fence.is_open
+
+
+async def test_a_write_under_way_is_cut_when_the_time_ends(fence: Fence, clock: VirtualClock) -> None:
+    desk = Desk(seconds=20)
+    extend(fence, clock, 10)
+
+    with pytest.raises(NotLeading):
+        await fenced(desk, fence).patch(SECRETS, A, {})
+
+    assert desk.finished == []
+
+
+async def test_a_write_under_way_goes_on_when_the_time_is_extended(fence: Fence, clock: VirtualClock) -> None:
+    desk = Desk(seconds=15)
+    extend(fence, clock, 10)
+    asyncio.get_running_loop().call_later(5, extend, fence, clock, 20)
+
+    await fenced(desk, fence).patch(SECRETS, A, {})
+
+    assert desk.finished == ["PATCH"]
+
+
+async def test_closing_the_fence_cuts_a_write_at_once(fence: Fence, clock: VirtualClock) -> None:
+    extend(fence, clock, 10)
+    asyncio.get_running_loop().call_later(1, fence.close)
+
+    with pytest.raises(NotLeading):
+        await fenced(Desk(seconds=5), fence).patch(SECRETS, A, {})
+
+    assert asyncio.get_running_loop().time() == 1
+
+
+async def test_answers_to_writes_are_remembered_and_nothing_else() -> None:
+    folded: list[bytes] = []
+    client = Client.from_handler(Desk().handle)
+    client = client_with(client, WriteThroughTransport(client.transport, folded.append))
+
+    await client.get(SECRETS, A)
+    await client.patch(SECRETS, A, {}, kind=Patch.MERGE, dry_run=True)
+    await client.delete(SECRETS, A)
+    assert folded == []
+
+    await client.patch(SECRETS, A, {})
+
+    assert folded == [STORED]
