@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from watchword.api.selectors import LabelSelector
 from watchword.apiserver.model import ResourceKind
 from watchword.apiserver.registry.objects import Objects
 from watchword.apiserver.selectors.fields import NO_FIELDS, FieldSelector
-from watchword.apiserver.selectors.labels import EVERYTHING, LabelSelector
+from watchword.apiserver.selectors.labels import EVERYTHING
 from watchword.apiserver.store.model import Record
 
 
@@ -38,13 +39,13 @@ class Matcher:
     @property
     def selective(self) -> bool:
         """Whether some objects of the namespace may not match."""
-        return bool(self.labels) or bool(self.fields)
+        return bool(self.labels.requirements) or bool(self.fields)
 
     def matches(self, record: Record) -> bool:
         """Whether the record's object is meant."""
         if self.namespace and not record.path.startswith(f"{self.namespace}/"):
             return False
-        if self.labels and not self.labels.matches(_labelled.decode(record.body).metadata.labels or {}):
+        if self.labels.requirements and not self.labels.matches(_labelled.decode(record.body).metadata.labels or {}):
             return False
         return not self.fields or self._fields_match(record)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
+from watchword.api.selectors import LabelSelector
 from watchword.apiserver.errors import bad_request, invalid_kind, quote
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required, too_long
 from watchword.apiserver.model import FieldError, HandlerRequest
 from watchword.apiserver.registry.call import Call, Strictness
 from watchword.apiserver.requestinfo import is_truthy
 from watchword.apiserver.selectors.fields import NO_FIELDS, FieldSelector, parse_field_selector
-from watchword.apiserver.selectors.labels import EVERYTHING, LabelSelector, parse_label_selector
+from watchword.apiserver.selectors.labels import EVERYTHING, parse_label_selector
 
 APPLY = "application/apply-patch+yaml"
 _LONGEST_MANAGER = 128

@@ -1,0 +1,133 @@
+"""Serves the verbs of stored kinds: reads the request, calls the verb, shows the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from watchword.api.http import Response
+from watchword.api.meta import Object, ObjectKey
+from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, media_type
+from watchword.apiserver.errors import bad_request, method_not_allowed
+from watchword.apiserver.model import HandlerRequest, ResourceKind
+from watchword.apiserver.negotiation import choose_media
+from watchword.apiserver.registry.call import Answer, Call
+from watchword.apiserver.registry.delete_options import read_delete_options
+from watchword.apiserver.registry.forms import conform
+from watchword.apiserver.registry.options import read_call, read_list_options
+from watchword.apiserver.registry.patch import APPLY_PATCH, patch_type
+from watchword.apiserver.registry.registry import Verbs
+from watchword.apiserver.registry.update import Target
+from watchword.apiserver.serving.presenting import Presenter
+
+Serve = Callable[[HandlerRequest, ResourceKind], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceServer:
+    """One method per verb of the API."""
+
+    verbs: Verbs
+    present: Presenter
+    _by_verb: dict[str, Serve] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._by_verb.update(
+            {
+                "get": self._get,
+                "list": self._list,
+                "watch": self._watch,
+                "create": self._create,
+                "update": self._update,
+                "patch": self._patch,
+                "delete": self._delete,
+                "deletecollection": self._delete_collection,
+            }
+        )
+
+    async def serve(self, request: HandlerRequest, kind: ResourceKind) -> Response:
+        """Answer a request past authorization; 405 when the kind has no such verb."""
+        verb, subresource = request.info.verb, request.info.subresource
+        allowed = subresource_verbs(subresource) if subresource else kind.verbs
+        serve = self._by_verb.get(verb)
+        if serve is None or verb not in allowed:
+            raise method_not_allowed(kind.resource, verb or request.method)
+        return await serve(request, kind)
+
+    async def _get(self, request: HandlerRequest, kind: ResourceKind) -> Response:
+        record = await self.verbs.read.get(kind, _key(request), request.parameter("resourceVersion"))
+        return self.present.answer(request, kind, Answer(self.present.objects.wire(kind, record)))
+
+    async def _list(self, request: HandlerRequest, kind: ResourceKind) -> Response:
+        choose_media(request)  # refuse before reading thousands of objects
+        page = await self.verbs.read.page(kind, request.info.namespace, read_list_options(request))
+        return self.present.page(request, kind, page)
+
+    async def _watch(self, request: HandlerRequest, kind: ResourceKind) -> Response:
+        media = choose_media(request)
+        options = read_list_options(request, watch=True)
+        show = self.present.watched(request, kind, media)
+        stream = await self.verbs.watch(kind, request.info.namespace, options, show)
+        return Response(200, (("Content-Type", media.content_type),), stream=stream)
+
+    async def _create(self, request: HandlerRequest, kind: ResourceKind) -> Response:
+        call = read_call(request, options_kind="CreateOptions")
+        obj = _body(request, kind, call)
+        answer = await self.verbs.create(kind, request.info.namespace, obj, call)
+        return self.present.answer(request, kind, answer, call)
+
+    async def _update(self, request: HandlerRequest, kind: ResourceKind) -> Response:
+        call = read_call(request, options_kind="UpdateOptions")
+        bodies = [_body(request, kind, call)]
+
+        def body() -> Object:
+            # An attempt may change the object it is given: a second attempt decodes its own.
+            return bodies.pop() if bodies else _body(request, kind, Call())
+
+        answer = await self.verbs.update.replace(_target(request, kind), body, call)
+        return self.present.answer(request, kind, answer, call)
+
+    async def _patch(self, request: HandlerRequest, kind: ResourceKind) -> Response:
+        media = patch_type(request, kind)
+        call = read_call(request, options_kind="PatchOptions", apply=media == APPLY_PATCH)
+        answer = await self.verbs.patch(_target(request, kind), media, request.body, call)
+        return self.present.answer(request, kind, answer, call)
+
+    async def _delete(self, request: HandlerRequest, kind: ResourceKind) -> Response:
+        options = read_delete_options(request)
+        call = Call(user=request.user, dry_run=options.dry_run)
+        answer = await self.verbs.delete(kind, _key(request), options, call)
+        return self.present.answer(request, kind, answer, call)
+
+    async def _delete_collection(self, request: HandlerRequest, kind: ResourceKind) -> Response:
+        options = read_delete_options(request)
+        chosen = read_list_options(request, watch=False)
+        call = Call(user=request.user, dry_run=options.dry_run)
+        page = await self.verbs.delete_collection(kind, request.info.namespace, chosen, options, call)
+        return self.present.page(request, kind, page)
+
+
+def subresource_verbs(subresource: str) -> tuple[str, ...]:
+    """Return what can be done with a subresource that has no handler of its own."""
+    return ("update",) if subresource == "finalize" else ("get", "update", "patch")
+
+
+def _key(request: HandlerRequest) -> ObjectKey:
+    info = request.info
+    namespaced = info.resource != "namespaces" or info.group
+    return ObjectKey(info.namespace if namespaced else "", info.name)
+
+
+def _target(request: HandlerRequest, kind: ResourceKind) -> Target:
+    return Target(kind, _key(request), request.info.subresource, request.info.verb)
+
+
+def _body(request: HandlerRequest, kind: ResourceKind, call: Call) -> Object:
+    if not request.body:
+        raise bad_request("the body is empty: send the object")
+    obj = decode_body(request)
+    duplicates: list[str] = []
+    if call.strictness != "Ignore" and media_type(request.header("content-type")) == JSON:
+        duplicates = duplicate_fields(request.body, obj)
+    conform(kind, obj, call, duplicates)
+    return obj
