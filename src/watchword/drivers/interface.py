@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
 from watchword.api.cluster import Cluster
-from watchword.api.meta import Object
 from watchword.api.names import KUBE_CLIENT_SIGNER
+from watchword.kube.kubeconfig import UserEntry
 from watchword.runtime.reconcile import ControllerSpec
 
 
@@ -75,8 +75,8 @@ Answer: TypeAlias = Kept | Issued | Pending
 class AgentDriver(Protocol):
     """Turns a proof this cluster can give into a credential the hub will honour."""
 
-    def user_entry(self) -> Object:
-        """Return the `user` of the kubeconfig that goes with the credential, with files beside it."""
+    def user_entry(self) -> UserEntry:
+        """Return the user of the kubeconfig that goes with the credential, with files beside it."""
         ...
 
     def owned_keys(self) -> frozenset[str]:

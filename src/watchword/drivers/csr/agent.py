@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from watchword.api.conditions import find_condition
@@ -16,6 +17,7 @@ from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.drivers.interface import Answer, Issued, Kept, Pending, SecretData, Wanted
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
+from watchword.kube.kubeconfig import UserEntry
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.csr import build_request
 from watchword.pki.errors import PkiError
@@ -44,9 +46,9 @@ class CsrAgentDriver:
     hub: Client
     clock: Clock
 
-    def user_entry(self) -> Object:
+    def user_entry(self) -> UserEntry:
         """Return the kubeconfig's user, with certificate and key in files beside it."""
-        return {"client-certificate": CERTIFICATE, "client-key": KEY}
+        return UserEntry(certificate_file=Path(CERTIFICATE), key_file=Path(KEY))
 
     def owned_keys(self) -> frozenset[str]:
         """Return the keys that go when another driver takes over."""

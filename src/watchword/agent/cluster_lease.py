@@ -1,0 +1,44 @@
+"""Tells the hub, again and again, that this cluster's agent is alive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import is_true
+from watchword.api.meta import ObjectKey
+from watchword.api.names import ConditionType
+from watchword.api.resources import LEASES, MANAGED_CLUSTERS
+from watchword.api.time import rfc3339_micro
+from watchword.kube.client import Client
+from watchword.runtime.clock import Clock
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+
+SPREAD = 0.25  # of the period, so that a fleet that started together does not stay together
+
+
+@dataclass(frozen=True)
+class LeaseRenewalReconciler:
+    """Reconciles this cluster's own ManagedCluster on the hub; one request for each renewal, and no reads."""
+
+    reader: Reader  # of the hub
+    hub: Client
+    clock: Clock
+    random: Random
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Renew the lease while the hub accepts this cluster."""
+        found = self.reader.get(MANAGED_CLUSTERS, key)
+        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED):
+            return Done()
+        cluster = Cluster.read(found)
+        renewal = {"spec": {"renewTime": rfc3339_micro(self.clock.now())}}
+        await self.hub.patch(LEASES, cluster.lease_key, renewal)
+        return RetryAfter(choose_pause(cluster.lease_duration, self.random))
+
+
+def choose_pause(period: timedelta, random: Random) -> timedelta:
+    """Return how long to wait: never longer than the period, or the hub would count it as missed."""
+    return period * (1 - SPREAD * random.random())

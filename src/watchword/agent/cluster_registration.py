@@ -1,0 +1,69 @@
+"""Introduces this cluster to the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from watchword.api.cluster import DEFAULT_LEASE_SECONDS, Cluster
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import AGENT_ANNOTATION_PREFIX, Annotation, Label
+from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists
+
+
+class NameTaken(Exception):
+    """Another cluster has this name on the hub; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """What this cluster says of itself when it first comes to a hub."""
+
+    name: str
+    uid: str  # of this cluster's kube-system namespace: the same on every hub it joins
+    client_configs: Sequence[Object] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+def cluster_manifest(introduction: Introduction) -> Object:
+    """Return the ManagedCluster to create. It never accepts itself, and carries only the agent's own annotations."""
+    annotations = {
+        name: value for name, value in introduction.annotations.items() if name.startswith(AGENT_ANNOTATION_PREFIX)
+    }
+    annotations[Annotation.CLUSTER_UID] = introduction.uid
+    metadata: Object = {"annotations": annotations}
+    labels = {name: value for name, value in introduction.labels.items() if name != Label.CLUSTER_NAME}
+    if labels:
+        metadata["labels"] = labels
+    spec: Object = {"hubAcceptsClient": False, "leaseDurationSeconds": DEFAULT_LEASE_SECONDS}
+    if introduction.client_configs:
+        spec["managedClusterClientConfigs"] = list(introduction.client_configs)
+    return MANAGED_CLUSTERS.manifest(ObjectKey.cluster(introduction.name), metadata=metadata, spec=spec)
+
+
+async def introduce(hub: Client, introduction: Introduction) -> Object:
+    """Create the ManagedCluster, or recognise it as one's own; raise `NameTaken` when it is another's."""
+    try:
+        return await hub.create(MANAGED_CLUSTERS, cluster_manifest(introduction))
+    except AlreadyExists:
+        found = await hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(introduction.name))
+    objection = judge_ownership(Cluster.read(found), introduction)
+    if objection:
+        raise NameTaken(objection)
+    return found
+
+
+def judge_ownership(found: Cluster, introduction: Introduction) -> str | None:
+    """Return why the cluster on the hub is not this one, or None when it is or nobody can tell.
+
+    A hub's administrator may create the cluster beforehand; it carries no identity then, and the first to come owns it.
+    """
+    if found.claimed_uid in ("", introduction.uid):
+        return None
+    return (
+        f"the hub already knows another cluster named {found.name} (its identity is {found.claimed_uid}, "
+        f"this cluster's is {introduction.uid}): join under another name"
+    )

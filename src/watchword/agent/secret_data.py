@@ -1,0 +1,61 @@
+"""What the Secret of a credential holds, and what it should hold next."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+
+import yaml
+
+from watchword.api.meta import Object
+from watchword.drivers.interface import Answer, Issued, Pending, SecretData
+from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry, to_document
+
+KUBECONFIG, CLUSTER_NAME, AGENT_NAME = "kubeconfig", "cluster-name", "agent-name"
+
+# The names that agents of the shipped system use, so that either can take over the other's Secret.
+HUB, USER, CONTEXT, NAMESPACE = "hub", "default-auth", "default-context", "configuration"
+
+
+def decode_data(secret: Object | None) -> dict[str, bytes]:
+    """Return the Secret's content; what is not base64 is left out, as if it were missing."""
+    decoded: dict[str, bytes] = {}
+    for name, value in ((secret or {}).get("data") or {}).items():
+        try:
+            decoded[name] = base64.b64decode(value or "", validate=True)
+        except (binascii.Error, ValueError):
+            continue
+    return decoded
+
+
+def encode_data(data: SecretData) -> dict[str, str]:
+    """Return content as a Secret carries it."""
+    return {name: base64.b64encode(value).decode() for name, value in sorted(data.items())}
+
+
+def hub_kubeconfig(hub: ClusterEntry, user: UserEntry) -> bytes:
+    """Return the kubeconfig that goes with a credential; files stand beside it."""
+    config = Kubeconfig({HUB: hub}, {USER: user}, {CONTEXT: ContextEntry(HUB, USER, NAMESPACE)}, CONTEXT)
+    return yaml.safe_dump(to_document(config), sort_keys=False).encode()
+
+
+def choose_data(held: SecretData, answer: Answer, *, owned: frozenset[str], frame: SecretData) -> dict[str, bytes]:
+    """Return what the Secret should hold after the driver's answer.
+
+    The frame (kubeconfig and names) is always as wanted, keys that others put beside it stay, and a new credential
+    replaces everything its driver owns.
+    """
+    kept = dict(held)
+    if isinstance(answer, Issued):
+        kept = {name: value for name, value in held.items() if name not in owned} | dict(answer.data)
+    elif isinstance(answer, Pending):
+        kept |= answer.keep
+    return kept | dict(frame)
+
+
+def data_patch(held: Mapping[str, bytes], wanted: Mapping[str, bytes]) -> dict[str, str | None]:
+    """Return the merge patch of `data` that turns one content into the other."""
+    gone: dict[str, str | None] = {name: None for name in held if name not in wanted}
+    changed = {name: value for name, value in wanted.items() if held.get(name) != value}
+    return {**gone, **encode_data(changed)}

@@ -1,0 +1,77 @@
+"""When silence counts, and when it is only a wrong clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import Condition
+from watchword.api.meta import Object
+from watchword.api.time import rfc3339_micro
+from watchword.hub.cluster_lease import Observation, judge_lease
+
+NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def a_cluster(**annotations: str) -> Cluster:
+    obj: Object = {
+        "metadata": {"name": "edge-1", "uid": "u", "annotations": annotations},
+        "spec": {"hubAcceptsClient": True, "leaseDurationSeconds": 60},
+    }
+    return Cluster.read(obj)
+
+
+def seen(renewed: timedelta | None, ago: timedelta, *, live: bool = True) -> Observation:
+    text = "" if renewed is None else rfc3339_micro(NOW + renewed)
+    return Observation(text, NOW - ago, live=live)
+
+
+def reasons(conditions: tuple[Condition, ...]) -> list[str]:
+    return [condition.reason for condition in conditions]
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        pytest.param(seen(None, MINUTE * 60), [], id="an agent that never came is not missed"),
+        pytest.param(
+            seen(-5 * MINUTE, 5 * MINUTE), ["ManagedClusterLeaseUpdateStopped"], id="patience exhausted to the second"
+        ),
+        pytest.param(
+            seen(-60 * MINUTE, timedelta(0), live=False),
+            ["ManagedClusterLeaseUpdateStopped"],
+            id="stale when the hub started: silent already",
+        ),
+        pytest.param(seen(-4 * MINUTE, 4 * MINUTE), [], id="late but within patience"),
+    ],
+)
+def test_silence_is_reported_when_patience_ends(observed: Observation, expected: list[str]) -> None:
+    verdict = judge_lease(a_cluster(), observed, now=NOW)
+    silence = [reason for reason in reasons(verdict.conditions) if "Lease" in reason]
+    assert silence == expected
+
+
+@pytest.mark.parametrize(
+    ("skew", "expected"),
+    [
+        pytest.param(-60 * MINUTE, "ManagedClusterClockOutOfSync", id="an hour behind"),
+        pytest.param(60 * MINUTE, "ManagedClusterClockOutOfSync", id="an hour ahead"),
+        pytest.param(-4 * MINUTE, "ManagedClusterClockSynced", id="four minutes are tolerated"),
+    ],
+)
+def test_a_wrong_clock_is_named_and_is_not_taken_for_silence(skew: timedelta, expected: str) -> None:
+    verdict = judge_lease(a_cluster(), seen(skew, timedelta(0)), now=NOW)
+    assert reasons(verdict.conditions) == [expected]
+
+
+def test_the_clock_check_can_be_switched_off() -> None:
+    cluster = a_cluster(**{"registration.open-cluster-management.io/skip-clock-sync-check": "true"})
+    assert judge_lease(cluster, seen(60 * MINUTE, timedelta(0)), now=NOW).conditions == ()
+
+
+def test_the_next_look_is_at_the_very_end_of_patience() -> None:
+    verdict = judge_lease(a_cluster(), seen(-MINUTE, MINUTE), now=NOW)
+    assert verdict.recheck_in == 4 * MINUTE
