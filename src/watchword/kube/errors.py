@@ -4,6 +4,7 @@ KubeError
 ├── ConfigError           the kubeconfig or credential cannot be used
 ├── Unreachable           no answer: refused, reset, TLS failed
 │   ├── TimedOut          no answer within the deadline
+│   ├── Untrusted         its certificate is not that of the server we mean
 │   └── Stalled           a watch that fell silent: neither events nor bookmarks
 ├── MalformedAnswer       an answer that is not Kubernetes (HTML, truncated JSON)
 └── ApiStatusError        the server answered with a Status
@@ -37,6 +38,10 @@ class Unreachable(KubeError):
 
 class TimedOut(Unreachable):
     """No answer came in time."""
+
+
+class Untrusted(Unreachable):
+    """The server's certificate is not accepted: nothing was sent to it."""
 
 
 class Stalled(Unreachable):

@@ -6,7 +6,7 @@ import ssl
 
 import aiohttp
 
-from watchword.kube.errors import KubeError, MalformedAnswer, TimedOut, Unreachable
+from watchword.kube.errors import KubeError, MalformedAnswer, TimedOut, Unreachable, Untrusted
 
 _EXPIRED, _NOT_YET_VALID = 10, 9
 _UNKNOWN_AUTHORITY = frozenset({2, 18, 19, 20, 21, 27})
@@ -27,7 +27,8 @@ def explain(cause: BaseException, server: str, *, with_certificate: bool) -> Kub
     """Return our error for a failed exchange; the sentence names the server and the reason."""
     for kind, sentence in _BEFORE_SENDING:
         if isinstance(cause, kind):
-            return Unreachable(f"{server} cannot be reached: {sentence(cause)}", maybe_done=False)
+            error = Untrusted if sentence is _certificate else Unreachable
+            return error(f"{server} cannot be reached: {sentence(cause)}", maybe_done=False)
     if isinstance(cause, TimeoutError):
         return TimedOut(f"{server} did not answer in time")
     if isinstance(cause, aiohttp.ClientPayloadError):

@@ -1,0 +1,54 @@
+"""Waiting for a server that is not there yet: bounded, and never silent about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeAlias, TypeVar
+
+from watchword.api.validation import format_duration
+
+T = TypeVar("T")
+Progress: TypeAlias = Callable[[str], None]
+"""Is told, in words for people, what is being done or waited for."""
+
+
+def in_silence(_: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait altogether and between two looks."""
+
+    total: timedelta = timedelta(minutes=5)
+    pause: timedelta = timedelta(seconds=5)
+
+
+class NotYet(Exception):
+    """What one look says when it is worth looking again; `then` is what is raised when time is up."""
+
+    def __init__(self, what: str, then: Exception) -> None:
+        super().__init__(what)
+        self.then = then
+
+
+async def look_until(look: Callable[[], Awaitable[T]], patience: Patience, progress: Progress) -> T:
+    """Look now and then until something is seen; after the last look its reason is raised."""
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + patience.total.total_seconds()
+    said = ""
+    while True:
+        try:
+            return await look()
+        except NotYet as reason:
+            pause = patience.pause.total_seconds()
+            if loop.time() + pause > ends:
+                raise reason.then from reason
+            if str(reason) != said:  # the same trouble is told once
+                said = str(reason)
+                left = timedelta(seconds=int(ends - loop.time()))
+                progress(f"{said}; trying again for up to {format_duration(left)}")
+            await asyncio.sleep(pause)
