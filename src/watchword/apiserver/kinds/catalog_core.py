@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from watchword.api.resources import CONFIG_MAPS, CORE_EVENTS, EVENTS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver.kinds import events
 from watchword.apiserver.kinds.build import Rules, builtin, fields
@@ -11,21 +13,12 @@ from watchword.apiserver.kinds.names import dns_label
 from watchword.apiserver.kinds.namespaces import prepare_namespace, prepare_service_account, validate_namespace
 from watchword.apiserver.model import ResourceKind
 
-_EVENT_FIELDS = fields(
-    "involvedObject.kind",
-    "involvedObject.namespace",
-    "involvedObject.name",
-    "involvedObject.uid",
-    "involvedObject.apiVersion",
-    "involvedObject.resourceVersion",
-    "involvedObject.fieldPath",
-    "reason",
-    "reportingComponent",
-    "type",
-)
-_EVENT_FIELDS["source"] = lambda event: (
-    (event.get("source") or {}).get("component") or event.get("reportingComponent", "")
-)
+_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_EVENT_FIELDS = {
+    **fields(*(f"involvedObject.{name}" for name in _REFERENCE), "reason", "reportingComponent", "type"),
+    "source": events.source,
+}
+_MODERN_EVENT_FIELDS = fields(*(f"regarding.{name}" for name in _REFERENCE), "reason", "reportingController", "type")
 
 CORE: tuple[ResourceKind, ...] = (
     builtin(
@@ -74,8 +67,8 @@ CORE: tuple[ResourceKind, ...] = (
     ),
     builtin(
         EVENTS,
-        Rules(validate=(events.validate_event,), fields=_EVENT_FIELDS),
-        columns=core.EVENT,
+        Rules(validate=(events.validate_event,), fields=_MODERN_EVENT_FIELDS),
+        columns=tuple(replace(column, cell=events.on_core(column.cell)) for column in core.EVENT),
         short_names=("ev",),
         unconditional_update=True,
         create_on_update=True,

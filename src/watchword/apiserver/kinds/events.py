@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from watchword.api.meta import Object
 from watchword.api.resources import CORE_EVENTS, EVENTS
 from watchword.apiserver import field_errors as broken
+from watchword.apiserver.kinds.columns.cells import Cell
 from watchword.apiserver.kinds.names import qualified_name
 from watchword.apiserver.model import FieldError, Operation
 
@@ -45,6 +46,16 @@ def from_core(event: Object) -> Object:
         if not renamed.get(name):
             renamed.pop(name, None)
     return {**renamed, "apiVersion": EVENTS.api_version}
+
+
+def source(event: Object) -> str:
+    """Return what the field selector `source` compares."""
+    return (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
+
+
+def on_core(cell: Cell) -> Cell:
+    """Return a cell of core events for events of the other group."""
+    return lambda event, now: cell(to_core(event), now)
 
 
 def validate_event(operation: Operation) -> list[FieldError]:

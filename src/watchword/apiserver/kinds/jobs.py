@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from uuid import uuid4
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from watchword.api.meta import Object
@@ -57,8 +56,7 @@ def prepare_job(operation: Operation) -> None:
     if job is None or operation.old is not None or job["spec"].get("manualSelector"):
         return
     metadata, template = job["metadata"], job["spec"]["template"]["metadata"]
-    # The name on the pods must be the one the job will have.
-    uid = metadata.setdefault("uid", str(uuid4()))
+    uid = metadata["uid"]
     shared = not metadata.get("labels") or metadata["labels"] == template.get("labels")
     name = metadata.get("name") or operation.key.name
     labels = {CONTROLLER_UID: uid, JOB_NAME: name, "controller-uid": uid, "job-name": name}

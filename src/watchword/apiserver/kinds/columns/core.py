@@ -57,5 +57,5 @@ EVENT = (
     Column("Message", lambda event, _: str(event.get("message") or "").strip()),
     wide("First Seen", _first_seen),
     wide("Count", _count),
-    wide("Name", text("metadata.name")),
+    Column("Name", text("metadata.name"), format="name", priority=1),
 )
