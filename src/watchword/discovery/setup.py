@@ -1,0 +1,83 @@
+"""What a cluster needs so that others can find it: created by `init`, safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from watchword.api.bootstrap import CLUSTER_INFO, KUBE_PUBLIC, KUBECONFIG_KEY
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CONFIG_MAPS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
+)
+from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
+from watchword.kube.client import Client
+
+Manifest: TypeAlias = tuple[Resource, Object]
+
+RBAC = "rbac.authorization.k8s.io"
+FIELD_MANAGER = "watchword-init"
+CLUSTER_INFO_READERS = ObjectKey(KUBE_PUBLIC, "watchword:cluster-info")
+MANAGED_CLUSTER_GROUP = "system:bootstrappers:managedcluster"
+NODE_GROUP = "system:bootstrappers:kubeadm:default-node-token"
+NODE_BOOTSTRAPPER = "system:node-bootstrapper"  # may create, get, list and watch certificate requests
+NODE_APPROVER = "system:certificates.k8s.io:certificatesigningrequests:nodeclient"
+NODE_RENEWER = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoverySetup:
+    """What is published, and which groups of token holders may ask for certificates."""
+
+    info: ClusterInfo
+    requesters: tuple[str, ...] = (MANAGED_CLUSTER_GROUP,)
+    approve_nodes_of: tuple[str, ...] = ()  # groups whose kubelets are approved without a person
+
+
+def discovery_manifests(setup: DiscoverySetup) -> Iterator[Manifest]:
+    """Yield the objects in the order in which they can be created."""
+    yield NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(KUBE_PUBLIC))
+    yield CONFIG_MAPS, CONFIG_MAPS.manifest(CLUSTER_INFO, data={KUBECONFIG_KEY: write_cluster_info(setup.info)})
+    yield from _readers()
+    yield _binding("watchword:bootstrap-requests", NODE_BOOTSTRAPPER, setup.requesters)
+    if setup.approve_nodes_of:
+        yield _binding("watchword:bootstrap-node-approval", NODE_APPROVER, setup.approve_nodes_of)
+        yield _binding("watchword:node-renewal-approval", NODE_RENEWER, ("system:nodes",))
+
+
+async def set_up_discovery(client: Client, setup: DiscoverySetup, *, dry_run: bool = False) -> list[Object]:
+    """Apply the objects; signatures and whatever others wrote beside ours stay."""
+    return [
+        await client.apply(resource, obj, manager=FIELD_MANAGER, force=True, dry_run=dry_run)
+        for resource, obj in discovery_manifests(setup)
+    ]
+
+
+def _readers() -> Iterator[Manifest]:
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CLUSTER_INFO.name], "verbs": ["get"]}
+    yield ROLES, ROLES.manifest(CLUSTER_INFO_READERS, rules=[rule])
+    yield (
+        ROLE_BINDINGS,
+        ROLE_BINDINGS.manifest(
+            CLUSTER_INFO_READERS,
+            roleRef={"apiGroup": RBAC, "kind": "Role", "name": CLUSTER_INFO_READERS.name},
+            # Who has a credential may read what everybody may: agents refresh over their own connection.
+            subjects=[
+                {"apiGroup": RBAC, "kind": "User", "name": "system:anonymous"},
+                {"apiGroup": RBAC, "kind": "Group", "name": "system:authenticated"},
+            ],
+        ),
+    )
+
+
+def _binding(name: str, role: str, groups: Sequence[str]) -> Manifest:
+    return CLUSTER_ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS.manifest(
+        ObjectKey.cluster(name),
+        roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        subjects=[{"apiGroup": RBAC, "kind": "Group", "name": group} for group in groups],
+    )
