@@ -28,6 +28,12 @@ class Bucket:
 
     def apply(self, event: Event) -> None:
         """Make the change current and remember it."""
+        self.restore(event)
+        self.past.append(event)
+        self.past_bytes += len(event.record.body)
+
+    def restore(self, event: Event) -> None:
+        """Make the change current."""
         path = event.record.path
         if event.deleted:
             if self.records.pop(path, None) is not None:
@@ -36,8 +42,6 @@ class Bucket:
             if path not in self.records:
                 insort(self.paths, path)
             self.records[path] = event.record
-        self.past.append(event)
-        self.past_bytes += len(event.record.body)
 
     def window(self, namespace: str) -> list[str]:
         """Return the sorted paths of one namespace, or all."""
@@ -75,7 +79,6 @@ class State:
     def __init__(self) -> None:
         self.revision = 0
         self._buckets: dict[str, Bucket] = {}
-        self._everyone: dict[object, Listener] = {}
 
     def bucket(self, name: str) -> Bucket:
         """Return the bucket, empty when nothing was ever written to it."""

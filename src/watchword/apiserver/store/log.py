@@ -1,0 +1,171 @@
+"""The append-only log on disk: one SQLite file, written by one thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import apsw
+
+from watchword.apiserver.store.errors import CannotOpen, Corrupt, StorageFull, WriteRefused
+
+SCHEMA_VERSION = 1
+_APPLICATION_ID = 0x57774B56  # marks the file as ours, so that no other database is taken for one
+
+_SCHEMA = """
+CREATE TABLE log (
+    revision INTEGER PRIMARY KEY,
+    bucket TEXT NOT NULL,
+    path TEXT NOT NULL,
+    deleted INTEGER NOT NULL,
+    body BLOB NOT NULL
+) STRICT;
+CREATE TABLE forgotten (bucket TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One revision as the log keeps it."""
+
+    revision: int
+    bucket: str
+    path: str
+    deleted: bool
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """What compaction erases: superseded revisions, and per bucket up to where the past is gone."""
+
+    revisions: Sequence[int]
+    forgotten: Sequence[tuple[str, int]]
+    revision: int  # the latest one, kept as a fact lest erased tombstones make the count fall back
+
+
+class Log:
+    """Reads the whole log once, then appends. Opened on one thread, afterwards used by one other alone."""
+
+    def __init__(self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0) -> None:
+        self._path = path
+        self._db = _open(path)
+        try:
+            _prepare(self._db, path, synchronous, max_bytes)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def revision(self) -> int:
+        """Return the highest revision ever committed."""
+        in_log = self._db.execute("SELECT coalesce(max(revision), 0) FROM log").get
+        as_fact = self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'revision'").get
+        return max(int(in_log), int(as_fact))
+
+    def rows(self) -> Iterator[Row]:
+        """Yield every kept revision in order."""
+        query = "SELECT revision, bucket, path, deleted, body FROM log ORDER BY revision"
+        for revision, bucket, path, deleted, body in self._db.execute(query):
+            yield Row(revision, bucket, path, bool(deleted), body)
+
+    def forgotten(self) -> list[tuple[str, int]]:
+        """Return per bucket up to which revision the past is gone."""
+        return list(self._db.execute("SELECT bucket, revision FROM forgotten"))
+
+    def append(self, rows: Iterable[Row]) -> None:
+        """Commit revisions together; on any error none of them is kept."""
+        values = [(row.revision, row.bucket, row.path, int(row.deleted), row.body) for row in rows]
+        self._transact([("INSERT INTO log VALUES (?, ?, ?, ?, ?)", values)])
+
+    def forget(self, what: Forgetting) -> None:
+        """Erase superseded revisions, remembering that they are gone."""
+        self._transact(
+            [
+                ("DELETE FROM log WHERE revision = ?", [(revision,) for revision in what.revisions]),
+                ("INSERT OR REPLACE INTO forgotten VALUES (?, ?)", list(what.forgotten)),
+                ("INSERT OR REPLACE INTO facts VALUES ('revision', ?)", [(what.revision,)]),
+            ]
+        )
+        self._db.execute("PRAGMA incremental_vacuum(2000)").fetchall()
+
+    def close(self) -> None:
+        """Merge the write-ahead log into the file and close it."""
+        self._db.close()
+
+    def _transact(self, statements: Sequence[tuple[str, Sequence[tuple[object, ...]]]]) -> None:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            for statement, values in statements:
+                self._db.executemany(statement, values)
+            self._db.execute("COMMIT")
+        except apsw.Error as cause:
+            self._undo()
+            raise _refusal(cause) from cause
+
+    def _undo(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+
+def _open(path: Path) -> apsw.Connection:
+    # Created by us with the right mode: SQLite gives its side files the mode of the main file.
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        path.chmod(0o600)
+        return apsw.Connection(str(path))
+    except (OSError, apsw.Error) as cause:
+        raise CannotOpen(f"cannot open {path}: {cause}: check its owner and mode") from cause
+
+
+def _prepare(db: apsw.Connection, path: Path, synchronous: str, max_bytes: int) -> None:
+    try:
+        db.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+        fresh = db.execute("SELECT count(*) FROM sqlite_schema").get == 0
+        if fresh:
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        else:
+            _require_sound(db, path)
+        db.execute("PRAGMA journal_mode = WAL").fetchall()
+        db.execute(f"PRAGMA synchronous = {'FULL' if synchronous == 'FULL' else 'NORMAL'}")
+        if max_bytes:
+            size = db.execute("PRAGMA page_size").get
+            db.execute(f"PRAGMA max_page_count = {max(max_bytes // int(size), 1)}").fetchall()
+        if fresh:
+            _create(db)
+    except apsw.BusyError as cause:
+        raise CannotOpen(f"{path} is in use by another process") from cause
+    except (apsw.NotADBError, apsw.CorruptError) as cause:
+        raise _corrupt(path, str(cause)) from cause
+    except apsw.Error as cause:
+        raise CannotOpen(f"cannot use {path}: {cause}") from cause
+
+
+def _create(db: apsw.Connection) -> None:
+    with db:
+        db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        db.execute(_SCHEMA)
+
+
+def _require_sound(db: apsw.Connection, path: Path) -> None:
+    if db.execute("PRAGMA application_id").get != _APPLICATION_ID:
+        raise CannotOpen(f"{path} is a database of another program: choose another data directory")
+    version = db.execute("PRAGMA user_version").get
+    if version != SCHEMA_VERSION:
+        raise CannotOpen(f"{path} has format {version}, this program writes {SCHEMA_VERSION}: use a matching release")
+    verdict = db.execute("PRAGMA quick_check(1)").get
+    if verdict != "ok":
+        raise _corrupt(path, str(verdict))
+
+
+def _corrupt(path: Path, detail: str) -> Corrupt:
+    return Corrupt(f"{path} is damaged ({detail}): nothing was changed; move it aside and restore a backup")
+
+
+def _refusal(cause: apsw.Error) -> WriteRefused:
+    if isinstance(cause, apsw.FullError):
+        return StorageFull("the disk or the storage quota is full: free space; nothing was written, reading goes on")
+    return WriteRefused(f"the write could not be made durable and was undone: {cause}")

@@ -1,0 +1,166 @@
+"""The store of a real control plane: durable before visible, revisions exact across restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from watchword.apiserver.store.errors import WriteRefused
+from watchword.apiserver.store.lock import FileLock
+from watchword.apiserver.store.log import Forgetting, Log, Row
+from watchword.apiserver.store.memory import judge_change
+from watchword.apiserver.store.model import Change, Event, Listener, Record
+from watchword.apiserver.store.state import State
+from watchword.apiserver.store.writer import Append, Outcome, Writer
+
+
+class SqliteStore:
+    """Reads answer from memory; a write is acknowledged, and seen by anybody, once it is on disk.
+
+    Writers build on writes that are still on their way (`latest`): those commit in the same order or not at all.
+    """
+
+    def __init__(self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0) -> None:
+        self._lock = FileLock(path.with_name(f"{path.name}.lock"))
+        try:
+            self._log = Log(path, synchronous=synchronous, max_bytes=max_bytes)
+            self._state, self._garbage = load(self._log)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._writer = Writer(self._log, self._hand_over)
+        self._writer.start()
+        self._next = self._state.revision + 1
+        self._epoch = 0
+        self._under_way: dict[int, tuple[Event, asyncio.Future[Record]]] = {}
+        self._newest: dict[tuple[str, str], Event] = {}
+        self._closed = False
+
+    @property
+    def revision(self) -> int:
+        """The revision of the last committed write."""
+        return self._state.revision
+
+    def get(self, bucket: str, path: str) -> Record | None:
+        """Return the committed record."""
+        return self._state.get(bucket, path)
+
+    def latest(self, bucket: str, path: str) -> Record | None:
+        """Return the record a writer must build on."""
+        event = self._newest.get((bucket, path))
+        if event is None:
+            return self._state.get(bucket, path)
+        return None if event.deleted else event.record
+
+    def records(self, bucket: str, namespace: str = "") -> list[Record]:
+        """Return the committed records in order of their paths."""
+        return self._state.records(bucket, namespace)
+
+    def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
+        """Return the records as they were at a revision."""
+        return self._state.snapshot(bucket, revision, namespace)
+
+    def events_after(self, bucket: str, revision: int) -> list[Event]:
+        """Return the changes since a revision."""
+        return self._state.events_after(bucket, revision)
+
+    def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with each change as it commits."""
+        return self._state.subscribe(bucket, listener)
+
+    async def write(self, change: Change) -> Record:
+        """Commit one change; the write goes on even when the caller stops waiting."""
+        if self._closed:
+            raise WriteRefused("the store is closed: the server is stopping")
+        event = judge_change(change, self.latest(change.bucket, change.path), self._next)
+        self._next += 1
+        self._loop = asyncio.get_running_loop()
+        done: asyncio.Future[Record] = self._loop.create_future()
+        done.add_done_callback(_look_at)
+        self._under_way[event.revision] = (event, done)
+        self._newest[change.bucket, change.path] = event
+        record = event.record
+        row = Row(record.revision, record.bucket, record.path, event.deleted, record.body)
+        self._writer.submit(Append(row, self._epoch))
+        return await asyncio.shield(done)
+
+    async def settled(self) -> None:
+        """Return once every write begun so far is committed or undone."""
+        if self._under_way:
+            await asyncio.wait([done for _, done in self._under_way.values()])
+
+    async def compact(self, revision: int) -> None:
+        """Forget superseded states up to and including a revision."""
+        await self.settled()
+        self._garbage.extend(self._state.compact(revision))
+        erased, self._garbage = self._garbage, []
+        forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets().items() if bucket.forgotten]
+        if erased and not self._closed:
+            self._writer.submit(Forgetting(erased, forgotten, self._state.revision))
+
+    async def close(self) -> None:
+        """Finish what is on its way and release the data file."""
+        if self._closed:
+            return
+        self._closed = True
+        await self.settled()
+        await asyncio.get_running_loop().run_in_executor(None, self._writer.finish)
+        self._lock.release()
+
+    def _hand_over(self, outcome: Outcome) -> None:
+        """Bring an outcome from the writer's thread to the event loop."""
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(self._conclude, outcome)
+        except RuntimeError:
+            return  # the loop is gone, and with it everybody who waits
+
+    def _conclude(self, outcome: Outcome) -> None:
+        if outcome.epoch != self._epoch:
+            return  # undone with its epoch already
+        if outcome.error is not None:
+            self._undo_epoch(outcome.error)
+            return
+        for revision in outcome.revisions:
+            event, done = self._under_way.pop(revision)
+            place = (event.record.bucket, event.record.path)
+            if self._newest.get(place) is event:
+                del self._newest[place]
+            self._garbage.extend(self._state.commit(event))
+            if not done.done():
+                done.set_result(event.record)
+
+    def _undo_epoch(self, error: WriteRefused) -> None:
+        waiting = [done for _, done in self._under_way.values()]
+        self._under_way.clear()
+        self._newest.clear()
+        self._next = self._state.revision + 1
+        self._epoch += 1
+        for done in waiting:
+            if not done.done():
+                done.set_exception(error)
+
+
+def load(log: Log) -> tuple[State, list[int]]:
+    """Rebuild current state and recent past from the log; also return revisions that may be erased from it."""
+    state, garbage = State(), list[int]()
+    for name, revision in log.forgotten():
+        state.bucket(name).forgotten = revision
+    for row in log.rows():
+        record = Record(row.bucket, row.path, row.revision, row.body)
+        bucket = state.bucket(row.bucket)
+        event = Event(record, bucket.records.get(row.path), deleted=row.deleted)
+        if row.revision <= bucket.forgotten:
+            bucket.restore(event)
+        else:
+            garbage.extend(state.commit(event))
+    state.revision = max(state.revision, log.revision())
+    return state, garbage
+
+
+def _look_at(done: asyncio.Future[Record]) -> None:
+    """Mark an error as seen: the caller may have stopped waiting."""
+    if not done.cancelled():
+        done.exception()

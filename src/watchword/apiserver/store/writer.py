@@ -1,0 +1,110 @@
+"""The one thread that writes: it gathers waiting writes and commits them together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+from watchword.apiserver.store.errors import WriteRefused
+from watchword.apiserver.store.log import Forgetting, Log, Row
+
+LARGEST_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One row that stands or falls with all earlier ones of the same epoch."""
+
+    row: Row
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Close the log and end the thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a batch: `error` is None when it is durable."""
+
+    epoch: int
+    revisions: tuple[int, ...]
+    error: WriteRefused | None = None
+
+
+Report = Callable[[Outcome], None]
+"""Called on the writer's thread; must hand over to the event loop."""
+
+Item = Append | Forgetting | End
+
+
+class Writer:
+    """Owns the log from `start` on.
+
+    After a failed commit everything of that epoch is refused: later writes were built on what is now undone.
+    """
+
+    def __init__(self, log: Log, report: Report) -> None:
+        self._log = log
+        self._report = report
+        self._inbox: SimpleQueue[Item] = SimpleQueue()
+        self._held: Item | None = None
+        self._refused: tuple[int, WriteRefused] | None = None
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def submit(self, item: Append | Forgetting) -> None:
+        """Put one item into the queue; outcomes are reported in the same order."""
+        self._inbox.put(item)
+
+    def finish(self) -> None:
+        """Write what is queued, close the log, end the thread; blocks until that is done."""
+        self._inbox.put(End())
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            item = self._held or self._inbox.get()
+            self._held = None
+            if isinstance(item, End):
+                break
+            if isinstance(item, Forgetting):
+                self._forget(item)
+            else:
+                self._commit(self._gather(item))
+        self._log.close()
+
+    def _gather(self, first: Append) -> list[Append]:
+        """Return the rows that wait at this moment and belong together."""
+        batch = [first]
+        while len(batch) < LARGEST_BATCH and not self._inbox.empty():
+            item = self._inbox.get()
+            if not isinstance(item, Append) or item.epoch != first.epoch:
+                self._held = item
+                break
+            batch.append(item)
+        return batch
+
+    def _commit(self, batch: list[Append]) -> None:
+        epoch, revisions = batch[0].epoch, tuple(item.row.revision for item in batch)
+        error = self._refused[1] if self._refused is not None and epoch <= self._refused[0] else None
+        if error is None:
+            try:
+                self._log.append(item.row for item in batch)
+            except WriteRefused as refusal:
+                error = refusal
+                self._refused = (epoch, refusal)
+        self._report(Outcome(epoch, revisions, error))
+
+    def _forget(self, what: Forgetting) -> None:
+        try:
+            self._log.forget(what)
+        except WriteRefused:
+            # Compaction is a wish: what stays on disk is only a longer past after the next start.
+            return

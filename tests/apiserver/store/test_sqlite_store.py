@@ -1,0 +1,182 @@
+"""What the durable store promises beyond the common contract: restarts, refusals, no half-written truth."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from pathlib import Path
+
+import pytest
+
+from watchword.apiserver.store.errors import CannotOpen, Compacted, Corrupt, Locked, StorageFull
+from watchword.apiserver.store.model import Change, Record
+from watchword.apiserver.store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.real_time
+
+B = "things.example.com"
+
+
+def put(path: str, body: bytes = b"{}", expected: int = 0) -> Change:
+    return Change(B, path, expected, lambda _: body)
+
+
+def erase(path: str, expected: int) -> Change:
+    return Change(B, path, expected, lambda _: b"{}", deleted=True)
+
+
+async def reopened(store: SqliteStore, path: Path) -> SqliteStore:
+    await store.close()
+    return SqliteStore(path)
+
+
+async def test_state_past_and_revision_survive_a_restart(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db")
+    a = await store.write(put("ns/a", b"1"))
+    b = await store.write(put("ns/b"))
+    await store.write(put("ns/a", b"2", a.revision))
+    await store.write(erase("ns/b", b.revision))
+    before = (store.revision, store.records(B), store.events_after(B, 1))
+
+    store = await reopened(store, tmp_path / "data.db")
+
+    assert (store.revision, store.records(B), store.events_after(B, 1)) == before
+    await store.close()
+
+
+async def test_the_count_goes_on_after_compaction_has_erased_the_last_revisions(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db")
+    a = await store.write(put("ns/a"))
+    await store.write(erase("ns/a", a.revision))
+    await store.compact(store.revision)
+
+    store = await reopened(store, tmp_path / "data.db")
+    again = await store.write(put("ns/a"))
+
+    assert again.revision == 3
+    with pytest.raises(Compacted):
+        store.events_after(B, 1)
+    await store.close()
+
+
+async def test_compaction_keeps_the_present_across_a_restart(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db")
+    record = await store.write(put("ns/a", b"0"))
+    for number in range(1, 50):
+        record = await store.write(put("ns/a", b"%d" % number, record.revision))
+    await store.compact(40)
+    after = store.events_after(B, 40)
+
+    store = await reopened(store, tmp_path / "data.db")
+
+    assert store.records(B) == [record]
+    assert store.events_after(B, 40) == after
+    with pytest.raises(Compacted):
+        store.events_after(B, 39)
+    await store.close()
+
+
+def modes(folder: Path) -> set[int]:
+    return {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
+
+
+async def test_the_files_are_for_the_owner_alone(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db")
+    await store.write(put("ns/a"))
+
+    assert modes(tmp_path) == {0o600}
+    await store.close()
+
+
+async def test_a_second_store_on_the_same_file_is_refused(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db")
+
+    with pytest.raises(Locked, match="in use"):
+        SqliteStore(tmp_path / "data.db")
+
+    await store.write(put("ns/a"))
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [pytest.param(b"this is no database" * 400, id="not a database"), pytest.param(b"\0" * 8192, id="zeros")],
+)
+async def test_a_file_that_is_not_ours_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "data.db"
+    file.write_bytes(content)
+
+    with pytest.raises(CannotOpen):
+        SqliteStore(file)
+
+    assert file.read_bytes() == content
+
+
+async def test_a_damaged_page_is_refused_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "data.db"
+    store = SqliteStore(file)
+    for number in range(200):
+        await store.write(put(f"ns/{number}", b"x" * 200))
+    await store.close()
+    content = bytearray(file.read_bytes())
+    content[3 * 4096 : 4 * 4096] = b"\xa5" * 4096
+    file.write_bytes(content)
+
+    with pytest.raises(Corrupt, match="damaged"):
+        SqliteStore(file)
+
+    assert file.read_bytes() == bytes(content)
+
+
+async def test_a_full_disk_refuses_writes_while_reads_go_on(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db", max_bytes=256 * 1024)
+    await store.write(put("ns/a", b"kept"))
+
+    with pytest.raises(StorageFull):
+        await store.write(put("ns/big", b"x" * 512 * 1024))
+
+    small = await store.write(put("ns/b"))
+    assert (small.revision, store.revision) == (2, 2)
+    assert store.get(B, "ns/big") is None
+    assert [record.path for record in store.records(B)] == ["ns/a", "ns/b"]
+    await store.close()
+
+
+async def test_what_was_built_on_a_failed_write_fails_with_it(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db", max_bytes=256 * 1024)
+    doomed = asyncio.ensure_future(store.write(put("ns/a", b"x" * 512 * 1024)))
+    await asyncio.sleep(0)
+    pending = store.latest(B, "ns/a")
+    assert pending is not None
+
+    child = asyncio.ensure_future(store.write(put("ns/a", b"child", pending.revision)))
+    outcomes = await asyncio.gather(doomed, child, return_exceptions=True)
+
+    assert all(isinstance(outcome, StorageFull) for outcome in outcomes)
+    assert store.latest(B, "ns/a") is None
+    await store.close()
+
+
+async def test_a_write_is_invisible_until_it_is_durable(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db")
+    writing = asyncio.ensure_future(store.write(put("ns/a")))
+    await asyncio.sleep(0)
+
+    unseen, under_way = store.get(B, "ns/a"), store.latest(B, "ns/a")
+
+    assert unseen is None
+    assert isinstance(under_way, Record)
+    assert await writing == store.get(B, "ns/a")
+    await store.close()
+
+
+async def test_a_write_whose_caller_gave_up_is_still_committed(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db")
+    writing = asyncio.ensure_future(store.write(put("ns/a")))
+    await asyncio.sleep(0)
+    writing.cancel()
+
+    await store.settled()
+
+    assert store.get(B, "ns/a") is not None
+    await store.close()
