@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
+from watchword.discovery.discover import Discovery, TokenMethod
+from watchword.discovery.errors import DiscoveryError, Reason
+from watchword.discovery.tokens import BootstrapToken
+from watchword.discovery.waiting import Patience
+from watchword.pki.authority import Authority
+from watchword.testing.publishing import Publisher, SimulatedNetwork, a_publication
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+OURS, STRANGER = Authority.make("ours", now=NOW), Authority.make("stranger", now=NOW)
+HUB = "https://hub:6443"
+INFO = ClusterInfo((HUB,), (OURS.certificate,))
+FORGED = ClusterInfo((HUB,), (STRANGER.certificate,))
+TOKEN, OTHER = BootstrapToken.parse("x7k2m9.q8w3e5r1t0y6u4i2"), BootstrapToken.parse("x7k2m9.z8w3e5r1t0y6u4i9")
+METHOD = TokenMethod(HUB, TOKEN, INFO.pins)
+UNPINNED = replace(METHOD, pins=(), unsafe_skip_ca_pin=True)
+PATIENCE = Patience(timedelta(minutes=5), timedelta(seconds=5))
+
+
+def a_hub(authority: Authority = OURS, data: dict[str, str] | None = None) -> Publisher:
+    return Publisher(authority, a_publication(write_cluster_info(INFO), TOKEN) if data is None else data)
+
+
+def discovery(hub: Publisher, told: list[str] | None = None) -> Discovery:
+    notes = told if told is not None else []
+    return Discovery(SimulatedNetwork({HUB: hub}), PATIENCE, notes.append)
+
+
+async def test_an_address_a_token_and_a_pin_lead_to_the_cluster() -> None:
+    hub = a_hub()
+    assert await discovery(hub).by_token(METHOD) == INFO
+    assert len(hub.requests) == 2
+    assert not any(request.header("Authorization") for request in hub.requests)
+
+
+async def test_the_pin_can_be_waived_but_only_explicitly() -> None:
+    assert await discovery(a_hub()).by_token(UNPINNED) == INFO
+    hub = a_hub()
+    with pytest.raises(DiscoveryError, match="unsafe-skip") as refusal:
+        await discovery(hub).by_token(replace(METHOD, pins=()))
+    assert (refusal.value.reason, hub.requests) == (Reason.PIN_REQUIRED, [])
+
+
+SIGNED = a_publication(write_cluster_info(INFO), TOKEN)
+TEXT = SIGNED["kubeconfig"]
+WITH_USER = TEXT.replace("users: null", "users: [{name: a, user: {token: b}}]")
+
+
+@pytest.mark.parametrize(
+    ("hub", "method", "reason"),
+    [
+        pytest.param(
+            a_hub(STRANGER, a_publication(write_cluster_info(FORGED), OTHER)),
+            METHOD,
+            Reason.SIGNATURE_WRONG,
+            id="signed with another secret",
+        ),
+        pytest.param(
+            a_hub(OURS, {**SIGNED, "kubeconfig": TEXT + "\n"}), METHOD, Reason.SIGNATURE_WRONG, id="one byte more"
+        ),
+        pytest.param(
+            a_hub(STRANGER, a_publication(write_cluster_info(FORGED), TOKEN)),
+            METHOD,
+            Reason.PIN_MISMATCH,
+            id="forged by another holder of the token",
+        ),
+        pytest.param(a_hub(STRANGER), METHOD, Reason.SERVER_NOT_TRUSTED, id="a relay with another certificate"),
+        pytest.param(a_hub(STRANGER), UNPINNED, Reason.SERVER_NOT_TRUSTED, id="the same without a pin"),
+        pytest.param(
+            a_hub(OURS, a_publication(WITH_USER, TOKEN)), METHOD, Reason.CLUSTER_INFO_MALFORMED, id="with credentials"
+        ),
+    ],
+)
+async def test_what_does_not_prove_itself_is_refused_at_once(
+    hub: Publisher, method: TokenMethod, reason: Reason
+) -> None:
+    started = asyncio.get_running_loop().time()
+    with pytest.raises(DiscoveryError) as refusal:
+        await discovery(hub).by_token(method)
+    assert refusal.value.reason == reason
+    assert asyncio.get_running_loop().time() == started
+    assert not any(request.header("Authorization") for request in hub.requests)
+    assert "q8w3" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        pytest.param({"up": False}, Reason.SERVER_UNREACHABLE, id="nobody there"),
+        pytest.param({"data": None}, Reason.CLUSTER_INFO_MISSING, id="no cluster-info"),
+        pytest.param({"data": {"x": "y"}}, Reason.CLUSTER_INFO_MISSING, id="an empty one"),
+        pytest.param({"data": {"kubeconfig": TEXT}}, Reason.SIGNATURE_MISSING, id="not signed for us"),
+    ],
+)
+async def test_what_is_not_there_is_waited_for_and_then_named(spoil: dict[str, object], reason: Reason) -> None:
+    told: list[str] = []
+    started = asyncio.get_running_loop().time()
+    with pytest.raises(DiscoveryError) as refusal:
+        await discovery(replace(a_hub(), **spoil), told).by_token(METHOD)  # type: ignore[arg-type]  # a table's row
+    assert refusal.value.reason == reason
+    assert 290 <= asyncio.get_running_loop().time() - started <= 300
+    assert len(told) == 2, "the same trouble is told once"
+
+
+async def test_a_hub_that_boots_later_than_the_client_is_found() -> None:
+    hub, told = replace(a_hub(), up=False), list[str]()
+    async with asyncio.TaskGroup() as group:
+        found = group.create_task(discovery(hub, told).by_token(METHOD))
+        await asyncio.sleep(60)
+        hub.up, hub.data = True, {"kubeconfig": TEXT}
+        await asyncio.sleep(60)
+        hub.data = SIGNED
+    assert found.result() == INFO
+    assert any("refused" in line for line in told)
+    assert any("not signed" in line for line in told)
+
+
+async def test_a_cluster_info_that_changes_between_the_looks_is_refused() -> None:
+    hub = a_hub()
+    network = SimulatedNetwork({HUB: hub})
+    other = ClusterInfo((HUB, "https://other:6443"), (OURS.certificate,))
+
+    def change(note: str) -> None:
+        if "asking again" in note:
+            hub.publish(other, TOKEN)
+
+    with pytest.raises(DiscoveryError) as refusal:
+        await Discovery(network, PATIENCE, change).by_token(METHOD)
+    assert refusal.value.reason == Reason.CHANGED_IN_BETWEEN
+
+
+async def test_a_replayed_cluster_info_of_a_replaced_authority_is_refused_by_the_new_pin() -> None:
+    rotated = Authority.make("ours, new", now=NOW)
+    new = ClusterInfo((HUB,), (rotated.certificate,))
+    with pytest.raises(DiscoveryError) as refusal:
+        await discovery(a_hub()).by_token(replace(METHOD, pins=new.pins))
+    assert refusal.value.reason == Reason.PIN_MISMATCH
+
+
+async def test_a_document_is_trusted_and_replaced_by_what_the_cluster_publishes() -> None:
+    newer = ClusterInfo((HUB, "https://second:6443"), (OURS.certificate,))
+    hub = a_hub(OURS, a_publication(write_cluster_info(newer)))
+    assert await discovery(hub).by_document(TEXT.encode()) == newer
+    assert await discovery(hub).by_document(TEXT.encode(), refresh=False) == INFO
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        pytest.param(None, id="nothing is published to us"),
+        pytest.param({"kubeconfig": WITH_USER}, id="something unusable is published"),
+    ],
+)
+async def test_a_document_stands_when_the_cluster_publishes_nothing_better(published: dict[str, str] | None) -> None:
+    assert await discovery(replace(a_hub(), data=published)).by_document(TEXT.encode()) == INFO
+
+
+async def test_a_document_is_not_refreshed_from_a_server_of_another_authority() -> None:
+    with pytest.raises(DiscoveryError) as refusal:
+        await discovery(a_hub(STRANGER)).by_document(TEXT.encode())
+    assert refusal.value.reason == Reason.SERVER_NOT_TRUSTED
