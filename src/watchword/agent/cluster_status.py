@@ -1,0 +1,69 @@
+"""Tells the hub how this cluster is: joined, available, of what version and size, with which claims."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from watchword.agent.cluster_facts import ClaimPolicy, choose_claims, status_of
+from watchword.api.conditions import Condition, find_condition, is_true
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType
+from watchword.api.resources import CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.status import StatusWriter
+
+RECHECK = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What the cluster's own API server says of itself."""
+
+    version: str
+    trouble: str = ""  # empty: all is well
+
+
+Examine = Callable[[], Awaitable[Health]]
+"""Ask this cluster's API server; a recent sign of life may spare the question."""
+
+
+@dataclass(frozen=True)
+class ClusterStatusReconciler:
+    """Reconciles this cluster's own ManagedCluster on the hub; woken by it, by nodes and by claims."""
+
+    hub: Reader
+    cluster: Reader
+    status: StatusWriter
+    examine: Examine
+    policy: ClaimPolicy
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Write the status in one patch, when anything in it differs."""
+        found = self.hub.get(MANAGED_CLUSTERS, key)
+        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED):
+            return Done()
+        if _clock_is_off(found):  # what an agent with a wrong clock writes would only confuse; the lease goes on
+            return RetryAfter(RECHECK)
+        health = await self.examine()
+        claims = choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy)
+        facts = status_of(health.version, self.cluster.list(NODES), claims) if health.version else {}
+        await self.status.set_conditions(MANAGED_CLUSTERS, found, judge_conditions(health), fields=facts)
+        return RetryAfter(RECHECK)
+
+
+def judge_conditions(health: Health) -> tuple[Condition, ...]:
+    """Return what the agent itself can vouch for."""
+    joined = Condition.true(ConditionType.JOINED, "ManagedClusterJoined", "the cluster has joined this hub")
+    if health.trouble:
+        message = f"the cluster's API server is not well: {health.trouble}"
+        down = Condition.false(ConditionType.AVAILABLE, "ManagedClusterKubeAPIServerUnavailable", message)
+        return joined, down
+    up = Condition.true(ConditionType.AVAILABLE, "ManagedClusterAvailable", "the cluster is available")
+    return joined, up
+
+
+def _clock_is_off(cluster: Object) -> bool:
+    said = find_condition(cluster, ConditionType.CLOCK_SYNCED)
+    return said is not None and said.status == "False"
