@@ -1,0 +1,131 @@
+"""Sets of fields, in the very form that managedFields stores: a trie of path elements.
+
+A node is a dict from path element to node. A node belongs to the set when it is empty or holds `.`;
+otherwise it only leads to nodes that do. Nodes are shared between sets and never changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+FieldSet = dict[str, Any]
+Path = tuple[str, ...]
+
+
+_KINDS = "fkvi"
+
+
+def is_member(node: FieldSet) -> bool:
+    """Whether the field that leads to this node belongs to the set itself."""
+    return not node or "." in node
+
+
+def make_node(children: FieldSet, *, member: bool) -> FieldSet | None:
+    """Return a node, None when it would hold nothing."""
+    if not children:
+        return {} if member else None
+    return {".": {}, **children} if member else children
+
+
+def union(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Return the fields of either set."""
+    if not one or not other:
+        return one or other
+    merged = dict(one)
+    for element, node in other.items():
+        present = merged.get(element)
+        if present is None or element == ".":
+            merged[element] = node
+        elif present is not node:
+            member = is_member(present) or is_member(node)
+            merged[element] = make_node(union(_children(present), _children(node)), member=member)
+    return merged
+
+
+def difference(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Return the fields of one set that are not in the other; fields below a member are fields of their own."""
+    if not other:
+        return one
+    kept: FieldSet = {}
+    for element, node in one.items():
+        taken = other.get(element)
+        if element == ".":
+            continue
+        if taken is None:
+            kept[element] = node
+            continue
+        member = is_member(node) and not is_member(taken)
+        left = make_node(difference(_children(node), _children(taken)), member=member)
+        if left is not None:
+            kept[element] = left
+    return kept
+
+
+def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Return the fields of both sets."""
+    if len(one) > len(other):
+        one, other = other, one
+    kept: FieldSet = {}
+    for element, node in one.items():
+        twin = other.get(element)
+        if twin is None or element == ".":
+            continue
+        member = is_member(node) and is_member(twin)
+        common = make_node(intersection(_children(node), _children(twin)), member=member)
+        if common is not None:
+            kept[element] = common
+    return kept
+
+
+def paths(fields: FieldSet, prefix: Path = ()) -> Iterator[Path]:
+    """Yield the paths of all members: at each level the members first, then what lies below."""
+    elements = sorted((element for element in fields if element != "."), key=_order)
+    for element in elements:
+        if is_member(fields[element]):
+            yield (*prefix, element)
+    for element in elements:
+        yield from paths(_children(fields[element]), (*prefix, element))
+
+
+def print_path(path: Path) -> str:
+    """Print a path as messages show it: `.spec.containers[name="a"].image`."""
+    return "".join(map(_print_element, path))
+
+
+def is_field_set(fields: Any) -> bool:
+    """Whether a value from outside has the form of a set."""
+    if type(fields) is not dict:
+        return False
+    for element, node in fields.items():
+        if element == ".":
+            if node != {}:
+                return False
+        elif len(element) < 2 or element[1] != ":" or element[0] not in _KINDS or not is_field_set(node):
+            return False
+    return True
+
+
+def _children(node: FieldSet) -> FieldSet:
+    return {element: below for element, below in node.items() if element != "."} if "." in node else node
+
+
+def _order(element: str) -> tuple[int, str]:
+    return _KINDS.find(element[0]), element
+
+
+def _print_element(element: str) -> str:
+    kind, text = element[0], element[2:]
+    if kind == "f":
+        return f".{text}"
+    if kind == "i":
+        return f"[{text}]"
+    if kind == "v":
+        return f"[={text}]"
+    try:
+        keys = orjson.loads(text)
+        return f"[{','.join(f'{key}={orjson.dumps(value).decode()}' for key, value in sorted(keys.items()))}]"
+    except (ValueError, AttributeError):
+        return f"[{text}]"

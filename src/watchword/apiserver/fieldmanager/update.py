@@ -1,0 +1,98 @@
+"""Keeps managedFields true after a create, an update or a patch: who writes a field owns it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from watchword.api.meta import Object
+from watchword.api.time import rfc3339
+from watchword.apiserver.fieldmanager.compare import Comparison, all_fields, compare
+from watchword.apiserver.fieldmanager.fieldset import difference, union
+from watchword.apiserver.fieldmanager.managers import (
+    UPDATE,
+    Entry,
+    Identity,
+    Managers,
+    cap_updaters,
+    decode_managers,
+    encode_managers,
+    encode_update,
+    is_reset,
+    make_identity,
+    stored_managers,
+)
+from watchword.apiserver.fieldmanager.shape import Indivisible
+from watchword.apiserver.schema.model import Schema
+
+
+def track_update(  # noqa: PLR0913 - who, when and where are one decision; the caller holds them apart
+    old: Object | None,
+    new: Object,
+    schema: Schema,
+    *,
+    manager: str,
+    api_version: str,
+    now: datetime,
+    subresource: str = "",
+    reset: frozenset[str] = frozenset(),
+) -> None:
+    """Set `new`'s managedFields: the manager owns what it changed, others lose it.
+
+    Call it with the object as the client meant it, before the server fills in fields of its own.
+    `reset` names top-level fields that this endpoint takes from the stored object, such as `status`;
+    on the status endpoint only status counts. Objects that were never tracked stay untracked.
+    """
+    identity = make_identity(manager, UPDATE, api_version, subresource)
+    if subresource == "status":
+        reset = frozenset({*new, *(old or ())} - {"status"})
+    metadata = new.setdefault("metadata", {})
+    said = metadata.pop("managedFields", None)
+    try:
+        if old is None and not said:
+            fields = all_fields(new, schema, reset)
+            entries = [encode_update(identity, fields, rfc3339(now))] if fields else []
+        else:
+            managers = _known_managers(old, said, subresource)
+            if managers or old is None:
+                _take_over(managers, identity, compare(old or {}, new, schema, reset), rfc3339(now))
+            entries = encode_managers(managers)
+    except Indivisible:
+        entries = []  # as the reference server: better no owners than wrong ones
+    if entries:
+        metadata["managedFields"] = entries
+
+
+def take_fields(managers: Managers, found: Comparison, *, keep: Identity | None = None) -> None:
+    """Take changed and removed fields, in place, from everybody but `keep`; who owns nothing is forgotten."""
+    for identity, entry in list(managers.items()):
+        if identity == keep:
+            continue
+        fields = difference(difference(entry.fields, found.changed), found.removed)
+        if not fields:
+            del managers[identity]
+        elif fields is not entry.fields:
+            managers[identity] = Entry(fields, entry.api_version, entry.time)
+
+
+def _take_over(managers: Managers, identity: Identity, found: Comparison, time: str) -> None:
+    if not found.changed and not found.removed:
+        return
+    take_fields(managers, found)
+    if found.changed:
+        previous = managers.get(identity)
+        fields = union(found.changed, previous.fields) if previous is not None else found.changed
+        managers[identity] = Entry(fields, identity.api_version, time)
+        cap_updaters(managers)
+
+
+def _known_managers(old: Object | None, said: Any, subresource: str) -> Managers:
+    """Return the owners to start from: those that the client wrote, or else the stored ones."""
+    stored = ((old or {}).get("metadata") or {}).get("managedFields")
+    if not subresource and said != stored:
+        if is_reset(said):
+            return {}
+        told = decode_managers(said)
+        if told:
+            return told
+    return stored_managers(stored)
