@@ -12,7 +12,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
-from watchword.runtime.status import StatusWriter
+from watchword.runtime.status import StatusChange, StatusWriter
 
 RECHECK = timedelta(minutes=1)
 
@@ -49,7 +49,8 @@ class ClusterStatusReconciler:
         health = await self.examine()
         claims = choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy)
         facts = status_of(health.version, self.cluster.list(NODES), claims) if health.version else {}
-        await self.status.set_conditions(MANAGED_CLUSTERS, found, judge_conditions(health), fields=facts)
+        change = StatusChange(conditions=judge_conditions(health), fields=facts)
+        await self.status.write(MANAGED_CLUSTERS, found, change)
         return RetryAfter(RECHECK)
 
 

@@ -109,7 +109,7 @@ class ClusterAcceptanceReconciler:
         accepted = Condition.true(
             ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", "the hub's administrator accepted this cluster"
         )
-        if await self.status.set_conditions(MANAGED_CLUSTERS, current, (accepted,)):
+        if await self.status.set_condition(MANAGED_CLUSTERS, current, accepted) is not current:
             self.events.normal(cluster.object, "ManagedClusterAccepted", f"cluster {cluster.name} is accepted")
 
     async def _mark(self, cluster: Cluster) -> Object:
@@ -153,7 +153,7 @@ class ClusterAcceptanceReconciler:
 
     async def _say(self, obj: Object, reason: str, message: str) -> None:
         refusal = Condition.false(ConditionType.HUB_ACCEPTED, reason, message)
-        await self.status.set_conditions(MANAGED_CLUSTERS, obj, (refusal,))
+        await self.status.set_condition(MANAGED_CLUSTERS, obj, refusal)
 
 
 def belongs_to(cluster: str) -> Callable[[Object], bool]:

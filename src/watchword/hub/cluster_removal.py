@@ -101,9 +101,7 @@ class ClusterRemovalReconciler:
             await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch)
 
     async def _say(self, obj: Object, reason: str, message: str) -> None:
-        await self.status.set_conditions(
-            MANAGED_CLUSTERS, obj, (Condition.true(ConditionType.DELETING, reason, message),)
-        )
+        await self.status.set_condition(MANAGED_CLUSTERS, obj, Condition.true(ConditionType.DELETING, reason, message))
 
 
 def choose_next_to_delete(objects: Iterable[Object]) -> list[Object]:

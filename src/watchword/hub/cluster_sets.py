@@ -46,7 +46,7 @@ class ClusterSetReconciler:
             for cluster in self.reader.list(MANAGED_CLUSTERS)
             if is_member(found, labels_of(cluster))
         ]
-        await self.status.set_conditions(MANAGED_CLUSTER_SETS, found, (judge_emptiness(len(names)),))
+        await self.status.set_condition(MANAGED_CLUSTER_SETS, found, judge_emptiness(len(names)))
         return Done()
 
 
@@ -64,7 +64,7 @@ def is_member(cluster_set: Object, labels: Mapping[str, str]) -> bool:
     selector: Mapping[str, Any] = (cluster_set.get("spec") or {}).get("clusterSelector") or {}
     match selector.get("selectorType", "ExclusiveClusterSetLabel"):
         case "ExclusiveClusterSetLabel":
-            return labels.get(Label.CLUSTER_SET) == cluster_set["metadata"]["name"]
+            return labels.get(Label.CLUSTER_SET) == str(cluster_set["metadata"]["name"])
         case "LabelSelector":
             return selector_from(selector.get("labelSelector") or {}).matches(labels)
         case _:
@@ -93,7 +93,7 @@ class ClusterSetBindingReconciler:
         name = str((found.get("spec") or {}).get("clusterSet") or "")
         present = self.reader.get(MANAGED_CLUSTER_SETS, ObjectKey.cluster(name))
         condition = judge_binding(key.name, name, exists=present is not None and not is_deleting(present))
-        await self.status.set_conditions(MANAGED_CLUSTER_SET_BINDINGS, found, (condition,))
+        await self.status.set_condition(MANAGED_CLUSTER_SET_BINDINGS, found, condition)
         return Done()
 
 

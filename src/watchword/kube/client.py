@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
@@ -16,6 +17,7 @@ from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.sensitive import Sensitive
 from watchword.kube.answers import decode, refusal
+from watchword.kube.credentials import impersonation
 from watchword.kube.errors import NotFound, TimedOut, Unreachable
 from watchword.kube.local import Handler, LocalTransport
 from watchword.kube.paging import Page, collect, read_page, read_raw_page
@@ -64,7 +66,7 @@ class Client:
         random: Random | None = None,
     ) -> None:
         self.transport = transport
-        self._headers = (("Accept", "application/json"), ("User-Agent", user_agent))
+        self._headers: tuple[tuple[str, str], ...] = (("Accept", "application/json"), ("User-Agent", user_agent))
         self._retry = retry or RetryPolicy()
         self._in_flight = asyncio.Semaphore(max_in_flight)  # watches are not counted: they would starve the rest
         self._random = random or Random()  # noqa: S311 - spreads retries, guards nothing
@@ -73,6 +75,12 @@ class Client:
     def from_handler(cls, handle: Handler, *, authorization: Sensitive[str] | None = None, **options: Any) -> Client:
         """Return a client of an API server that is a function in this process."""
         return cls(LocalTransport(handle, authorization=authorization), **options)
+
+    def acting_as(self, user: str, *, groups: tuple[str, ...] = ()) -> Client:
+        """Return a client over the same connection that asks to be taken for somebody else."""
+        other = copy(self)
+        other._headers = (*self._headers, *impersonation(user, "", groups, {}))
+        return other
 
     async def get(self, resource: Resource, key: ObjectKey, *, subresource: str = "") -> Object:
         """Read one object; `NotFound` when it is not there."""

@@ -10,6 +10,7 @@ from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
 from watchword.runtime.reconcile import Reader
+from watchword.runtime.status import merge_patch
 
 _IMMUTABLE = ("roleRef",)
 
@@ -78,7 +79,7 @@ def choose_changes(present: Object, wanted: Object) -> Object | None:
     for field, value in wanted.items():
         if field in {"apiVersion", "kind", "metadata"} or present.get(field) == value:
             continue
-        patch[field] = _map_changes(present.get(field), value) if isinstance(value, Mapping) else value
+        patch[field] = merge_patch(present.get(field), value)
     return patch or None
 
 
@@ -103,16 +104,3 @@ def _metadata_changes(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> 
         if field in wanted and present.get(field) != wanted[field]:
             changes[field] = wanted[field]
     return changes
-
-
-def _map_changes(present: Any, wanted: Mapping[str, Any]) -> Object:
-    """Return a merge patch for a whole map: what is there and not wanted is removed."""
-    if not isinstance(present, Mapping):
-        return dict(wanted)
-    gone = {name: None for name in present if name not in wanted}
-    changed = {
-        name: _map_changes(present.get(name), value) if isinstance(value, Mapping) else value
-        for name, value in wanted.items()
-        if present.get(name) != value
-    }
-    return {**gone, **changed}
