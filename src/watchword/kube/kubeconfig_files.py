@@ -6,14 +6,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
+from watchword.api.yaml import dump
 from watchword.kube.errors import ConfigError
 from watchword.kube.files import read_small_file, write_private_file
 from watchword.kube.kubeconfig import Kubeconfig, merge, to_document
 from watchword.kube.kubeconfig_reading import parse_kubeconfig
-
-_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def read_kubeconfig(path: Path) -> Kubeconfig:
@@ -48,8 +45,7 @@ def load_kubeconfig(path: Path | None = None, environment: Mapping[str, str] = o
 
 def dump_kubeconfig(config: Kubeconfig) -> bytes:
     """Return the text of a kubeconfig; secrets are in it."""
-    text: str = yaml.dump(to_document(config), Dumper=_DUMPER, sort_keys=False, default_flow_style=False)
-    return text.encode()
+    return dump(to_document(config)).encode()
 
 
 def write_kubeconfig(path: Path, config: Kubeconfig) -> None:

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from watchword.api.meta import Object
 from watchword.api.sensitive import Sensitive
+from watchword.api.yaml import YamlError, load
 from watchword.kube.errors import ConfigError
 from watchword.kube.exec_plugin import VERSIONS, ExecPlugin
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Impersonation, Kubeconfig, UserEntry
-from watchword.kube.strict_yaml import parse_yaml
 
 T = TypeVar("T")
 _MODES = ("Never", "IfAvailable", "Always")
@@ -21,7 +21,10 @@ _MODES = ("Never", "IfAvailable", "Always")
 
 def parse_kubeconfig(data: bytes, *, folder: Path | None = None) -> Kubeconfig:
     """Read a kubeconfig; relative file names in it start at `folder`."""
-    document = parse_yaml(data)
+    try:
+        document = load(data)
+    except YamlError as cause:
+        raise ConfigError(str(cause)) from cause
     if document is None:
         return Kubeconfig()  # kubectl, too, takes an empty file as an empty configuration
     fields = _Fields(document, "the kubeconfig", folder)

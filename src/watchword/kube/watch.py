@@ -11,7 +11,16 @@ from typing import TypeAlias
 
 from watchword.api.meta import ObjectKey, Resource
 from watchword.kube.client import Client
-from watchword.kube.errors import ApiStatusError, BadRequest, Gone, Invalid, KubeError, Stalled, Unreachable
+from watchword.kube.errors import (
+    ApiStatusError,
+    BadRequest,
+    Gone,
+    Invalid,
+    KubeError,
+    ServerError,
+    Stalled,
+    Unreachable,
+)
 from watchword.kube.events import WatchEvent, WatchQuery, key_of, watch_events
 from watchword.kube.retry import Backoff
 
@@ -192,7 +201,8 @@ class _Follower:
     async def _wait_out(self, trouble: KubeError) -> None:
         self.failures += 1
         self.silences += isinstance(trouble, Stalled)
-        if self.initial is not None and isinstance(trouble, BadRequest | Invalid | Stalled):
+        # A server whose etcd cannot report progress refuses the stream with a 500.
+        if self.initial is not None and isinstance(trouble, BadRequest | Invalid | Stalled | ServerError):
             self.streams = False
         self.initial = None
         if is_time_to_relist(trouble, failures=self.failures, silences=self.silences):
