@@ -1,0 +1,158 @@
+"""What is served, told in both forms clients understand: piece by piece, or all at once."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from watchword.api.meta import Object
+from watchword.apiserver.discovery.subresources import Subresource, subresources_of
+from watchword.apiserver.discovery.versions import by_priority
+from watchword.apiserver.model import ResourceKind
+
+
+def api_versions(server_address: str) -> Object:
+    """Return the legacy answer for `/api`."""
+    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
+
+
+def api_group_list(kinds: Sequence[ResourceKind]) -> Object:
+    """Return the legacy answer for `/apis`."""
+    groups = [_group(group, kinds) for group in group_names(kinds) if group]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def api_group(kinds: Sequence[ResourceKind], group: str) -> Object | None:
+    """Return the legacy answer for `/apis/<group>`; None when nothing is served there."""
+    if not group or group not in group_names(kinds):
+        return None
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, kinds)}
+
+
+def api_resource_list(kinds: Sequence[ResourceKind], group: str, version: str) -> Object | None:
+    """Return the legacy answer for one group and version; None when nothing is served there."""
+    served = _served(kinds, group, version)
+    if not served:
+        return None
+    found: Object = {"kind": "APIResourceList"}
+    if group:
+        found["apiVersion"] = "v1"
+    found["groupVersion"] = f"{group}/{version}" if group else version
+    found["resources"] = [entry for kind in served for entry in _legacy_entries(kind)]
+    return found
+
+
+def aggregated(kinds: Sequence[ResourceKind], *, core: bool) -> Object:
+    """Return the aggregated answer for `/api` (core) or `/apis`."""
+    groups = [group for group in group_names(kinds) if (group == "") == core]
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": [_aggregated_group(group, kinds) for group in groups],
+    }
+
+
+def group_names(kinds: Iterable[ResourceKind]) -> list[str]:
+    """Return the served groups: built-in ones in their own order, then those of CRDs by name."""
+    builtin = dict.fromkeys(kind.resource.group for kind in kinds if not kind.custom)
+    custom = {kind.resource.group for kind in kinds if kind.custom} - builtin.keys()
+    return [*builtin, *sorted(custom)]
+
+
+def versions_of(kinds: Iterable[ResourceKind], group: str) -> list[str]:
+    """Return the served versions of a group, the preferred one first."""
+    return by_priority(kind.resource.version for kind in kinds if kind.resource.group == group)
+
+
+def storage_version_hash(kind: ResourceKind) -> str:
+    """Return the hash that tells clients when objects are stored in another version."""
+    place = kind.stored_as or kind.resource
+    version = kind.storage_version or place.version
+    digest = hashlib.sha256(f"{place.group}/{version}/{place.kind}".encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
+
+
+def _served(kinds: Iterable[ResourceKind], group: str, version: str) -> list[ResourceKind]:
+    served = [kind for kind in kinds if (kind.resource.group, kind.resource.version) == (group, version)]
+    return sorted(served, key=lambda kind: kind.resource.plural)
+
+
+def _group(group: str, kinds: Iterable[ResourceKind]) -> Object:
+    versions = [
+        {"groupVersion": f"{group}/{version}", "version": version} for version in versions_of(list(kinds), group)
+    ]
+    return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _legacy_entries(kind: ResourceKind) -> list[Object]:
+    resource = kind.resource
+    entry: Object = {
+        "name": resource.plural,
+        "singularName": kind.singular or resource.kind.lower(),
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(kind.verbs),
+        **_names(kind),
+    }
+    if kind.stored:
+        entry["storageVersionHash"] = storage_version_hash(kind)
+    return [entry, *(_legacy_subresource(kind, each) for each in subresources_of(kind))]
+
+
+def _legacy_subresource(kind: ResourceKind, each: Subresource) -> Object:
+    entry: Object = {
+        "name": f"{kind.resource.plural}/{each.name}",
+        "singularName": "",
+        "namespaced": kind.resource.namespaced,
+    }
+    if each.group:
+        entry |= {"group": each.group, "version": each.version}
+    return {**entry, "kind": each.kind or kind.resource.kind, "verbs": list(each.verbs)}
+
+
+def _aggregated_group(group: str, kinds: Sequence[ResourceKind]) -> Object:
+    return {
+        "metadata": {"name": group} if group else {},
+        "versions": [
+            {
+                "version": version,
+                "resources": [_aggregated_resource(kind) for kind in _served(kinds, group, version)],
+                "freshness": "Current",
+            }
+            for version in versions_of(kinds, group)
+        ],
+    }
+
+
+def _aggregated_resource(kind: ResourceKind) -> Object:
+    resource = kind.resource
+    entry: Object = {
+        "resource": resource.plural,
+        # Empty group and version mean those of the parent.
+        "responseKind": {"group": "", "version": "", "kind": resource.kind},
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": kind.singular or resource.kind.lower(),
+        "verbs": list(kind.verbs),
+        **_names(kind),
+    }
+    below = [
+        {
+            "subresource": each.name,
+            "responseKind": {"group": each.group, "version": each.version, "kind": each.kind or resource.kind},
+            "verbs": list(each.verbs),
+        }
+        for each in subresources_of(kind)
+    ]
+    return {**entry, "subresources": below} if below else entry
+
+
+def _names(kind: ResourceKind) -> Object:
+    names: Object = {}
+    if kind.short_names:
+        names["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        names["categories"] = list(kind.categories)
+    return names

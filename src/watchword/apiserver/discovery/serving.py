@@ -1,0 +1,96 @@
+"""Answers `/api`, `/apis` and everything below them that names no resource."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from watchword.api.http import Response
+from watchword.api.meta import Object
+from watchword.apiserver.discovery import documents
+from watchword.apiserver.discovery.version_info import version_info
+from watchword.apiserver.model import HandlerRequest, ResourceKind
+from watchword.apiserver.negotiation import object_response
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_NOT_FOUND = Response(404, (("Content-Type", "text/plain; charset=utf-8"),), b"404 page not found\n")
+
+
+class Discovery:
+    """Tells clients what is served; documents are drawn anew only when `generation` moves."""
+
+    def __init__(
+        self, kinds: Callable[[], Sequence[ResourceKind]], generation: Callable[[], int], server_address: str
+    ) -> None:
+        self._kinds = kinds
+        self._generation = generation
+        self._server_address = server_address
+        self._drawn: dict[bool, tuple[int, bytes, str]] = {}
+
+    async def handle(self, request: HandlerRequest) -> Response:
+        """Answer a request for `/api`, `/apis`, a group, a version, or `/version`."""
+        parts = request.info.path.strip("/").split("/")
+        if parts in (["api"], ["apis"]) and accepts_aggregated(request.header("accept")):
+            return self._aggregated(request, core=parts == ["api"])
+        found = self._legacy(parts)
+        return _NOT_FOUND if found is None else object_response(request, found)
+
+    def _legacy(self, parts: list[str]) -> Object | None:
+        if parts == ["version"]:
+            return version_info()
+        if parts == ["api"]:
+            return documents.api_versions(self._server_address)
+        return _legacy_document(self._kinds(), parts)
+
+    def _aggregated(self, request: HandlerRequest, *, core: bool) -> Response:
+        body, etag = self._aggregated_body(core=core)
+        headers = (("ETag", etag), ("Vary", "Accept"), ("Cache-Control", "public"))
+        if request.header("if-none-match") == etag:
+            return Response(304, headers)
+        return Response(200, (("Content-Type", AGGREGATED), *headers), body)
+
+    def _aggregated_body(self, *, core: bool) -> tuple[bytes, str]:
+        generation = self._generation()
+        drawn = self._drawn.get(core)
+        if drawn is None or drawn[0] != generation:
+            body = orjson.dumps(documents.aggregated(self._kinds(), core=core))
+            drawn = self._drawn[core] = (generation, body, etag_of(body))
+        return drawn[1], drawn[2]
+
+
+def _legacy_document(kinds: Sequence[ResourceKind], parts: list[str]) -> Object | None:
+    match parts:
+        case ["apis"]:
+            return documents.api_group_list(kinds)
+        case ["api", version]:
+            return documents.api_resource_list(kinds, "", version)
+        case ["apis", group]:
+            return documents.api_group(kinds, group)
+        case ["apis", group, version]:
+            return documents.api_resource_list(kinds, group, version)
+        case _:
+            return None
+
+
+def etag_of(document: bytes) -> str:
+    """Return the quoted hash that names one state of a document."""
+    return f'"{hashlib.sha512(document).hexdigest().upper()}"'
+
+
+def accepts_aggregated(accept: str) -> bool:
+    """Whether the first form a client names that we serve is the aggregated one."""
+    for clause in accept.split(","):
+        media, *rest = (part.strip() for part in clause.split(";"))
+        parameters: dict[str, Any] = dict(part.partition("=")[::2] for part in rest)
+        if media not in ("application/json", "*/*", "application/*"):
+            continue
+        wanted = parameters.get("as")
+        if wanted == "APIGroupDiscoveryList":
+            if (parameters.get("g"), parameters.get("v")) == ("apidiscovery.k8s.io", "v2"):
+                return True
+            continue
+        return False
+    return False
