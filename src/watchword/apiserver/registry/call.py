@@ -21,6 +21,7 @@ class Call:
     dry_run: bool = False
     strictness: Strictness = "Ignore"
     force: bool = False  # server-side apply: take fields from other managers
+    applied: bool = False  # managedFields already tell the outcome of an apply
     warnings: list[str] = field(default_factory=list)
 
 

@@ -60,8 +60,8 @@ class Create:
             obj.pop("status", None)
         if kind.has_generation or kind.custom:
             obj["metadata"]["generation"] = 1
-        await tools.pipeline.mutate(operation)
         tools.ownership.track(operation, call)
+        await tools.pipeline.mutate(operation)
         await tools.pipeline.judge(operation)
         if tools.objects.latest(kind, key) is not None:
             raise already_exists(kind.resource, key.name)

@@ -12,6 +12,7 @@ from watchword.apiserver.errors import unsupported_media_type
 from watchword.apiserver.model import HandlerRequest, ResourceKind
 from watchword.apiserver.patching.json_patch import apply_json_patch
 from watchword.apiserver.patching.merge_patch import apply_merge_patch
+from watchword.apiserver.registry.apply import Apply
 from watchword.apiserver.registry.call import Answer, Call
 from watchword.apiserver.registry.forms import conform
 from watchword.apiserver.registry.identity import require_name, require_namespace, require_type
@@ -57,9 +58,12 @@ class Patch:
     """Changes parts of objects."""
 
     update: Update
+    apply: Apply
 
     async def __call__(self, target: Target, media: str, body: bytes, call: Call) -> Answer:
-        """Apply a JSON, merge or strategic patch."""
+        """Change one object as the patch says."""
+        if media == APPLY_PATCH:
+            return await self.apply(target, body, call)
         patch = decode_json(body)
         merge = _LANGUAGES[media]
 

@@ -11,6 +11,7 @@ import orjson
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.errors import resource_not_found
 from watchword.apiserver.model import Now, ResourceKind
+from watchword.apiserver.registry.apply import Apply
 from watchword.apiserver.registry.call import Answer, Call
 from watchword.apiserver.registry.collection import DeleteCollection
 from watchword.apiserver.registry.create import Create
@@ -54,7 +55,7 @@ def verbs(tools: Tools) -> Verbs:
         watch=OpenWatch(tools.objects, read, WatchHub(tools.objects.store), _fraction(tools.entropy)),
         create=update.create,
         update=update,
-        patch=Patch(update),
+        patch=Patch(update, Apply(update.create, update)),
         delete=delete,
         delete_collection=DeleteCollection(read, delete),
     )

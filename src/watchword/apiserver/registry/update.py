@@ -92,9 +92,9 @@ class Update:
             warnings=call.warnings,
         )
         tools = self.tools
+        tools.ownership.track(operation, call)
         await tools.pipeline.mutate(operation)
         bump_generation(kind, new, old)
-        tools.ownership.track(operation, call)
         await tools.pipeline.judge(operation)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if call.dry_run:

@@ -1,0 +1,74 @@
+"""Server-side apply: the object becomes what all its managers together declare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.apiserver.bodies import decode_yaml, require_object
+from watchword.apiserver.errors import bad_request
+from watchword.apiserver.fieldmanager.apply import apply
+from watchword.apiserver.model import ApiError, ResourceKind
+from watchword.apiserver.registry.call import Answer, Call
+from watchword.apiserver.registry.create import Create
+from watchword.apiserver.registry.forms import conform
+from watchword.apiserver.registry.identity import require_name, require_namespace, require_type
+from watchword.apiserver.registry.update import Target, Update
+
+_STATUS = frozenset({"status"})
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Applies configurations; an object that is not there is created."""
+
+    create: Create
+    update: Update
+
+    async def __call__(self, target: Target, body: bytes, call: Call) -> Answer:
+        """Apply one configuration; 409 when it would take fields that other managers own."""
+        config = _read(target, body)
+        call = replace(call, applied=True)
+
+        def revise(live: Object) -> Object:
+            new = self._applied(target, live, config, call)
+            said = (config["metadata"]).get("resourceVersion")
+            new["metadata"]["resourceVersion"] = said or live["metadata"]["resourceVersion"]
+            return new
+
+        try:
+            return await self.update.revise(target, revise, call)
+        except ApiError as refusal:
+            if refusal.reason != "NotFound" or target.subresource or config["metadata"].get("uid"):
+                raise
+        new = self._applied(target, None, config, call)
+        return await self.create(target.kind, target.key.namespace, new, call)
+
+    def _applied(self, target: Target, live: Object | None, config: Object, call: Call) -> Object:
+        kind = target.kind
+        new = apply(
+            live,
+            config,
+            kind.schema,
+            manager=call.manager,
+            force=call.force,
+            now=self.update.tools.now(),
+            subresource=target.subresource,
+            reset=_reset(kind, target.subresource),
+        )
+        conform(kind, new, call)
+        return new
+
+
+def _read(target: Target, body: bytes) -> Object:
+    config = require_object(decode_yaml(body))
+    if not config.get("apiVersion") or not config.get("kind"):
+        raise bad_request("invalid object type: apiVersion and kind must be set in an apply configuration")
+    require_type(target.kind, config)
+    require_namespace(target.kind, config, target.key.namespace)
+    require_name(config, ObjectKey(target.key.namespace, target.key.name))
+    return config
+
+
+def _reset(kind: ResourceKind, subresource: str) -> frozenset[str]:
+    return _STATUS if not subresource and "status" in kind.subresources else frozenset()
