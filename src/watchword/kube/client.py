@@ -79,7 +79,7 @@ class Client:
     def acting_as(self, user: str, *, groups: tuple[str, ...] = ()) -> Client:
         """Return a client over the same connection that asks to be taken for somebody else."""
         other = copy(self)
-        other._headers = (*self._headers, *impersonation(user, "", groups, {}))
+        other._headers = (*self._headers, *impersonation(user, "", groups, {}))  # noqa: SLF001 - a copy of ourselves
         return other
 
     async def get(self, resource: Resource, key: ObjectKey, *, subresource: str = "") -> Object:
