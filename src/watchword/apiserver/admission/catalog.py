@@ -1,0 +1,45 @@
+"""The admission steps in their order, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from watchword.apiserver.admission.fleet import FleetRights, default_cluster_set
+from watchword.apiserver.admission.namespaces import protect_namespaces
+from watchword.apiserver.admission.owner_references import deduplicate_owners
+from watchword.apiserver.admission.service_accounts import PodAccounts
+from watchword.apiserver.authz.escalation import EscalationGuard
+from watchword.apiserver.authz.rbac import RbacAuthorizer
+from watchword.apiserver.csr.admission import CertificateAdmission
+from watchword.apiserver.csr.strategy import ConditionTimes
+from watchword.apiserver.model import Admit, Now, Registry
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionSteps:
+    """What completes a write, and what may refuse it afterwards."""
+
+    mutating: tuple[Admit, ...]
+    validating: tuple[Admit, ...]
+
+
+def admission_steps(
+    registry: Registry, authorizer: RbacAuthorizer, *, now: Now, entropy: Callable[[int], bytes]
+) -> AdmissionSteps:
+    """Return the steps of a standard control plane."""
+    return AdmissionSteps(
+        mutating=(
+            deduplicate_owners,
+            PodAccounts(registry, entropy),
+            ConditionTimes(now),
+            default_cluster_set,
+            # last among these: it judges what is about to be validated
+            EscalationGuard(authorizer),
+        ),
+        validating=(
+            protect_namespaces,
+            CertificateAdmission(authorizer),
+            FleetRights(authorizer),
+        ),
+    )

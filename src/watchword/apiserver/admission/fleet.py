@@ -1,0 +1,130 @@
+"""The fleet's own rights, which RBAC alone cannot express: accepting clusters, joining and binding sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from watchword.api.meta import Object, labels_of
+from watchword.apiserver import errors
+from watchword.apiserver.authz.model import Authorizer
+from watchword.apiserver.model import Operation, RequestInfo
+
+CLUSTER_GROUP = "cluster.open-cluster-management.io"
+REGISTER_GROUP = "register.open-cluster-management.io"
+SET_LABEL = "cluster.open-cluster-management.io/clusterset"
+DEFAULT_SET = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What the user must hold for one aspect of a write, and what is said when they do not."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str
+    name: str
+    refusal: str
+
+
+Demand = Callable[[Object, Object | None], Iterable[Right]]
+"""Returns the rights that a write of (new, old) needs beyond RBAC on the object itself."""
+
+
+def accepting(new: Object, old: Object | None) -> Iterable[Right]:
+    """Letting a cluster in is a right of its own; turning it away is not."""
+    if _accepted(new) and not (old is not None and _accepted(old)):
+        name = new["metadata"]["name"]
+        yield Right(
+            "update", REGISTER_GROUP, "managedclusters", "accept", name, "cannot update the HubAcceptsClient field"
+        )
+
+
+def joining(new: Object, old: Object | None) -> Iterable[Right]:
+    """Moving a cluster between sets needs the right to join both; new clusters start in the default set."""
+    after = labels_of(new).get(SET_LABEL, "")
+    before = DEFAULT_SET if old is None else labels_of(old).get(SET_LABEL, "")
+    if after == before:
+        return
+    for name in (before, after):
+        if name and (old is not None or name != DEFAULT_SET):
+            yield Right(
+                "create",
+                CLUSTER_GROUP,
+                "managedclustersets",
+                "join",
+                name,
+                f"cannot add/remove a ManagedCluster to/from ManagedClusterSet {errors.quote(name)}",
+            )
+
+
+def binding(new: Object, old: Object | None) -> Iterable[Right]:
+    """Using a set in a namespace needs the right to bind it."""
+    name = (new.get("spec") or {}).get("clusterSet") or ""
+    if old is None or name != ((old.get("spec") or {}).get("clusterSet") or ""):
+        yield Right(
+            "create",
+            CLUSTER_GROUP,
+            "managedclustersets",
+            "bind",
+            name,
+            f"is not allowed to bind cluster set {errors.quote(name)}",
+        )
+
+
+DEMANDS: dict[str, tuple[Demand, ...]] = {
+    "managedclusters": (accepting, joining),
+    "managedclustersetbindings": (binding,),
+}
+
+
+async def default_cluster_set(operation: Operation) -> None:
+    """Put a new ManagedCluster into the default set unless it names one: a mutating step."""
+    if operation.verb != "create" or not _is(operation, "managedclusters") or operation.new is None:
+        return
+    metadata = operation.new["metadata"]
+    labels = metadata["labels"] = metadata.get("labels") or {}
+    if not labels.get(SET_LABEL):
+        labels[SET_LABEL] = DEFAULT_SET
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRights:
+    """A validating admission step for the fleet's kinds; other operations pass."""
+
+    authorizer: Authorizer
+
+    async def __call__(self, operation: Operation) -> None:
+        """Raise 403 when the user lacks a right that this write needs."""
+        resource = operation.kind.resource
+        demands = DEMANDS.get(resource.plural) if resource.group == CLUSTER_GROUP else None
+        if not demands or operation.new is None or operation.subresource:
+            return
+        for demand in demands:
+            for right in demand(operation.new, operation.old):
+                self._require(operation, right)
+
+    def _require(self, operation: Operation, right: Right) -> None:
+        info = RequestInfo(
+            verb=right.verb,
+            path="",
+            is_resource=True,
+            group=right.group,
+            version="*",
+            resource=right.resource,
+            subresource=right.subresource,
+            name=right.name,
+        )
+        if not self.authorizer.decide(operation.user, info).allowed:
+            message = f"user {errors.quote(operation.user.name)} {right.refusal}"
+            raise errors.forbidden(operation.kind.resource, operation.key.name, message)
+
+
+def _accepted(cluster: Object) -> bool:
+    return (cluster.get("spec") or {}).get("hubAcceptsClient") is True
+
+
+def _is(operation: Operation, plural: str) -> bool:
+    resource = operation.kind.resource
+    return (resource.group, resource.plural, operation.subresource) == (CLUSTER_GROUP, plural, "")

@@ -1,0 +1,17 @@
+"""The namespaces that a control plane cannot do without."""
+
+from __future__ import annotations
+
+from watchword.apiserver import errors
+from watchword.apiserver.model import Operation
+
+IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+
+
+async def protect_namespaces(operation: Operation) -> None:
+    """Refuse to delete a namespace that must always exist; existence of others is the registry's business."""
+    resource = operation.kind.resource
+    if operation.verb != "delete" or resource.group or resource.plural != "namespaces" or operation.subresource:
+        return
+    if operation.key.name in IMMORTAL:
+        raise errors.forbidden(resource, operation.key.name, "this namespace may not be deleted")

@@ -1,0 +1,1 @@
+"""The controllers every cluster has: namespaces, garbage, accounts, certificates, aggregated roles."""

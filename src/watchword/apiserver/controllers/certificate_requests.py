@@ -1,0 +1,196 @@
+"""Approves, signs and removes certificate signing requests."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from watchword.api.conditions import conditions_of
+from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.apiserver.authz.model import Authorizer
+from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.csr.model import (
+    APPROVED,
+    DENIED,
+    FAILED,
+    KUBELET_CLIENT,
+    certificate_of,
+    conditions_named,
+    has_condition,
+    latest_update,
+    read_request,
+    requester_of,
+    signer_of,
+    usages_of,
+)
+from watchword.apiserver.csr.signers import SIGNERS, choose_lifetime, judge_kubelet_client, sign_request
+from watchword.apiserver.model import ApiError, Now, Registry, RequestInfo
+from watchword.pki.authority import Authority
+from watchword.pki.certificates import parse_certificate
+from watchword.pki.errors import PkiError
+
+DONE_KEPT = timedelta(hours=1)
+PENDING_KEPT = timedelta(hours=24)
+
+
+@dataclass
+class CertificateRequests:
+    """Woken by every request; each comes to its end: a certificate, a refusal or oblivion."""
+
+    registry: Registry
+    authorizer: Authorizer
+    authority: Callable[[], Authority]
+    now: Now
+    longest: timedelta
+    _unauthorized: set[str] = field(default_factory=set)  # requests that a new binding may approve
+    _stops: list[Callable[[], None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.worker: Worker[str] = Worker("certificate requests", self.sync)
+
+    async def start(self) -> None:
+        """Begin."""
+        self.worker.start()
+        self._stops = [
+            self.registry.subscribe(CERTIFICATE_SIGNING_REQUESTS, self._request_changed),
+            self.registry.subscribe(CLUSTER_ROLE_BINDINGS, self._rights_changed),
+            self.registry.subscribe(CLUSTER_ROLES, self._rights_changed),
+        ]
+
+    async def stop(self) -> None:
+        """End."""
+        for stop in self._stops:
+            stop()
+        await self.worker.stop()
+
+    def _request_changed(self, change: str, new: Object, _old: Object | None) -> None:
+        name = new["metadata"]["name"]
+        if change == "DELETED":
+            self._unauthorized.discard(name)
+        self.worker.wake(name)
+
+    def _rights_changed(self, _change: str, _new: Object, _old: Object | None) -> None:
+        for name in self._unauthorized:
+            self.worker.wake(name)
+
+    async def sync(self, name: str) -> float | None:
+        """Take one request a step further; return when it wants attention again."""
+        csr = self.registry.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
+        if csr is None:
+            return None
+        now = self.now()
+        until = judge_age(csr)
+        if until is not None and until <= now:
+            await self._remove(csr)
+            return None
+        await self._approve(csr)
+        if has_condition(csr, APPROVED):
+            await self._sign(csr, now)
+        return (until - now).total_seconds() if until is not None else None
+
+    async def _approve(self, csr: Object) -> None:
+        """Approve a node's own request; remember it when only the right is missing, which may be granted later."""
+        self._unauthorized.discard(csr["metadata"]["name"])
+        if certificate_of(csr) or has_condition(csr, APPROVED, DENIED):
+            return
+        for right, message in recognised_rights(csr):
+            info = RequestInfo(
+                verb="create",
+                path="",
+                is_resource=True,
+                group=CERTIFICATE_SIGNING_REQUESTS.group,
+                version="*",
+                resource=CERTIFICATE_SIGNING_REQUESTS.plural,
+                subresource=right,
+            )
+            if self.authorizer.decide(requester_of(csr), info).allowed:
+                await self._add_condition(csr, APPROVED, "AutoApproved", message, "approval")
+                self._unauthorized.discard(csr["metadata"]["name"])
+                return
+            self._unauthorized.add(csr["metadata"]["name"])
+
+    async def _sign(self, csr: Object, now: datetime) -> None:
+        judge = SIGNERS.get(signer_of(csr))
+        if judge is None or certificate_of(csr) or has_condition(csr, FAILED, DENIED):
+            return
+        try:
+            identity = read_request(csr)
+            complaint = judge(identity, usages_of(csr))
+            if complaint:
+                await self._add_condition(csr, FAILED, "SignerValidationFailure", complaint, "status")
+                return
+            lifetime = choose_lifetime(csr["spec"].get("expirationSeconds"), longest=self.longest)
+            certificate = sign_request(self.authority(), identity, usages_of(csr), now=now, lifetime=lifetime)
+        except PkiError as refusal:
+            await self._add_condition(csr, FAILED, "SigningFailure", str(refusal), "status")
+            return
+        encoded = base64.b64encode(certificate.pem).decode()
+        csr["status"] = {**(csr.get("status") or {}), "certificate": encoded}
+        await self.registry.update(CERTIFICATE_SIGNING_REQUESTS, csr, "status")
+
+    async def _add_condition(self, csr: Object, type_: str, reason: str, message: str, subresource: str) -> None:
+        now = rfc3339(self.now())
+        row = {
+            "type": type_,
+            "status": "True",
+            "reason": reason,
+            "message": message,
+            "lastUpdateTime": now,
+            "lastTransitionTime": now,
+        }
+        csr["status"] = {**(csr.get("status") or {}), "conditions": [*conditions_of(csr), row]}
+        stored = await self.registry.update(CERTIFICATE_SIGNING_REQUESTS, csr, subresource)
+        csr.update(stored)
+
+    async def _remove(self, csr: Object) -> None:
+        try:
+            await self.registry.delete(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.of(csr), uid=uid_of(csr))
+        except ApiError as refusal:
+            if refusal.code not in {404, 409}:
+                raise
+
+
+def recognised_rights(csr: Object) -> list[tuple[str, str]]:
+    """Return the rights that would approve this request by themselves, with what is then said."""
+    if signer_of(csr) != KUBELET_CLIENT:
+        return []
+    try:
+        identity = read_request(csr)
+    except PkiError:
+        return []
+    if judge_kubelet_client(identity, usages_of(csr)):
+        return []
+    rights = [("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")]
+    if requester_of(csr).name == identity.common_name:
+        rights.insert(
+            0, ("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
+        )
+    return rights
+
+
+def judge_age(csr: Object) -> datetime | None:
+    """Say until when a request is kept; None when its times cannot be read."""
+    ends: list[datetime] = []
+    rows = conditions_of(csr)
+    created = parse_rfc3339(csr["metadata"].get("creationTimestamp") or "")
+    if not rows and created is not None:
+        ends.append(created + PENDING_KEPT)
+    issued = certificate_of(csr)
+    kept = {DENIED: DONE_KEPT, FAILED: DONE_KEPT, APPROVED: DONE_KEPT if issued else PENDING_KEPT}
+    for type_, duration in kept.items():
+        updated = latest_update(conditions_named(csr, type_))
+        if updated is not None:
+            ends.append(updated + duration)
+    expires = _expiry(issued) if issued and has_condition(csr, APPROVED) else None
+    return min([*ends, *([expires] if expires is not None else [])], default=None)
+
+
+def _expiry(issued: str) -> datetime | None:
+    try:
+        return parse_certificate(base64.b64decode(issued)).not_after
+    except (PkiError, ValueError):
+        return None

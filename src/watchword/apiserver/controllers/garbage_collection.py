@@ -1,0 +1,156 @@
+"""Deletes what nobody owns any more, and carries out foreground and orphan deletions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
+from watchword.apiserver.controllers.feed import Feed, stored_kinds
+from watchword.apiserver.controllers.owners import (
+    FOREGROUND,
+    ORPHAN,
+    Node,
+    OwnerGraph,
+    Standing,
+    blocks,
+    each_live,
+    group_and_kind,
+    judge_dependent,
+    judge_owner,
+    references_of,
+    unblocking,
+    without_finalizer,
+    without_references,
+)
+from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.model import ApiError, Registry
+
+
+@dataclass
+class GarbageCollection:
+    """Woken by every object that has or is an owner; decides on the live state, never on its memory."""
+
+    registry: Registry
+    feed: Feed
+    graph: OwnerGraph = field(default_factory=OwnerGraph)
+    _waiting: dict[str, Node] = field(default_factory=dict)  # owners that wait for their dependents, by UID
+    _unresolved: set[Node] = field(default_factory=set)  # dependents of kinds not served now
+    _owners: dict[tuple[str, str], Resource] = field(default_factory=dict)  # kinds that can own, by group and kind
+
+    def __post_init__(self) -> None:
+        self.worker: Worker[Node] = Worker("garbage collection", self.sync, parallel=32)
+        self.feed.listeners.append(self._changed)
+        self.feed.kinds_changed.append(self._kinds_changed)
+
+    async def start(self) -> None:
+        """Begin."""
+        self.worker.start()
+
+    async def stop(self) -> None:
+        """End."""
+        await self.worker.stop()
+
+    def _changed(self, resource: Resource, change: str, obj: Object) -> None:
+        node = Node.of(resource, obj)
+        if change == "DELETED":
+            self._gone(node)
+            return
+        self.graph.put(node, obj)
+        if is_deleting(obj):
+            finalizers = finalizers_of(obj)
+            if FOREGROUND in finalizers:
+                self._begin_waiting(node)
+            if ORPHAN in finalizers or FOREGROUND in finalizers:
+                self.worker.wake(node)
+        elif node in self.graph.owners:
+            self.worker.wake(node)
+        if self._waiting:
+            self._wake_waiting(self.graph.owners.get(node, frozenset()))
+
+    def _begin_waiting(self, node: Node) -> None:
+        if node.uid not in self._waiting:
+            self._waiting[node.uid] = node
+            for dependent in self.graph.dependents_of(node.uid):
+                self.worker.wake(dependent)
+
+    def _gone(self, node: Node) -> None:
+        self._waiting.pop(node.uid, None)
+        self._unresolved.discard(node)
+        self._wake_waiting(self.graph.drop(node))
+        for dependent in self.graph.dependents_of(node.uid):
+            self.worker.wake(dependent)
+
+    def _wake_waiting(self, owners: frozenset[str]) -> None:
+        for uid in owners:
+            if uid in self._waiting:
+                self.worker.wake(self._waiting[uid])
+
+    def _kinds_changed(self) -> None:
+        served = [kind.resource for kind in stored_kinds(self.registry.kinds())]
+        self._owners = {(resource.group, resource.kind): resource for resource in served}
+        for node in list(self._unresolved):
+            self.worker.wake(node)
+
+    async def sync(self, node: Node) -> float | None:
+        """Bring one object in line with its owners and with its own deletion."""
+        obj = self.registry.get(node.resource, node.key)
+        if obj is None or uid_of(obj) != node.uid:
+            return None
+        if is_deleting(obj):
+            if ORPHAN in finalizers_of(obj):
+                await self._orphan_dependents(node, obj)
+            elif FOREGROUND in finalizers_of(obj):
+                await self._finish_foreground(node, obj)
+            return None
+        await self._judge(node, obj)
+        return None
+
+    async def _orphan_dependents(self, node: Node, obj: Object) -> None:
+        for dependent, live in each_live(self.graph.dependents_of(node.uid), self.registry.get):
+            await self.registry.update(dependent.resource, without_references(live, frozenset({node.uid})))
+        await self.registry.update(node.resource, without_finalizer(obj, ORPHAN))
+
+    async def _finish_foreground(self, node: Node, obj: Object) -> None:
+        live = each_live(self.graph.dependents_of(node.uid), self.registry.get)
+        blocking = [dependent for dependent, each in live if blocks(each, node.uid)]
+        if not blocking:
+            await self.registry.update(node.resource, without_finalizer(obj, FOREGROUND))
+            return
+        for dependent in blocking:
+            if dependent.uid not in self._waiting:
+                self.worker.wake(dependent)
+
+    async def _judge(self, node: Node, obj: Object) -> None:
+        standings = {str(ref.get("uid")): self._standing(node, ref) for ref in references_of(obj)}
+        if Standing.UNKNOWN in standings.values():
+            self._unresolved.add(node)
+            return
+        self._unresolved.discard(node)
+        dependents = self.graph.dependents_of(node.uid)
+        verdict = judge_dependent(standings, has_dependents=bool(dependents))
+        if verdict.strip:
+            await self.registry.update(node.resource, without_references(obj, verdict.strip))
+        elif verdict.delete:
+            if verdict.foreground and any(each.uid in self._waiting for each in dependents):
+                obj = await self.registry.update(node.resource, unblocking(obj))
+            await self._delete(node, obj, foreground=verdict.foreground)
+
+    async def _delete(self, node: Node, obj: Object, *, foreground: bool) -> None:
+        try:
+            await self.registry.delete(
+                node.resource,
+                node.key,
+                uid=node.uid,
+                resource_version=obj["metadata"]["resourceVersion"],
+                propagation="Foreground" if foreground else "",
+            )
+        except ApiError as refusal:
+            if refusal.code != 404:
+                raise
+
+    def _standing(self, node: Node, ref: Object) -> Standing:
+        resource = self._owners.get(group_and_kind(ref))
+        if resource is None or (resource.namespaced and not node.resource.namespaced):
+            return Standing.UNKNOWN
+        key = ObjectKey(node.key.namespace if resource.namespaced else "", str(ref.get("name") or ""))
+        return judge_owner(self.registry.get(resource, key), str(ref.get("uid") or ""))

@@ -1,0 +1,127 @@
+"""Fills Secrets that ask for a ServiceAccount's token, and removes those whose account is gone."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
+from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
+from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.model import ApiError, Registry
+from watchword.apiserver.tokens.issuer import TokenIssuer
+
+SECRET_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - a type, not a secret
+NAME_ANNOTATION = "kubernetes.io/service-account.name"
+UID_ANNOTATION = "kubernetes.io/service-account.uid"
+
+
+@dataclass
+class LegacyTokens:
+    """Woken by such Secrets and by ServiceAccounts."""
+
+    registry: Registry
+    issuer: TokenIssuer
+    root_bundle: Callable[[], bytes]
+    _secrets: dict[ObjectKey, str] = field(default_factory=dict)  # token Secrets and their account's name
+    _stops: list[Callable[[], None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.worker: Worker[ObjectKey] = Worker("legacy tokens", self.sync)
+
+    async def start(self) -> None:
+        """Begin."""
+        self.worker.start()
+        self._stops = [
+            self.registry.subscribe(SECRETS, self._secret_changed),
+            self.registry.subscribe(SERVICE_ACCOUNTS, self._account_changed),
+        ]
+
+    async def stop(self) -> None:
+        """End."""
+        for stop in self._stops:
+            stop()
+        await self.worker.stop()
+
+    def _secret_changed(self, change: str, new: Object, _old: Object | None) -> None:
+        if new.get("type") != SECRET_TYPE:
+            return
+        key = ObjectKey.of(new)
+        if change == "DELETED":
+            self._secrets.pop(key, None)
+        else:
+            self._secrets[key] = annotations_of(new).get(NAME_ANNOTATION, "")
+        self.worker.wake(key)
+
+    def _account_changed(self, change: str, new: Object, _old: Object | None) -> None:
+        if change == "MODIFIED":
+            return
+        account = ObjectKey.of(new)
+        for key, name in self._secrets.items():
+            if (key.namespace, name) == (account.namespace, account.name):
+                self.worker.wake(key)
+
+    async def sync(self, key: ObjectKey) -> float | None:
+        """Fill one Secret, or remove it when its account is gone."""
+        secret = self.registry.get(SECRETS, key)
+        if secret is None:
+            await self._forget(key)
+            return None
+        if secret.get("type") != SECRET_TYPE or is_deleting(secret):
+            return None
+        name = annotations_of(secret).get(NAME_ANNOTATION, "")
+        account = self.registry.get(SERVICE_ACCOUNTS, ObjectKey(key.namespace, name))
+        if account is None or is_of_another(secret, account):
+            await self._delete(secret)
+            return None
+        filled = self._filled(secret, account)
+        if filled != secret:
+            await self.registry.update(SECRETS, filled)
+        return None
+
+    def _filled(self, secret: Object, account: Object) -> Object:
+        data = dict(secret.get("data") or {})
+        if not data.get("token"):
+            token = self.issuer.issue_legacy(account, secret["metadata"]["name"])
+            data["token"] = _encoded(token.reveal().encode())
+        bundle = self.root_bundle()
+        if _decoded(data.get("ca.crt")) != bundle:
+            data["ca.crt"] = _encoded(bundle)
+        if not data.get("namespace"):
+            data["namespace"] = _encoded(secret["metadata"]["namespace"].encode())
+        annotations = {**annotations_of(secret), UID_ANNOTATION: uid_of(account)}
+        return {**secret, "metadata": {**secret["metadata"], "annotations": annotations}, "data": data}
+
+    async def _delete(self, secret: Object) -> None:
+        try:
+            await self.registry.delete(SECRETS, ObjectKey.of(secret), uid=uid_of(secret))
+        except ApiError as refusal:
+            if refusal.code not in {404, 409}:
+                raise
+
+    async def _forget(self, key: ObjectKey) -> None:
+        """Drop a Secret that is gone from the accounts that still list it."""
+        for account in self.registry.list(SERVICE_ACCOUNTS, key.namespace):
+            kept = [ref for ref in account.get("secrets") or () if ref.get("name") != key.name]
+            if len(kept) != len(account.get("secrets") or ()):
+                account["secrets"] = kept
+                await self.registry.update(SERVICE_ACCOUNTS, account)
+
+
+def is_of_another(secret: Object, account: Object) -> bool:
+    """Whether the Secret was made for an earlier account of the same name."""
+    known = annotations_of(secret).get(UID_ANNOTATION)
+    return bool(known) and known != uid_of(account)
+
+
+def _encoded(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _decoded(text: str | None) -> bytes:
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except binascii.Error:
+        return b""

@@ -1,0 +1,95 @@
+"""Gives every active namespace its `default` ServiceAccount and the bundle to verify this plane by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting
+from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
+from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.model import ApiError, Registry
+
+ACCOUNT = "default"
+BUNDLE = "kube-root-ca.crt"
+BUNDLE_KEY = "ca.crt"
+DESCRIPTION = "kubernetes.io/description"
+_DESCRIBED = "The CA bundle by which clients inside the cluster verify its API server; meant for nothing else."
+
+
+@dataclass
+class NamespaceDefaults:
+    """Woken by namespaces and by the loss or change of what it put there."""
+
+    registry: Registry
+    root_bundle: Callable[[], bytes]
+    _stops: list[Callable[[], None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.worker: Worker[str] = Worker("namespace defaults", self.sync)
+
+    async def start(self) -> None:
+        """Begin."""
+        self.worker.start()
+        self._stops = [
+            self.registry.subscribe(NAMESPACES, self._namespace_changed),
+            self.registry.subscribe(SERVICE_ACCOUNTS, self._account_changed),
+            self.registry.subscribe(CONFIG_MAPS, self._bundle_changed),
+        ]
+
+    async def stop(self) -> None:
+        """End."""
+        for stop in self._stops:
+            stop()
+        await self.worker.stop()
+
+    def refresh(self) -> None:
+        """Look at every namespace again: the bundle has changed."""
+        for namespace in self.registry.list(NAMESPACES):
+            self.worker.wake(namespace["metadata"]["name"])
+
+    def _namespace_changed(self, change: str, new: Object, _old: Object | None) -> None:
+        if change == "ADDED" and not is_deleting(new):
+            self.worker.wake(new["metadata"]["name"])
+
+    def _account_changed(self, change: str, new: Object, _old: Object | None) -> None:
+        if change == "DELETED" and new["metadata"]["name"] == ACCOUNT:
+            self.worker.wake(new["metadata"]["namespace"])
+
+    def _bundle_changed(self, change: str, new: Object, _old: Object | None) -> None:
+        if change != "ADDED" and new["metadata"]["name"] == BUNDLE:
+            self.worker.wake(new["metadata"]["namespace"])
+
+    async def sync(self, name: str) -> float | None:
+        """Create or mend both objects of one namespace."""
+        namespace = self.registry.get(NAMESPACES, ObjectKey.cluster(name))
+        if namespace is None or is_deleting(namespace):
+            return None
+        if self.registry.get(SERVICE_ACCOUNTS, ObjectKey(name, ACCOUNT)) is None:
+            await self._create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(ObjectKey(name, ACCOUNT)))
+        await self._publish(ObjectKey(name, BUNDLE))
+        return None
+
+    async def _publish(self, key: ObjectKey) -> None:
+        wanted = {BUNDLE_KEY: self.root_bundle().decode()}
+        found = self.registry.get(CONFIG_MAPS, key)
+        if found is None:
+            metadata = {"annotations": {DESCRIPTION: _DESCRIBED}}
+            await self._create(CONFIG_MAPS, CONFIG_MAPS.manifest(key, metadata=metadata, data=wanted))
+        elif found.get("data") != wanted or DESCRIPTION not in annotations_of(found):
+            found["data"] = wanted
+            found["metadata"].setdefault("annotations", {})[DESCRIPTION] = _DESCRIBED
+            await self.registry.update(CONFIG_MAPS, found)
+
+    async def _create(self, resource: Resource, obj: Object) -> None:
+        try:
+            await self.registry.create(resource, obj)
+        except ApiError as refusal:
+            if refusal.reason != "AlreadyExists" and not _ends(refusal):
+                raise
+
+
+def _ends(refusal: ApiError) -> bool:
+    """Whether the namespace went away meanwhile."""
+    causes = (refusal.details or {}).get("causes") or ()
+    return refusal.code == 404 or any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

@@ -1,0 +1,158 @@
+"""Empties namespaces that are being deleted, then lets them go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from watchword.api.conditions import Condition, conditions_of, merge_condition
+from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
+from watchword.api.resources import CORE_EVENTS, NAMESPACES, PODS
+from watchword.api.time import parse_rfc3339
+from watchword.apiserver.controllers.feed import Feed, stored_kinds
+from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.model import ApiError, Now, Registry
+
+FINALIZER = "kubernetes"
+
+
+@dataclass
+class NamespaceLifecycle:
+    """Woken by namespaces that begin to end, and by each object that leaves one."""
+
+    registry: Registry
+    feed: Feed
+    now: Now
+    _ending: set[str] = field(default_factory=set)
+    _stop_watching: Callable[[], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.worker: Worker[str] = Worker("namespace lifecycle", self.sync)
+        self.feed.listeners.append(self._content_changed)
+
+    async def start(self) -> None:
+        """Begin."""
+        self.worker.start()
+        self._stop_watching = self.registry.subscribe(NAMESPACES, self._namespace_changed)
+
+    async def stop(self) -> None:
+        """End."""
+        if self._stop_watching is not None:
+            self._stop_watching()
+        await self.worker.stop()
+
+    def _namespace_changed(self, change: str, new: Object, _old: Object | None) -> None:
+        name = new["metadata"]["name"]
+        if change == "DELETED":
+            self._ending.discard(name)
+        elif is_deleting(new):
+            self._ending.add(name)
+            self.worker.wake(name)
+
+    def _content_changed(self, _resource: Resource, change: str, obj: Object) -> None:
+        namespace = obj["metadata"].get("namespace")
+        if namespace in self._ending and (change != "MODIFIED" or is_deleting(obj)):
+            self.worker.wake(namespace)
+
+    async def sync(self, name: str) -> float | None:
+        """Delete what is left in a terminating namespace; without content, release it."""
+        namespace = self.registry.get(NAMESPACES, ObjectKey.cluster(name))
+        if namespace is None or not is_deleting(namespace):
+            return None
+        finalizers = (namespace.get("spec") or {}).get("finalizers") or []
+        if FINALIZER not in finalizers:
+            return None
+        remaining = await self._delete_content(name)
+        if remaining:
+            await self._report(namespace, remaining)
+            return self._next_grace_end(remaining)
+        namespace["spec"]["finalizers"] = [each for each in finalizers if each != FINALIZER]
+        await self.registry.update(NAMESPACES, namespace, "finalize")
+        return None
+
+    async def _delete_content(self, name: str) -> dict[Resource, list[Object]]:
+        resources = [kind.resource for kind in stored_kinds(self.registry.kinds()) if kind.resource.namespaced]
+        # pods first: what they use must not vanish under them
+        resources.sort(key=lambda resource: resource != PODS)
+        if self.registry.kind("", "v1", CORE_EVENTS.plural):
+            resources.append(CORE_EVENTS)
+        remaining: dict[Resource, list[Object]] = {}
+        for resource in resources:
+            for obj in self.registry.list(resource, name):
+                await self._delete(resource, obj)
+            left = self.registry.list(resource, name)
+            if left:
+                remaining[resource] = left
+            if resource == PODS and left:
+                break
+        return remaining
+
+    async def _delete(self, resource: Resource, obj: Object) -> None:
+        grace = None
+        if is_deleting(obj):
+            ends = parse_rfc3339(obj["metadata"]["deletionTimestamp"])
+            if finalizers_of(obj) or ends is None or ends > self.now():
+                return
+            grace = 0  # its time is over and nobody ended it
+        try:
+            await self.registry.delete(resource, ObjectKey.of(obj), uid=uid_of(obj), grace_seconds=grace)
+        except ApiError as refusal:
+            if refusal.code not in {404, 409}:
+                raise
+
+    def _next_grace_end(self, remaining: dict[Resource, list[Object]]) -> float | None:
+        ends = [
+            parse_rfc3339(pod["metadata"]["deletionTimestamp"])
+            for pod in remaining.get(PODS, [])
+            if is_deleting(pod) and not finalizers_of(pod)
+        ]
+        waits = [(end - self.now()).total_seconds() for end in ends if end is not None]
+        return max(min(waits), 0.001) if waits else None
+
+    async def _report(self, namespace: Object, remaining: dict[Resource, list[Object]]) -> None:
+        rows = conditions_of(namespace)
+        changed = False
+        for condition in describe_remains(remaining):
+            merged = merge_condition(rows, condition, now=self.now())
+            if merged is not None:
+                rows, changed = merged, True
+        if changed:
+            namespace["status"] = {**(namespace.get("status") or {}), "conditions": rows}
+            await self.registry.update(NAMESPACES, namespace, "status")
+
+
+def describe_remains(remaining: dict[Resource, list[Object]]) -> list[Condition]:
+    """Return the five conditions that say what keeps a namespace."""
+    counts = ", ".join(
+        f"{resource.plural}.{resource.group} has {len(left)} resource instances"
+        for resource, left in sorted(remaining.items(), key=lambda row: row[0].plural)
+    )
+    holders = Counter(name for left in remaining.values() for obj in left for name in finalizers_of(obj))
+    held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(holders.items()))
+    finalizers = Condition.false(
+        "NamespaceFinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished"
+    )
+    if held:
+        finalizers = Condition.true(
+            "NamespaceFinalizersRemaining",
+            "SomeFinalizersRemain",
+            f"Some content in the namespace has finalizers remaining: {held}",
+        )
+    return [
+        Condition.false(
+            "NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"
+        ),
+        Condition.false(
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        Condition.false(
+            "NamespaceDeletionContentFailure",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        Condition.true("NamespaceContentRemaining", "SomeResourcesRemain", f"Some resources are remaining: {counts}"),
+        finalizers,
+    ]

@@ -1,0 +1,93 @@
+"""Runs a controller's work: each key once at a time, again when woken meanwhile or when it failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from watchword.apiserver.model import ApiError
+
+K = TypeVar("K", bound=Hashable)
+
+FIRST_RETRY_SECONDS = 0.005
+LONGEST_RETRY_SECONDS = 60.0
+
+Sync = Callable[[K], Awaitable[float | None]]
+"""Brings one key in order; returns after how many seconds to look again, None when only an event matters."""
+
+
+@dataclass
+class Worker(Generic[K]):
+    """Wakes are cheap and collapse; nothing runs before `start` or after `stop`."""
+
+    name: str
+    sync: Sync[K]
+    parallel: int = 8
+    _open: bool = False
+    _ready: dict[K, None] = field(default_factory=dict)
+    _running: dict[K, asyncio.Task[None]] = field(default_factory=dict)
+    _timers: dict[K, asyncio.TimerHandle] = field(default_factory=dict)
+    _failures: dict[K, int] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Begin to accept wakes."""
+        self._open = True
+
+    async def stop(self) -> None:
+        """Drop what waits, cancel what runs, and return when all of it has ended."""
+        self._open = False
+        self._ready.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        tasks = list(self._running.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def wake(self, key: K) -> None:
+        """Look at the key soon."""
+        if not self._open:
+            return
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        self._ready[key] = None
+        self._pump()
+
+    def _pump(self) -> None:
+        for key in list(self._ready):
+            if len(self._running) >= self.parallel:
+                return
+            if key not in self._running:
+                del self._ready[key]
+                self._running[key] = asyncio.get_running_loop().create_task(self._run(key), name=f"{self.name} {key}")
+
+    async def _run(self, key: K) -> None:
+        try:
+            delay = await self._attempt(key)
+        finally:
+            self._running.pop(key, None)
+        if self._open:
+            if delay is not None and key not in self._ready:
+                self._timers[key] = asyncio.get_running_loop().call_later(delay, self.wake, key)
+            self._pump()
+
+    async def _attempt(self, key: K) -> float | None:
+        try:
+            delay = await self.sync(key)
+        except ApiError:  # somebody else was faster, or the object is not ready: look at the new state
+            return self._backoff(key)
+        except Exception as error:  # noqa: BLE001 - one bad object must not stop the controller
+            context = {"message": f"{self.name} failed and will try again", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+            return self._backoff(key)
+        self._failures.pop(key, None)
+        return delay
+
+    def _backoff(self, key: K) -> float:
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        return float(min(FIRST_RETRY_SECONDS * 2 ** min(failures, 20), LONGEST_RETRY_SECONDS))
