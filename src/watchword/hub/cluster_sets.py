@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from watchword.api.conditions import Condition
+from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
@@ -41,12 +41,8 @@ class ClusterSetReconciler:
             found = await self.ensurer.ensure(MANAGED_CLUSTER_SETS, wanted, ours=lambda _: True)
         if found is None or is_deleting(found):
             return Done()
-        names = [
-            cluster["metadata"]["name"]
-            for cluster in self.reader.list(MANAGED_CLUSTERS)
-            if is_member(found, labels_of(cluster))
-        ]
-        await self.status.set_condition(MANAGED_CLUSTER_SETS, found, judge_emptiness(len(names)))
+        empty = not any(is_member(found, labels_of(cluster)) for cluster in self.reader.list(MANAGED_CLUSTERS))
+        await self.status.set_condition(MANAGED_CLUSTER_SETS, found, judge_emptiness(empty=empty))
         return Done()
 
 
@@ -71,11 +67,30 @@ def is_member(cluster_set: Object, labels: Mapping[str, str]) -> bool:
             return False
 
 
-def judge_emptiness(count: int) -> Condition:
-    """Say whether a set selects anything."""
-    if count:
-        return Condition.false(ConditionType.SET_EMPTY, "ClustersSelected", f"{count} clusters selected")
-    return Condition.true(ConditionType.SET_EMPTY, "NoClusterMatched", "no cluster selected")
+def judge_emptiness(*, empty: bool) -> Condition:
+    """Say whether a set selects anything; not how much, or every new cluster would be a write."""
+    if empty:
+        return Condition.true(ConditionType.SET_EMPTY, "NoClusterMatched", "no cluster is selected")
+    return Condition.false(ConditionType.SET_EMPTY, "ClustersSelected", "clusters are selected")
+
+
+def sets_concerned(reader: Reader, cluster: Object) -> list[ObjectKey]:
+    """Return the sets for which a change of this cluster can matter: it came, it left, or it is the first.
+
+    Most changes of a cluster matter to no set, and looking at every cluster for each of them would cost more the
+    larger the fleet is.
+    """
+    current = reader.get(MANAGED_CLUSTERS, ObjectKey.of(cluster))
+    known = reader.list(MANAGED_CLUSTER_SETS)
+    missing = BUILT_IN_SETS.keys() - {found["metadata"]["name"] for found in known}
+    keys = [ObjectKey.cluster(name) for name in sorted(missing)]
+    for found in known:
+        before = is_member(found, labels_of(cluster))
+        now = current is not None and is_member(found, labels_of(current))
+        said = find_condition(found, ConditionType.SET_EMPTY)
+        if before != now or (now and (said is None or said.status != "False")):
+            keys.append(ObjectKey.of(found))
+    return keys
 
 
 @dataclass(frozen=True)

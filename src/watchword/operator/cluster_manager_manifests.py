@@ -36,7 +36,7 @@ CONTROLLER_RULES: list[Object] = [
     {
         "apiGroups": ["certificates.k8s.io"],
         "resources": ["certificatesigningrequests", "certificatesigningrequests/approval"],
-        "verbs": ["get", "list", "watch", "update"],
+        "verbs": ["get", "list", "watch", "create", "update"],
     },
     {
         "apiGroups": ["certificates.k8s.io"],

@@ -54,7 +54,7 @@ class CsrApprovalReconciler:
         try:
             request = read_cluster_request(csr)
         except Unacceptable as objection:
-            await self.events.warning(csr, "CSRRefused", str(objection))
+            self.events.warning(csr, "CSRRefused", str(objection))
             return Done()
         if request.is_renewal:
             return await self._renew(csr, request)
@@ -63,7 +63,7 @@ class CsrApprovalReconciler:
     async def _renew(self, csr: Object, request: ClusterRequest) -> Outcome:
         review = await self.client.create(SUBJECT_ACCESS_REVIEWS, renewal_review(csr))
         if (review.get("status") or {}).get("allowed") is not True:
-            await self.events.warning(csr, "RenewalDenied", f"cluster {request.cluster} is not accepted by this hub")
+            self.events.warning(csr, "RenewalDenied", f"cluster {request.cluster} is not accepted by this hub")
             return Done()
         return await self._approve(csr, "ManagedClusterCSRAutoApproved", "the agent renews its own certificate")
 
@@ -76,7 +76,7 @@ class CsrApprovalReconciler:
         objection = judge_first_claim(cluster, request, self._claimed(request.cluster))
         objection = objection or await self.bootstrap_policy(request.requester, request.cluster)
         if objection:
-            await self.events.warning(csr, "NameAlreadyOwned", objection)
+            self.events.warning(csr, "NameAlreadyOwned", objection)
             return Done()
         self.claims[request.cluster] = request.key_thumbprint
         return await self._approve(csr, "ManagedClusterAutoApproved", "the requester is on the allow-list")
@@ -99,7 +99,7 @@ class CsrApprovalReconciler:
     async def _approve(self, csr: Object, event: str, message: str) -> Outcome:
         approval = approval_of(csr, APPROVED_REASON, message, now=rfc3339(self.clock.now()))
         await self.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
-        await self.events.normal(csr, event, message)
+        self.events.normal(csr, event, message)
         return Done()
 
 

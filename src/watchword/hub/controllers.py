@@ -1,0 +1,157 @@
+"""Every promise the hub keeps about clusters, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import Label
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+)
+from watchword.drivers.interface import HubDriver
+from watchword.hub.acceptance_guard import AcceptanceGuard
+from watchword.hub.cluster_acceptance import ClusterAcceptanceReconciler, ClusterAutoAcceptanceReconciler
+from watchword.hub.cluster_lease import ClusterLeaseReconciler
+from watchword.hub.cluster_removal import ClusterRemovalReconciler
+from watchword.hub.cluster_sets import ClusterSetBindingReconciler, ClusterSetReconciler, sets_concerned
+from watchword.hub.cluster_taints import ClusterTaintReconciler
+from watchword.kube.client import Client
+from watchword.runtime.cache import Cache
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import Ensurer
+from watchword.runtime.events import EventRecorder
+from watchword.runtime.informer import Scope
+from watchword.runtime.reconcile import ControllerSpec, Reconciler, Wake
+from watchword.runtime.status import StatusWriter
+
+OF_CLUSTERS = Scope(labels=Label.CLUSTER_NAME.value)
+"""Only what was made for a cluster; everything else on the hub is not even read."""
+
+MADE_FOR_CLUSTERS = (
+    NAMESPACES,
+    CLUSTER_ROLES,
+    CLUSTER_ROLE_BINDINGS,
+    ROLE_BINDINGS,
+    LEASES,
+    CERTIFICATE_SIGNING_REQUESTS,
+)
+WHOLE_KINDS = (
+    MANAGED_CLUSTERS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_ADDONS,
+    MANIFEST_WORKS,
+)
+
+
+@dataclass(frozen=True)
+class HubParts:
+    """What the hub's reconcilers are made of."""
+
+    cache: Cache
+    client: Client
+    events: EventRecorder
+    clock: Clock
+    drivers: Sequence[HubDriver] = ()
+
+    @property
+    def ensurer(self) -> Ensurer:
+        """Creates and mends what clusters need."""
+        return Ensurer(self.cache, self.client)
+
+    @property
+    def status(self) -> StatusWriter:
+        """Writes conditions."""
+        return StatusWriter(self.client, self.clock)
+
+
+def follow(cache: Cache) -> None:
+    """Ask the cache for everything the hub looks at."""
+    for resource in MADE_FOR_CLUSTERS:
+        cache.informer(resource, OF_CLUSTERS)
+    for resource in WHOLE_KINDS:
+        cache.informer(resource)
+    cache.index(CERTIFICATE_SIGNING_REQUESTS, "cluster", lambda obj: [labels_of(obj).get(Label.CLUSTER_NAME, "")])
+
+
+def controllers(parts: HubParts) -> list[ControllerSpec]:
+    """Return every promise: the kind it is about, what else wakes it, who keeps it."""
+    reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
+    acceptance = ClusterAcceptanceReconciler(
+        reader,
+        client,
+        ensurer,
+        status,
+        parts.events,
+        AcceptanceGuard(client, parts.clock),
+        parts.drivers,
+        parts.clock,
+    )
+    removal = ClusterRemovalReconciler(reader, client, ensurer, status, parts.events, parts.drivers)
+    access = tuple(Wake(r, by_label) for r in (NAMESPACES, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS))
+    content = tuple(Wake(r, by_namespace) for r in (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS))
+    requests = Wake(CERTIFICATE_SIGNING_REQUESTS, by_label)
+    specs = [
+        _of_cluster("cluster-acceptance", acceptance, access),
+        _of_cluster(
+            "cluster-auto-acceptance",
+            ClusterAutoAcceptanceReconciler(reader, client, parts.drivers, parts.clock),
+            (requests,),
+        ),
+        _of_cluster("cluster-removal", removal, content),
+        _of_cluster(
+            "cluster-lease",
+            ClusterLeaseReconciler(reader, ensurer, status, parts.clock),
+            (Wake(LEASES, by_label),),
+        ),
+        _of_cluster("cluster-taints", ClusterTaintReconciler(reader, client, parts.clock)),
+        ControllerSpec(
+            "cluster-sets",
+            MANAGED_CLUSTER_SETS,
+            ClusterSetReconciler(reader, ensurer, status),
+            (Wake(MANAGED_CLUSTERS, lambda obj: sets_concerned(parts.cache, obj)),),
+            workers=1,
+        ),
+        ControllerSpec(
+            "cluster-set-bindings",
+            MANAGED_CLUSTER_SET_BINDINGS,
+            ClusterSetBindingReconciler(reader, status),
+            (Wake(MANAGED_CLUSTER_SETS, lambda obj: _bindings_of(parts.cache, obj)),),
+            workers=2,
+        ),
+    ]
+    for driver in parts.drivers:
+        specs += getattr(driver, "controllers", tuple)()
+    return specs
+
+
+def _of_cluster(name: str, reconciler: Reconciler, wakes: tuple[Wake, ...] = ()) -> ControllerSpec:
+    return ControllerSpec(name, MANAGED_CLUSTERS, reconciler, wakes, workers=16)
+
+
+def by_label(obj: Object) -> Iterable[ObjectKey]:
+    """Map what was made for a cluster to that cluster."""
+    name = labels_of(obj).get(Label.CLUSTER_NAME)
+    return [ObjectKey.cluster(name)] if name else []
+
+
+def by_namespace(obj: Object) -> Iterable[ObjectKey]:
+    """Map what lies in a cluster's namespace to that cluster."""
+    return [ObjectKey.cluster(obj["metadata"]["namespace"])]
+
+
+def _bindings_of(cache: Cache, cluster_set: Object) -> Iterable[ObjectKey]:
+    name = cluster_set["metadata"]["name"]
+    return [ObjectKey.of(obj) for obj in cache.list(MANAGED_CLUSTER_SET_BINDINGS) if obj["metadata"]["name"] == name]
