@@ -12,6 +12,7 @@ from watchword.apiserver.errors import unsupported_media_type
 from watchword.apiserver.model import HandlerRequest, ResourceKind
 from watchword.apiserver.patching.json_patch import apply_json_patch
 from watchword.apiserver.patching.merge_patch import apply_merge_patch
+from watchword.apiserver.patching.strategic import apply_strategic_patch
 from watchword.apiserver.registry.apply import Apply
 from watchword.apiserver.registry.call import Answer, Call
 from watchword.apiserver.registry.forms import conform
@@ -34,7 +35,11 @@ def _merge(document: Object, patch: Any, _: ResourceKind) -> Object:
     return apply_merge_patch(document, patch)
 
 
-_LANGUAGES: dict[str, Merge] = {JSON_PATCH: _json, MERGE_PATCH: _merge}
+def _strategic(document: Object, patch: Any, kind: ResourceKind) -> Object:
+    return apply_strategic_patch(document, patch, kind.schema)
+
+
+_LANGUAGES: dict[str, Merge] = {JSON_PATCH: _json, MERGE_PATCH: _merge, STRATEGIC_PATCH: _strategic}
 
 
 def patch_types(kind: ResourceKind) -> tuple[str, ...]:
