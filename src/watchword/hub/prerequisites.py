@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from datetime import timedelta
 
+from watchword.api.conditions import is_true
 from watchword.api.crds import HUB_CRDS
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT, HUB_NAMESPACE
@@ -12,6 +14,7 @@ from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
+    MANAGED_CLUSTER_SETS,
     NAMESPACES,
     SERVICE_ACCOUNTS,
     VALIDATING_ADMISSION_POLICIES,
@@ -19,10 +22,13 @@ from watchword.api.resources import (
 )
 from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP, policy_manifests
 from watchword.hub.access import CLUSTER_GROUP, COMMON_ROLES, RBAC_GROUP, rule
+from watchword.hub.cluster_sets import BUILT_IN_SETS
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 
 FIELD_MANAGER = "watchword-hub"
+LOOK_AGAIN = 0.1  # seconds
+ATTEMPTS = 50
 BOOTSTRAP_ROLE = "open-cluster-management:bootstrap"
 
 BOOTSTRAP_RULES = [
@@ -45,6 +51,8 @@ def manifests() -> Iterable[tuple[Resource, Object]]:
     for name, rules in {**COMMON_ROLES, BOOTSTRAP_ROLE: BOOTSTRAP_RULES}.items():
         yield CLUSTER_ROLES, CLUSTER_ROLES.manifest(ObjectKey.cluster(name), rules=rules)
     yield from _bootstrap_bindings(account)
+    for name, spec in BUILT_IN_SETS.items():
+        yield MANAGED_CLUSTER_SETS, MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(name), spec=spec)
     policy, binding = policy_manifests()
     yield VALIDATING_ADMISSION_POLICIES, policy
     yield VALIDATING_ADMISSION_POLICY_BINDINGS, binding
@@ -65,16 +73,32 @@ async def install(client: Client) -> None:
     """Apply everything; what is there already as wanted stays as it is."""
     rows = list(manifests())
     definitions = [obj for resource, obj in rows if resource is CUSTOM_RESOURCE_DEFINITIONS]
-    await asyncio.gather(*(_apply(client, CUSTOM_RESOURCE_DEFINITIONS, obj) for obj in definitions))
+    await asyncio.gather(*(establish(client, obj) for obj in definitions))
     for resource, obj in rows:
         if resource is not CUSTOM_RESOURCE_DEFINITIONS:
             await _apply(client, resource, obj)
 
 
+async def establish(client: Client, definition: Object, *, patience: timedelta = timedelta(seconds=30)) -> None:
+    """Apply a CustomResourceDefinition and wait until its kind is served."""
+    found = await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, manager=FIELD_MANAGER, force=True)
+    async with asyncio.timeout(patience.total_seconds()):
+        while not is_true(found, "Established"):
+            await asyncio.sleep(LOOK_AGAIN)
+            found = await client.get(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(definition))
+
+
 async def _apply(client: Client, resource: Resource, obj: Object) -> None:
-    try:
-        await client.apply(resource, obj, manager=FIELD_MANAGER, force=True)
-    except NotFound:
-        # A server that does not serve admission policies enforces the rule itself, or the guard will say so.
-        if resource.group != VALIDATING_ADMISSION_POLICIES.group:
-            raise
+    """Apply one object; a kind that was established just now may take a moment until every path to it is."""
+    for attempt in range(ATTEMPTS):
+        try:
+            await client.apply(resource, obj, manager=FIELD_MANAGER, force=True)
+        except NotFound:
+            # A server that does not serve admission policies enforces the rule itself, or the guard will say so.
+            if resource.group == VALIDATING_ADMISSION_POLICIES.group:
+                return
+            if attempt == ATTEMPTS - 1:
+                raise
+            await asyncio.sleep(LOOK_AGAIN)
+        else:
+            return
