@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import orjson
+import pytest
 
 from watchword.api.http import Request, Response
 from watchword.api.resources import SECRETS
@@ -108,12 +109,22 @@ async def test_changes_that_overtake_the_end_of_the_initial_events_are_in_the_sn
     assert await facts(Script(watching(*events)), 1) == [Snapshot([raw(newer)], "9")]
 
 
-async def test_a_server_that_refuses_initial_events_is_listed_and_watched() -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(422, id="the feature is off"),
+        pytest.param(400, id="the parameter is unknown"),
+        pytest.param(500, id="its etcd is too old for it"),
+    ],
+)
+async def test_a_server_that_refuses_initial_events_is_listed_and_watched(code: int) -> None:
     a, b = secret("a", 3), secret("b", 6)
-    script = Script(refusing(422), listing(5, a), watching(line("ADDED", b)))
+    script = Script(refusing(code), listing(5, a), watching(line("ADDED", b)))
+    troubles: list[KubeError] = []
 
-    assert await facts(script, 2) == [Snapshot([raw(a)], "5"), Change("ADDED", raw(b), "6")]
+    assert await facts(script, 2, on_trouble=troubles.append) == [Snapshot([raw(a)], "5"), Change("ADDED", raw(b), "6")]
     assert script.versions() == ["", "", "5"]
+    assert troubles == []
 
 
 async def test_a_server_that_ignores_initial_events_is_listed_and_watched() -> None:
@@ -166,11 +177,11 @@ async def test_a_repeated_event_is_told_once() -> None:
 
 
 async def test_refusals_are_reported_and_waited_out() -> None:
-    script = Script(refusing(403), refusing(401), refusing(500), watching(bookmark(5, end=True)))
+    script = Script(refusing(403), refusing(401), watching(bookmark(5, end=True)))
     troubles: list[KubeError] = []
 
     assert await facts(script, 1, on_trouble=troubles.append) == [Snapshot([], "5")]
-    assert [type(trouble).__name__ for trouble in troubles] == ["Forbidden", "Unauthorized", "ServerError"]
+    assert [type(trouble).__name__ for trouble in troubles] == ["Forbidden", "Unauthorized"]
 
 
 async def test_a_server_that_ends_every_watch_at_once_is_not_hammered() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
 from random import Random
 from typing import Any
@@ -22,6 +24,7 @@ from watchword.kube.errors import NotFound, TimedOut, Unreachable
 from watchword.kube.local import Handler, LocalTransport
 from watchword.kube.paging import Page, collect, read_page, read_raw_page
 from watchword.kube.retry import RetryPolicy, choose_wait
+from watchword.kube.skew import SkewMeter
 from watchword.kube.transport import Transport
 
 FIELD_MANAGER = "watchword"
@@ -64,11 +67,13 @@ class Client:
         retry: RetryPolicy | None = None,
         max_in_flight: int = 64,
         random: Random | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.transport = transport
         self._headers: tuple[tuple[str, str], ...] = (("Accept", "application/json"), ("User-Agent", user_agent))
         self._retry = retry or RetryPolicy()
         self._in_flight = asyncio.Semaphore(max_in_flight)  # watches are not counted: they would starve the rest
+        self._skew = SkewMeter(now)
         self._random = random or Random()  # noqa: S311 - spreads retries, guards nothing
 
     @classmethod
@@ -171,6 +176,32 @@ class Client:
             options["preconditions"] = preconditions
         await self._object("DELETE", resource.path(key), body=options)
 
+    async def delete_collection(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        propagation: str = "Background",
+    ) -> None:
+        """Delete every object of a collection that the selectors choose."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        query = {"labelSelector": labels, "fieldSelector": fields}
+        await self._object("DELETE", resource.path(namespace=namespace), body=options, query=query)
+
+    async def read(self, path: str, *, query: Mapping[str, str] | None = None) -> bytes:
+        """Read any path (`/version`, `/readyz`, OpenAPI …) and return the answer as it came."""
+        response = await self.exchange("GET", path, query=query)
+        if not 200 <= response.status < 300:
+            raise refusal(response)
+        return response.body
+
+    @property
+    def clock_skew(self) -> timedelta | None:
+        """The server's clock minus ours, right to about a second; None before the first answer."""
+        return self._skew.skew
+
     async def close(self) -> None:
         """Release the transport."""
         await self.transport.close()
@@ -217,14 +248,18 @@ class Client:
             yield response
 
     async def _attempt(self, request: Request, give_up_at: float) -> Response | Unreachable:
+        now = asyncio.get_running_loop().time
+        sent_at = now()
         try:
             async with asyncio.timeout_at(give_up_at), self._in_flight:
                 async with asyncio.timeout(self._retry.attempt_timeout):
-                    return await self.transport.send(request)
+                    response = await self.transport.send(request)
         except TimeoutError:
             return self._too_late()
         except Unreachable as error:
             return error
+        self._skew.observe(response, sent_at=sent_at, received_at=now())
+        return response
 
     def _too_late(self) -> TimedOut:
         return TimedOut(f"no answer within {self._retry.attempt_timeout:g} seconds: is the API server overloaded?")

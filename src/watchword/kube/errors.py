@@ -143,6 +143,7 @@ def error_from_status(code: int, status: Mapping[str, Any]) -> ApiStatusError:
     )
     message = str(status.get("message") or f"the server answered {code}")
     error = kind(message, code=code, reason=reason, status=status)
-    seconds = (status.get("details") or {}).get("retryAfterSeconds")
-    error.retry_after = float(seconds) if isinstance(seconds, int | float) else None
+    details = status.get("details")
+    seconds = details.get("retryAfterSeconds") if isinstance(details, dict) else None
+    error.retry_after = float(seconds) if isinstance(seconds, int) and 0 < seconds < 1_000_000 else None
     return error

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from watchword.api.http import Request, Response
-from watchword.kube.errors import Unreachable
+from watchword.kube.errors import Unreachable, Untrusted
 
 _PASSING = frozenset({429, 502, 503, 504})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
@@ -49,7 +49,7 @@ def is_repeatable(request: Request) -> bool:
 def is_worth_repeating(request: Request, outcome: Response | Unreachable) -> bool:
     """Tell whether another try may succeed without risking to do the work twice."""
     if isinstance(outcome, Unreachable):
-        return is_repeatable(request) or not outcome.maybe_done
+        return not isinstance(outcome, Untrusted) and (is_repeatable(request) or not outcome.maybe_done)
     if outcome.status == 429 or (outcome.status == 503 and retry_after(outcome) is not None):
         return True  # the server turned the request away before looking at it
     return outcome.status in _PASSING and is_repeatable(request)

@@ -185,7 +185,6 @@ class _Follower:
             self.version = event.resource_version
             return Snapshot(items, event.resource_version)
         else:
-            self.streams = False
             raise _StartAgain("the server does not stream its initial state")
         return None
 
@@ -201,9 +200,9 @@ class _Follower:
     async def _wait_out(self, trouble: KubeError) -> None:
         self.failures += 1
         self.silences += isinstance(trouble, Stalled)
-        # A server whose etcd cannot report progress refuses the stream with a 500.
-        if self.initial is not None and isinstance(trouble, BadRequest | Invalid | Stalled | ServerError):
-            self.streams = False
+        if self.initial is not None and is_unable_to_stream(trouble):
+            self.streams, self.initial = False, None
+            return
         self.initial = None
         if is_time_to_relist(trouble, failures=self.failures, silences=self.silences):
             self.version = ""
@@ -213,9 +212,18 @@ class _Follower:
         await asyncio.sleep(pause + min(asked or 0.0, self.options.backoff.limit))
 
 
+def is_unable_to_stream(trouble: KubeError) -> bool:
+    """Tell whether a server refuses or ignores the request for its initial state: it is listed instead.
+
+    One whose etcd cannot report progress answers 500; one that is merely in trouble will say so to the list, too.
+    """
+    return isinstance(trouble, BadRequest | Invalid | ServerError | Stalled | _StartAgain)
+
+
 def is_older(version: str, than: str) -> bool:
     """Tell whether a revision lies before another; revisions that are not numbers are never compared."""
-    return version.isdigit() and than.isdigit() and int(version) < int(than)
+    numbers = version.isdecimal() and than.isdecimal() and len(version) + len(than) < 100
+    return numbers and int(version) < int(than)
 
 
 def is_time_to_relist(trouble: KubeError, *, failures: int, silences: int) -> bool:
