@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from watchword.api.meta import Object
 from watchword.apiserver.kinds.fields import META, Field, Messages
+from watchword.apiserver.kinds.typed import SCHEMA
 
 REFERENCE = "#/components/schemas/"
 OBJECT_META = f"{META}.ObjectMeta"
@@ -26,10 +27,11 @@ _SCALARS: dict[str, Object] = {
     "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
     "intstr": {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
     "strings": {"type": "array", "items": {"type": "string"}},
-    "json": {},
-    "schemaOrArray": {},
-    "schemaOrBool": {},
-    "schemaOrStrings": {},
+    # kubectl explain stumbles over an empty schema
+    "json": {"x-kubernetes-preserve-unknown-fields": True},
+    "schemaOrArray": {"$ref": f"{REFERENCE}{SCHEMA}"},
+    "schemaOrBool": {"$ref": f"{REFERENCE}{SCHEMA}"},
+    "schemaOrStrings": {"$ref": f"{REFERENCE}{SCHEMA}"},
 }
 
 

@@ -43,7 +43,8 @@ def draw(schema: Schema) -> Object:
     if schema.has_default:
         drawn["default"] = schema.default
     drawn |= {name: _constraint(name, value) for name, value in schema.constraints.items()}
-    return drawn | _extensions(schema)
+    # kubectl explain stumbles over an empty schema
+    return drawn | _extensions(schema) or {"x-kubernetes-preserve-unknown-fields": True}
 
 
 def _type(schema: Schema) -> Object:
