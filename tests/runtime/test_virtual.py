@@ -61,6 +61,15 @@ async def test_waiting_until_an_instant_ends_at_that_instant_even_after_decades(
     assert rounds < 63 * 4
 
 
+async def test_time_passes_however_short_the_sleep() -> None:
+    await asyncio.sleep(1e9)
+    before = asyncio.get_running_loop().time()
+
+    await asyncio.sleep(1e-30)
+
+    assert asyncio.get_running_loop().time() > before
+
+
 async def test_threads_are_replaced_by_doing_the_work_in_place() -> None:
     assert await asyncio.to_thread(lambda: "done") == "done"
     with pytest.raises(ZeroDivisionError):

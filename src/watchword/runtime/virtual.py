@@ -45,6 +45,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Return the virtual seconds since the loop was made."""
         return self._now
 
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Call back after a virtual delay, which is never so short that no time would pass at all."""
+        delay = max(delay, _RESOLUTION) if delay > 0 else delay
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:

@@ -1,0 +1,99 @@
+"""Writes the status of objects: only what differs, only onto the object that was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from watchword.api.conditions import Condition, conditions_of, merge_condition, without_condition
+from watchword.api.meta import Object, ObjectKey, Resource, uid_of
+from watchword.kube.client import Client
+from watchword.kube.errors import Conflict
+from watchword.runtime.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class StatusChange:
+    """What a status should say; everything that is not named stays as it is."""
+
+    conditions: tuple[Condition, ...] = ()
+    without: tuple[str, ...] = ()  # types of conditions that no longer apply
+    fields: Mapping[str, Any] | None = None  # other fields of the status; None as a value removes one
+
+
+@dataclass(frozen=True, slots=True)
+class StatusWriter:
+    """Brings conditions and other status fields to the server, as a merge patch on `/status`.
+
+    Lists in a merge patch replace each other whole, so each patch holds only for the version it was
+    made from. When somebody was faster, the object is read and the change made once more.
+    """
+
+    client: Client
+    clock: Clock
+
+    async def set_condition(self, resource: Resource, obj: Object, condition: Condition) -> Object:
+        """Make one condition true to the facts; returns the object as it now is."""
+        return await self.write(resource, obj, StatusChange(conditions=(condition,)))
+
+    async def set_conditions(self, resource: Resource, obj: Object, conditions: Iterable[Condition]) -> Object:
+        """Make several conditions true to the facts in one request."""
+        return await self.write(resource, obj, StatusChange(conditions=tuple(conditions)))
+
+    async def write(self, resource: Resource, obj: Object, change: StatusChange) -> Object:
+        """Make a change; nothing is sent when the status already says so.
+
+        Raises `Conflict` when the object was replaced by another of the same name, or changes too fast.
+        """
+        try:
+            return await self._write_once(resource, obj, change)
+        except Conflict:
+            current = await self.client.get(resource, ObjectKey.of(obj))
+            if uid_of(current) != uid_of(obj):
+                raise
+            return await self._write_once(resource, current, change)
+
+    async def _write_once(self, resource: Resource, obj: Object, change: StatusChange) -> Object:
+        status = choose_status_patch(obj, change, now=self.clock.now())
+        if status is None:
+            return obj
+        metadata = obj["metadata"]
+        precondition = {name: metadata[name] for name in ("uid", "resourceVersion") if metadata.get(name)}
+        patch = {"metadata": precondition, "status": status}
+        return await self.client.patch(resource, ObjectKey.of(obj), patch, subresource="status")
+
+
+def choose_status_patch(obj: Mapping[str, Any], change: StatusChange, *, now: datetime) -> Object | None:
+    """Return the part of the status that has to change, or None when it already says everything."""
+    patch: Object = {}
+    rows = choose_conditions(obj, change, now=now)
+    if rows is not None:
+        patch["conditions"] = rows
+    current = obj.get("status") or {}
+    for name, value in (change.fields or {}).items():
+        if current.get(name) != value:
+            patch[name] = merge_patch(current.get(name), value)
+    return patch or None
+
+
+def merge_patch(old: Any, new: Any) -> Any:
+    """Return the JSON merge patch that turns one value into another: what is gone has to be named."""
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return new
+    gone = {name: None for name in old if name not in new}
+    changed = {name: merge_patch(old.get(name), value) for name, value in new.items() if old.get(name) != value}
+    return {**gone, **changed}
+
+
+def choose_conditions(obj: Mapping[str, Any], change: StatusChange, *, now: datetime) -> list[Object] | None:
+    """Return the whole list of conditions as it should be, or None when it already is."""
+    rows = before = conditions_of(obj)
+    generation = (obj.get("metadata") or {}).get("generation")
+    for condition in change.conditions:
+        rows = merge_condition(rows, condition, now=now, generation=generation) or rows
+    for type_ in change.without:
+        kept = without_condition(rows, type_)
+        rows = rows if kept is None else kept
+    return None if rows is before else rows

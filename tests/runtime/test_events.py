@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import EVENTS, MANAGED_CLUSTERS, SECRETS
+from watchword.kube.client import Client
+from watchword.kube.retry import ONCE
+from watchword.runtime.events import EventLimits, EventRecorder, Reporter
+from watchword.runtime.metrics import Metrics
+from watchword.runtime.virtual import VirtualClock
+from watchword.testing.memory import Line, MemoryApi
+
+CLUSTER = MANAGED_CLUSTERS.manifest(ObjectKey.cluster("edge"), metadata={"uid": "u1"})
+
+
+class Desk:
+    """A recorder at work, the server it speaks to, and what it dropped."""
+
+    def __init__(self) -> None:
+        self.api = MemoryApi()
+        self.line = Line(self.api)
+        self.metrics = Metrics()
+        self.recorder = EventRecorder(
+            Client.from_handler(self.line.handle, retry=ONCE),
+            Reporter("watchword.io/hub", "hub-0"),
+            clock=VirtualClock(asyncio.get_running_loop()),
+            random=Random(1),
+            dropped=self.metrics.events_dropped,
+            limits=EventLimits(waiting=100),
+        )
+
+    def events(self) -> list[Object]:
+        return [obj for path, obj in self.api.objects.items() if "/events/" in path]
+
+    def dropped(self) -> float | None:
+        return self.metrics.registry.get_sample_value("watchword_events_dropped_total")
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    desk = Desk()
+    task = asyncio.create_task(desk.recorder.run())
+    yield desk
+    task.cancel()
+
+
+async def test_an_event_says_everything_that_the_api_demands(desk: Desk) -> None:
+    desk.recorder.warning(CLUSTER, "LeaseExpired", "the agent went silent", action="Judge")
+    await asyncio.sleep(1)
+
+    (event,) = desk.events()
+    assert event["metadata"]["namespace"] == "default"
+    assert event["metadata"]["name"].startswith("edge.")
+    assert event["eventTime"] == "2026-01-01T00:00:00.000000Z"
+    assert event["regarding"] == {
+        "apiVersion": MANAGED_CLUSTERS.api_version,
+        "kind": "ManagedCluster",
+        "name": "edge",
+        "uid": "u1",
+    }
+    told = {
+        name: event[name] for name in ("type", "reason", "action", "note", "reportingController", "reportingInstance")
+    }
+    assert list(told.values()) == [
+        *("Warning", "LeaseExpired", "Judge", "the agent went silent", "watchword.io/hub", "hub-0")
+    ]
+
+
+async def test_repetitions_become_one_series_that_is_written_rarely(desk: Desk) -> None:
+    for _ in range(60):
+        desk.recorder.warning(CLUSTER, "LeaseExpired", "silent")
+        await asyncio.sleep(1)
+    await asyncio.sleep(60)
+
+    (event,) = desk.events()
+    assert event["series"] == {"count": 60, "lastObservedTime": "2026-01-01T00:00:59.000000Z"}
+    assert len(desk.api.requests) <= 4
+
+
+async def test_after_a_long_silence_a_repetition_is_a_new_event(desk: Desk) -> None:
+    for _ in range(2):
+        desk.recorder.normal(CLUSTER, "Joined", "welcome")
+        await asyncio.sleep(3600)
+
+    assert len(desk.events()) == 2
+
+
+async def test_a_flood_is_bounded_in_rate_and_number_and_what_is_dropped_is_counted(desk: Desk) -> None:
+    for number in range(1000):
+        desk.recorder.normal(SECRETS.manifest(ObjectKey("ns", f"s{number}")), "Created", "new")
+    await asyncio.sleep(1)
+    assert len(desk.events()) <= 56
+
+    await asyncio.sleep(60)
+
+    assert len(desk.events()) == 100
+    assert desk.dropped() == 900
+
+
+async def test_a_server_that_is_away_delays_nobody(desk: Desk) -> None:
+    desk.line.delay = lambda: None
+    desk.recorder.normal(CLUSTER, "Joined", "welcome")
+    await asyncio.sleep(1)
+    assert desk.dropped() == 1
+
+    desk.line.delay = lambda: 0.0
+    desk.recorder.normal(CLUSTER, "Joined", "welcome")
+    await asyncio.sleep(1)
+
+    assert len(desk.events()) == 1
+
+
+async def test_notes_are_redacted_and_cut_to_what_the_api_takes(desk: Desk) -> None:
+    desk.recorder.warning(CLUSTER, "Bad", "token abcdef.0123456789abcdef " + "ä" * 2000)
+    await asyncio.sleep(1)
+
+    note = desk.events()[0]["note"]
+    assert note.startswith("token abcdef.*** ")
+    assert len(note.encode()) <= 1024
+
+
+async def test_at_the_end_of_a_process_what_waits_is_sent(desk: Desk) -> None:
+    desk.recorder.normal(SECRETS.manifest(ObjectKey("ns", "Sys:Tem")), "Created", "new")
+
+    await desk.recorder.flush(timedelta(seconds=5))
+
+    assert [event["metadata"]["namespace"] for event in desk.events()] == ["ns"]
+    assert EVENTS.path(namespace="ns") in desk.api.requests[0][1]

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from watchword.runtime.health import Health, serve_health
+
+
+@pytest.fixture
+def health() -> Health:
+    registry = CollectorRegistry()
+    Gauge("answer", "Of everything", registry=registry).set(42)
+    return Health(registry)
+
+
+def broken() -> str:
+    raise ZeroDivisionError
+
+
+def test_a_process_without_troubles_is_alive_and_ready(health: Health) -> None:
+    health.readiness["cache"] = str
+
+    assert (health.answer("/healthz").status, health.answer("/readyz").status) == (200, 200)
+
+
+def test_a_trouble_with_readiness_does_not_concern_liveness(health: Health) -> None:
+    health.readiness["cache"] = lambda: "not synced"
+
+    assert (health.answer("/healthz").status, health.answer("/readyz").status) == (200, 503)
+    assert b"cache: not synced" in health.answer("/readyz").body
+
+
+def test_a_process_that_is_not_alive_is_not_ready(health: Health) -> None:
+    health.liveness["loop"] = broken
+
+    assert (health.answer("/healthz").status, health.answer("/readyz").status) == (503, 503)
+
+
+@pytest.mark.real_time
+async def test_the_endpoints_are_served(health: Health) -> None:
+    async with serve_health(health, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
+        answers = {}
+        for path in ("healthz", "readyz", "metrics", "elsewhere"):
+            async with session.get(f"http://127.0.0.1:{port}/{path}") as response:
+                answers[path] = (response.status, await response.text())
+
+    assert [answers[path][0] for path in answers] == [200, 200, 200, 404]
+    assert "answer 42.0" in answers["metrics"][1]
