@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,10 +13,17 @@ import orjson
 import pytest
 
 from watchword.api.http import Request, Response
+from watchword.api.sensitive import Sensitive
+from watchword.apiserver.access import Access
+from watchword.apiserver.authn.static_tokens import StaticToken
 from watchword.apiserver.authz.model import Decision
 from watchword.apiserver.model import HandlerRequest, RequestInfo, User
-from watchword.apiserver.plane import Access, ControlPlane
+from watchword.apiserver.plane import ControlPlane
+from watchword.apiserver.standard import standard_access
 from watchword.apiserver.store.memory import MemoryStore
+from watchword.apiserver.tokens.request import TokenLimits
+from watchword.apiserver.trust import passing_rules
+from watchword.runtime.virtual import VirtualClock
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -59,9 +69,62 @@ class Api:
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
     """An API over memory in which the namespace `default` exists."""
-    plane = ControlPlane(MemoryStore(), lambda: NOON, Access(as_tester, AllowAll()))
+    plane = ControlPlane(MemoryStore(), lambda: NOON, lambda _: Access(as_tester, AllowAll()))
     await plane.start()
     found = Api(plane)
     await found.send("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
     yield found
     await plane.stop()
+
+
+ADMIN_TOKEN = "admin-of-this-instance"
+
+
+class Guarded(Api):
+    """A standard control plane in virtual time: every access rule applies, every controller runs."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(asyncio.get_running_loop())
+        self.rules = replace(
+            passing_rules(self.clock.now),
+            issuer="https://issuer.test",
+            admin_tokens=(StaticToken(Sensitive(ADMIN_TOKEN), User("admin", groups=("system:masters",))),),
+            token_limits=TokenLimits(maximum_seconds=86400),
+        )
+        access = standard_access(self.rules, now=self.clock.now, entropy=os.urandom)
+        super().__init__(ControlPlane(MemoryStore(), self.clock.now, access))
+
+    async def call(self, method: str, path: str, body: Any = None, *, token: str = ADMIN_TOKEN) -> Any:
+        """Return (code, decoded answer) of a request made with a bearer token; anonymous without one."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        response = await self.send(method, path, body, headers=headers)
+        await asyncio.sleep(0.001)  # virtual: whatever the controllers have to do happens first
+        return response.status, orjson.loads(response.body) if response.body[:1] == b"{" else response.body
+
+    async def as_user(self, name: str, method: str, path: str, body: Any = None, *groups: str) -> Any:
+        """Return (code, decoded answer) of a request made in somebody's name."""
+        headers = [("Authorization", f"Bearer {ADMIN_TOKEN}"), ("Impersonate-User", name)]
+        headers += [("Impersonate-Group", group) for group in groups]
+        data = b"" if body is None else orjson.dumps(body)
+        response = await self.plane.handle(Request(method, path, (), tuple(headers), data))
+        return response.status, orjson.loads(response.body) if response.body[:1] == b"{" else response.body
+
+    async def grant(self, user: str, *rules: Mapping[str, Any], namespace: str = "") -> None:
+        """Give a user these rules by a role and binding of their own."""
+        root = "/apis/rbac.authorization.k8s.io/v1" + (f"/namespaces/{namespace}" if namespace else "")
+        kind = "Role" if namespace else "ClusterRole"
+        name = f"granted-{user.replace(':', '-')}"
+        await self.call("POST", f"{root}/{kind.lower()}s", {"metadata": {"name": name}, "rules": list(rules)})
+        subjects = [{"kind": "User", "name": user}]
+        binding = {"metadata": {"name": name}, "roleRef": {"kind": kind, "name": name}, "subjects": subjects}
+        await self.call("POST", f"{root}/{kind.lower()}bindings", binding)
+
+
+@pytest.fixture
+async def guarded() -> AsyncIterator[Guarded]:
+    """A control plane with the standard access rules."""
+    found = Guarded()
+    await found.plane.start()
+    await asyncio.sleep(0.001)  # virtual: the controllers settle
+    yield found
+    await found.plane.stop()

@@ -4,76 +4,102 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from watchword.api.http import Request, Response
-from watchword.apiserver.authz.model import Authorizer
+from watchword.apiserver.access import Access, Compose
+from watchword.apiserver.discovery import Discovery
 from watchword.apiserver.kinds import BUILTINS
-from watchword.apiserver.model import Admit, Authenticate, Handler, Now, Service
+from watchword.apiserver.model import Handler, Now
+from watchword.apiserver.openapi import OpenApi
 from watchword.apiserver.registry.kind_table import KindTable
 from watchword.apiserver.registry.ownership import Ownership
 from watchword.apiserver.registry.pipeline import Pipeline
 from watchword.apiserver.registry.registry import ObjectRegistry, verbs
 from watchword.apiserver.registry.system_fields import Entropy
 from watchword.apiserver.registry.tools import Tools
-from watchword.apiserver.server import ApiServer, Parts, ResourcePlace
+from watchword.apiserver.server import ApiServer, Limit, Observe, Parts
+from watchword.apiserver.serving.health import Health
 from watchword.apiserver.serving.presenting import Presenter
 from watchword.apiserver.serving.resources import ResourceServer
 from watchword.apiserver.store.model import Store
 
 
-@dataclass(frozen=True)
-class Access:
-    """Who is let in, and what happens to what they write."""
-
-    authenticate: Authenticate
-    authorizer: Authorizer
-    mutating: tuple[Admit, ...] = ()
-    validating: tuple[Admit, ...] = ()
-    handlers: Mapping[ResourcePlace, Handler] = field(default_factory=dict)
-    paths: Mapping[str, Handler] = field(default_factory=dict)
-    services: tuple[Service, ...] = ()
-
-
 class ControlPlane:
-    """What tests, fleets and the command line start: a Kubernetes API over a store."""
+    """What tests, fleets and the command line start: a Kubernetes API over a store.
 
-    def __init__(self, store: Store, now: Now, access: Access, *, entropy: Entropy = os.urandom) -> None:
+    `compose` decides who is let in: `standard.standard_access` for everything but tests of the verbs.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        now: Now,
+        compose: Compose,
+        *,
+        entropy: Entropy = os.urandom,
+        limit: Limit | None = None,
+        observe: Observe | None = None,
+    ) -> None:
         self.store = store
+        self.now = now
         self.kinds = KindTable(BUILTINS)
         self.registry = ObjectRegistry(store, self.kinds, now=now, entropy=entropy)
-        objects = self.registry.objects
-        tools = Tools(
-            objects,
-            self.kinds,
-            Pipeline(access.mutating, access.validating),
-            Ownership(now),
-            now,
-            entropy,
-        )
-        self._services = access.services
-        self._server = ApiServer(
-            Parts(
-                authenticate=access.authenticate,
-                authorizer=access.authorizer,
-                kinds=self.kinds,
-                resources=ResourceServer(verbs(tools), Presenter(objects, now)),
-                handlers=access.handlers,
-                paths=access.paths,
-            )
-        )
+        self.health = Health()
+        self._access = compose(self.registry)
+        self._server = self._compose_server(entropy, limit, observe)
 
     async def start(self) -> None:
         """Begin the controllers; afterwards requests are answered as a running cluster would."""
-        for service in self._services:
+        for service in self._access.services:
             await service.start()
+        self.health.ready = True
 
     async def stop(self) -> None:
         """End the controllers and close the store."""
-        for service in reversed(self._services):
+        self.health.ready = False
+        for service in reversed(self._access.services):
             await service.stop()
         await self.store.close()
 
     async def handle(self, request: Request) -> Response:
         """Answer one request."""
         return await self._server.handle(request)
+
+    def _compose_server(self, entropy: Entropy, limit: Limit | None, observe: Observe | None) -> ApiServer:
+        access, objects = self._access, self.registry.objects
+        pipeline = Pipeline(access.mutating, access.validating)
+        tools = Tools(objects, self.kinds, pipeline, Ownership(self.now), self.now, entropy)
+        return ApiServer(
+            Parts(
+                authenticate=access.authenticate,
+                authorizer=access.authorizer,
+                kinds=self.kinds,
+                resources=ResourceServer(verbs(tools), Presenter(objects, self.now), access.authorizer),
+                handlers=access.handlers,
+                paths={**self._documents(), **access.paths},
+                limit=limit,
+                observe=observe,
+                now=self.now,
+            )
+        )
+
+    def _documents(self) -> Mapping[str, Handler]:
+        discovery = Discovery(self.kinds.all, lambda: self.kinds.generation, "")
+        openapi = OpenApi(self.kinds.all)
+        return {
+            "/api": discovery.handle,
+            "/api/": discovery.handle,
+            "/apis": discovery.handle,
+            "/apis/": discovery.handle,
+            "/version": discovery.handle,
+            "/openapi/": openapi.handle,
+            "/healthz": self.health.handle,
+            "/healthz/": self.health.handle,
+            "/livez": self.health.handle,
+            "/livez/": self.health.handle,
+            "/readyz": self.health.handle,
+            "/readyz/": self.health.handle,
+        }
+
+
+__all__ = ["Access", "ControlPlane"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Protocol
 
 import structlog
 
@@ -13,7 +15,7 @@ from watchword.apiserver.authn.impersonation import impersonate
 from watchword.apiserver.authn.model import ANONYMOUS
 from watchword.apiserver.authz.model import Authorizer, require
 from watchword.apiserver.errors import MAX_BODY_BYTES, internal, too_large
-from watchword.apiserver.model import ApiError, Authenticate, Handler, HandlerRequest, ResourceKind, User
+from watchword.apiserver.model import ApiError, Authenticate, Handler, HandlerRequest, Now, ResourceKind, User
 from watchword.apiserver.negotiation import error_response
 from watchword.apiserver.registry.kind_table import KindTable
 from watchword.apiserver.requestinfo import read_request
@@ -24,11 +26,35 @@ log = structlog.get_logger(__name__)
 ResourcePlace = tuple[str, str, str]
 """Group, resource and subresource (empty for the resource itself)."""
 
-Admitted = Callable[[HandlerRequest, User | None], None]
-"""Lets a request in or raises 429; asked before (user None) and after authentication."""
 
-Observe = Callable[[HandlerRequest, Response], None]
-"""Takes note of an answered request: audit, metrics."""
+class Limit(Protocol):
+    """Bounds what one client may ask for in a time; every method raises 429 to refuse."""
+
+    def before(self, request: HandlerRequest) -> None:
+        """Judge a request whose sender is not known yet."""
+        ...
+
+    def known(self, request: HandlerRequest, user: User) -> None:
+        """Judge a request by its sender (`user` is who authenticated, whomever it acts as)."""
+        ...
+
+    def failed(self, request: HandlerRequest) -> None:
+        """Take note of a credential that was refused."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One answered request, for audit and metrics."""
+
+    request: HandlerRequest
+    response: Response
+    audit_id: str
+    received: datetime
+    authenticated: User | None = None  # differs from the request's user under impersonation
+
+
+Observe = Callable[[Exchange], None]
 
 
 @dataclass(frozen=True)
@@ -41,8 +67,9 @@ class Parts:
     resources: ResourceServer
     handlers: Mapping[ResourcePlace, Handler] = field(default_factory=dict)  # subresources, reviews
     paths: Mapping[str, Handler] = field(default_factory=dict)  # exact, or a prefix when it ends with "/"
-    limit: Admitted = lambda _request, _user: None
-    observe: Observe = lambda _request, _response: None
+    limit: Limit | None = None
+    observe: Observe | None = None
+    now: Now = lambda: datetime.now(UTC)
     new_audit_id: Callable[[], str] = lambda: str(uuid.uuid4())
 
 
@@ -62,28 +89,36 @@ class ApiServer:
             request.body,
             request.peer,
         )
+        received, user = self._parts.now(), None
         try:
             if len(request.body) > MAX_BODY_BYTES:
                 raise too_large()
-            asked = await self._identified(asked)
+            user = await self._authenticated(asked)
+            asked = replace(asked, user=impersonate(user, asked.headers, self._parts.authorizer))
+            require(self._parts.authorizer, asked.user, asked.info)
             answer = await self._route(asked)
         except ApiError as refusal:
             answer = error_response(asked, refusal)
         except Exception:
             log.exception("request failed", method=request.method, path=request.path)
             answer = error_response(asked, internal("the server met an error of its own; its log says more"))
-        self._parts.observe(asked, answer)
-        return self._dressed(request, answer)
+        audit_id = self._audit_id(request)
+        if self._parts.observe is not None:
+            self._parts.observe(Exchange(asked, answer, audit_id, received, user))
+        return _dressed(answer, audit_id)
 
-    async def _identified(self, asked: HandlerRequest) -> HandlerRequest:
-        parts = self._parts
-        parts.limit(asked, None)
-        user = await parts.authenticate(asked) or ANONYMOUS
-        acting = impersonate(user, asked.headers, parts.authorizer)
-        asked = replace(asked, user=acting)
-        parts.limit(asked, user)
-        require(parts.authorizer, acting, asked.info)
-        return asked
+    async def _authenticated(self, asked: HandlerRequest) -> User:
+        limit = self._parts.limit
+        if limit is None:
+            return await self._parts.authenticate(asked) or ANONYMOUS
+        limit.before(asked)
+        try:
+            user = await self._parts.authenticate(asked) or ANONYMOUS
+        except ApiError:
+            limit.failed(asked)
+            raise
+        limit.known(asked, user)
+        return user
 
     async def _route(self, asked: HandlerRequest) -> Response:
         info, parts = asked.info, self._parts
@@ -108,14 +143,21 @@ class ApiServer:
         prefixes = [prefix for prefix in paths if prefix.endswith("/") and path.startswith(prefix)]
         return paths[max(prefixes, key=len)] if prefixes else None
 
-    def _dressed(self, request: Request, answer: Response) -> Response:
-        audit_id = request.header("Audit-Id")
-        if not audit_id or len(audit_id) > 64 or not audit_id.isprintable():
-            audit_id = self._parts.new_audit_id()
-        headers = [("Audit-Id", audit_id)]
-        if not answer.header("Cache-Control"):
-            headers.append(("Cache-Control", "no-cache, private"))
-        return replace(answer, headers=(*answer.headers, *headers))
+    def _audit_id(self, request: Request) -> str:
+        said = request.header("Audit-Id")
+        if said and len(said) <= _LONGEST_AUDIT_ID and said.isascii() and said.isprintable():
+            return said
+        return self._parts.new_audit_id()
+
+
+_LONGEST_AUDIT_ID = 64
+
+
+def _dressed(answer: Response, audit_id: str) -> Response:
+    headers = [*answer.headers, ("Audit-Id", audit_id)]
+    if not answer.header("Cache-Control"):
+        headers.append(("Cache-Control", "no-cache, private"))
+    return replace(answer, headers=tuple(headers))
 
 
 NOT_FOUND = Response(

@@ -41,6 +41,7 @@ class Apply:
         except ApiError as refusal:
             if refusal.reason != "NotFound" or target.subresource or config["metadata"].get("uid"):
                 raise
+        call.may_create()
         new = self._applied(target, None, config, call)
         return await self.create(target.kind, target.key.namespace, new, call)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,6 +24,7 @@ class Call:
     force: bool = False  # server-side apply: take fields from other managers
     applied: bool = False  # managedFields already tell the outcome of an apply
     warnings: list[str] = field(default_factory=list)
+    may_create: Callable[[], None] = lambda: None  # raises 403; asked when an update or apply would create
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ class Update:
         except ApiError as refusal:
             if refusal.reason != "NotFound" or not target.kind.create_on_update or target.subresource:
                 raise
+        call.may_create()
         return await self.create(target.kind, target.key.namespace, revise({}), call)
 
     async def revise(self, target: Target, revise: Revise, call: Call) -> Answer:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey
+from watchword.apiserver.authz.model import Authorizer, require
 from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, media_type
 from watchword.apiserver.errors import bad_request, method_not_allowed
 from watchword.apiserver.model import HandlerRequest, ResourceKind
@@ -29,6 +30,7 @@ class ResourceServer:
 
     verbs: Verbs
     present: Presenter
+    authorizer: Authorizer
     _by_verb: dict[str, Serve] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -77,7 +79,7 @@ class ResourceServer:
         return self.present.answer(request, kind, answer, call)
 
     async def _update(self, request: HandlerRequest, kind: ResourceKind) -> Response:
-        call = read_call(request, options_kind="UpdateOptions")
+        call = self._call(request, options_kind="UpdateOptions")
         bodies = [_body(request, kind, call)]
 
         def body() -> Object:
@@ -89,7 +91,7 @@ class ResourceServer:
 
     async def _patch(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         media = patch_type(request, kind)
-        call = read_call(request, options_kind="PatchOptions", apply=media == APPLY_PATCH)
+        call = self._call(request, options_kind="PatchOptions", apply=media == APPLY_PATCH)
         answer = await self.verbs.patch(_target(request, kind), media, request.body, call)
         return self.present.answer(request, kind, answer, call)
 
@@ -105,6 +107,12 @@ class ResourceServer:
         call = Call(user=request.user, dry_run=options.dry_run)
         page = await self.verbs.delete_collection(kind, request.info.namespace, chosen, options, call)
         return self.present.page(request, kind, page)
+
+    def _call(self, request: HandlerRequest, *, options_kind: str, apply: bool = False) -> Call:
+        """Read the call of a write that may turn out to create: then the right to create is asked for, too."""
+        call = read_call(request, options_kind=options_kind, apply=apply)
+        info = replace(request.info, verb="create")
+        return replace(call, may_create=lambda: require(self.authorizer, request.user, info))
 
 
 def subresource_verbs(subresource: str) -> tuple[str, ...]:

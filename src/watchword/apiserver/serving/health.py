@@ -1,0 +1,43 @@
+"""Whether the server is alive and ready, in the words that probes and people read."""
+
+from __future__ import annotations
+
+from watchword.api.http import Response
+from watchword.apiserver.model import HandlerRequest
+
+_TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
+
+
+class Health:
+    """Answers /healthz, /livez and /readyz; only readiness waits for the controllers."""
+
+    def __init__(self) -> None:
+        self.ready = False
+
+    async def handle(self, request: HandlerRequest) -> Response:
+        """Answer one probe."""
+        endpoint, _, check = request.info.path.strip("/").partition("/")
+        checks = self._checks(endpoint)
+        if check:
+            if check not in checks:
+                return Response(404, _TEXT, b"404 page not found\n")
+            return _verdict(endpoint, {check: checks[check]}, verbose=False)
+        excluded = {value for name, value in request.query if name == "exclude"}
+        kept = {name: fine for name, fine in checks.items() if name not in excluded}
+        verbose = any(name == "verbose" for name, _ in request.query)
+        return _verdict(endpoint, kept, verbose=verbose)
+
+    def _checks(self, endpoint: str) -> dict[str, bool]:
+        checks = {"ping": True, "log": True, "etcd": True}
+        if endpoint == "readyz":
+            checks["poststarthook/controllers"] = self.ready
+        return checks
+
+
+def _verdict(endpoint: str, checks: dict[str, bool], *, verbose: bool) -> Response:
+    failed = [name for name, fine in checks.items() if not fine]
+    if not failed and not verbose:
+        return Response(200, _TEXT, b"ok")
+    lines = [f"[+]{name} ok" if fine else f"[-]{name} failed: reason withheld" for name, fine in checks.items()]
+    lines.append(f"{endpoint} check {'failed' if failed else 'passed'}")
+    return Response(500 if failed else 200, _TEXT, ("\n".join(lines) + "\n").encode())
