@@ -1,0 +1,64 @@
+"""What an agent is told when it is started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from watchword.agent.cluster_facts import ClaimPolicy
+from watchword.api.cluster import judge_cluster_name
+from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
+from watchword.drivers.catalog import UnknownDriver, find_addon_driver, find_cluster_driver
+
+SHORTEST_CERTIFICATE = timedelta(hours=1)
+ADDON_TOKEN_LIFE = timedelta(days=365)
+SHORTEST_SENSIBLE_TOKEN = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """How this cluster joins one hub."""
+
+    cluster_name: str
+    agent_name: str = ""  # empty: the one on record, or a new one
+    namespace: str = AGENT_NAMESPACE
+    addon_namespace: str = ADDON_NAMESPACE
+    hub_secret: str = HUB_KUBECONFIG_SECRET
+    registration_auth: str = "csr"
+    addon_auth: str = "csr"
+    certificate_life: timedelta | None = None
+    addon_token_life: timedelta = ADDON_TOKEN_LIFE
+    external_urls: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    claims: ClaimPolicy = field(default_factory=ClaimPolicy)
+    eviction_grace: timedelta = timedelta(minutes=60)
+    feedback_interval: timedelta = timedelta(seconds=30)
+
+
+def judge_options(options: AgentOptions) -> list[str]:
+    """Return everything that keeps the agent from starting, one sentence each."""
+    objections = [judge_cluster_name(options.cluster_name) or ""]
+    for find, name in ((find_cluster_driver, options.registration_auth), (find_addon_driver, options.addon_auth)):
+        try:
+            find(name)
+        except UnknownDriver as unknown:
+            objections.append(str(unknown))
+    life = options.certificate_life
+    if life is not None and life < SHORTEST_CERTIFICATE:
+        objections.append(
+            "a certificate lives at least an hour: set --client-cert-expiration-seconds to 0 or 3600 and more"
+        )
+    objections += [
+        f"{url!r} is not an https address" for url in options.external_urls if not url.startswith("https://")
+    ]
+    return [objection for objection in objections if objection]
+
+
+def warnings_about(options: AgentOptions) -> list[str]:
+    """Return what is allowed and yet unwise."""
+    if options.addon_token_life < SHORTEST_SENSIBLE_TOKEN:
+        seconds = int(options.addon_token_life.total_seconds())
+        return [f"add-on tokens of {seconds} seconds are meant for tests: use 3600 and more"]
+    return []

@@ -1,0 +1,34 @@
+"""Every driver there is: a newcomer adds a folder and one line here."""
+
+from __future__ import annotations
+
+from watchword.drivers.csr.agent import CsrAgentDriver
+from watchword.drivers.csr.hub import CsrHubDriver
+from watchword.drivers.interface import DriverEntry
+
+CATALOG: tuple[DriverEntry, ...] = (
+    DriverEntry("csr", for_clusters=True, for_addons=True, agent=CsrAgentDriver, hub=CsrHubDriver),
+)
+
+
+class UnknownDriver(Exception):
+    """No driver of that name serves that purpose; the message lists those that do."""
+
+
+def find_cluster_driver(name: str) -> DriverEntry:
+    """Return the driver by which clusters register under that name, `csr` when none is given."""
+    return _find(name, [entry for entry in CATALOG if entry.for_clusters], "clusters register")
+
+
+def find_addon_driver(name: str) -> DriverEntry:
+    """Return the driver by which add-ons get their credential, `csr` when none is given."""
+    return _find(name, [entry for entry in CATALOG if entry.for_addons], "add-ons register")
+
+
+def _find(name: str, entries: list[DriverEntry], purpose: str) -> DriverEntry:
+    wanted = name or "csr"
+    for entry in entries:
+        if wanted in (entry.name, *entry.aliases):
+            return entry
+    known = ", ".join(sorted(entry.name for entry in entries))
+    raise UnknownDriver(f"there is no driver {wanted!r} by which {purpose}: choose one of {known}")
