@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
@@ -22,9 +22,9 @@ SETTLE = timedelta(milliseconds=50)
 
 
 class Announcer(Protocol):
-    """Tells people about an object, as an Event."""
+    """Tells people about an object; `runtime.events.EventRecorder` is one."""
 
-    async def warn(self, obj: Object, *, reason: str, message: str) -> None:
+    def warning(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
         """Say that something about the object needs attention."""
         ...
 
@@ -56,7 +56,7 @@ class BootstrapSignerReconciler:
         if patch is not None:
             await self.client.patch(CONFIG_MAPS, key, patch)
         if verdict.refusal and verdict.annotation is not None and self.announcer is not None:
-            await self.announcer.warn(config_map, reason="SigningRefused", message=verdict.refusal)
+            self.announcer.warning(config_map, "SigningRefused", verdict.refusal)
         return Done() if verdict.recheck_in is None else RetryAfter(verdict.recheck_in)
 
 
