@@ -1,0 +1,100 @@
+"""Who asked for what and what came of it: one line per request, never its content."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import urlencode
+
+import orjson
+
+from watchword.api.meta import Object
+from watchword.api.time import rfc3339_micro
+from watchword.apiserver.model import HandlerRequest, Now, User
+from watchword.apiserver.server import Exchange
+
+MAX_BYTES = 100 * 1024 * 1024
+
+
+class AuditLog:
+    """Appends events of level Metadata in Kubernetes' own format; one older file is kept."""
+
+    def __init__(self, path: Path, now: Now, *, max_bytes: int = MAX_BYTES) -> None:
+        self._path = path
+        self._now = now
+        self._max_bytes = max_bytes
+        self._descriptor = _open(path)
+        self._size = os.fstat(self._descriptor).st_size
+
+    def __call__(self, exchange: Exchange) -> None:
+        """Write one line."""
+        line = orjson.dumps(audit_event(exchange, rfc3339_micro(self._now())), option=orjson.OPT_APPEND_NEWLINE)
+        if self._size + len(line) > self._max_bytes:
+            self._turn()
+        os.write(self._descriptor, line)
+        self._size += len(line)
+
+    def close(self) -> None:
+        """Release the file."""
+        os.close(self._descriptor)
+
+    def _turn(self) -> None:
+        os.close(self._descriptor)
+        self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+        self._descriptor = _open(self._path)
+        self._size = 0
+
+
+def audit_event(exchange: Exchange, now: str) -> Object:
+    """Return the event of one exchange; bodies and credentials have no place in it."""
+    request = exchange.request
+    event: Object = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "Metadata",
+        "auditID": exchange.audit_id,
+        "stage": "ResponseComplete" if exchange.response.stream is None else "ResponseStarted",
+        "requestURI": _uri(request),
+        "verb": request.info.verb,
+        "user": _user(exchange.authenticated or request.user),
+        "sourceIPs": [request.peer.address] if request.peer.address else [],
+        "userAgent": request.header("user-agent"),
+        "responseStatus": {"metadata": {}, "code": exchange.response.status},
+        "requestReceivedTimestamp": rfc3339_micro(exchange.received),
+        "stageTimestamp": now,
+    }
+    if exchange.authenticated is not None and exchange.authenticated != request.user:
+        event["impersonatedUser"] = _user(request.user)
+    if request.info.is_resource:
+        event["objectRef"] = _reference(request)
+    return event
+
+
+def _uri(request: HandlerRequest) -> str:
+    return f"{request.info.path}?{urlencode(request.query)}" if request.query else request.info.path
+
+
+def _user(user: User) -> Object:
+    shown: Object = {"username": user.name, "groups": list(user.groups)}
+    if user.uid:
+        shown["uid"] = user.uid
+    if user.extra:
+        shown["extra"] = {name: list(values) for name, values in user.extra.items()}
+    return shown
+
+
+def _reference(request: HandlerRequest) -> Object:
+    info = request.info
+    fields = {
+        "resource": info.resource,
+        "namespace": info.namespace,
+        "name": info.name,
+        "apiGroup": info.group,
+        "apiVersion": info.version,
+        "subresource": info.subresource,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,0 +1,168 @@
+"""One control plane with a data directory and a socket: what `watchword apiserver` runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+import structlog
+
+from watchword.apiserver.audit import AuditLog
+from watchword.apiserver.authn.static_tokens import StaticToken
+from watchword.apiserver.limits import RateLimits
+from watchword.apiserver.listener import Listener, ListenerLimits
+from watchword.apiserver.material import Material, write_private
+from watchword.apiserver.model import Now
+from watchword.apiserver.plane import ControlPlane
+from watchword.apiserver.standard import StandardRules, standard_access
+from watchword.apiserver.store.errors import CannotOpen
+from watchword.apiserver.store.sqlite import SqliteStore
+from watchword.apiserver.tokens.issuer import TokenKeys
+from watchword.apiserver.trust import ADMIN
+
+log = structlog.get_logger(__name__)
+
+COMPACT_EVERY = 60.0
+REMEMBER = 10
+"""So many compaction rounds of the past are kept for watchers that come back."""
+RENEW_EVERY = 3600.0
+SERVICE_NAMES = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "localhost",
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the operator decides."""
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 6443
+    advertise: str = ""  # the name or address clients use; the host when empty
+    audit_log: Path | None = None
+    synchronous: str = "FULL"
+    max_bytes: int = 0
+    limits: ListenerLimits = field(default_factory=ListenerLimits)
+
+
+class Instance:
+    """Opens, serves, and closes again. Raises `CannotOpen` when the data cannot be used."""
+
+    def __init__(self, settings: Settings, now: Now) -> None:
+        require_private(settings.data_dir)
+        self._settings = settings
+        self._now = now
+        self._chores: list[asyncio.Task[None]] = []
+        self.port = settings.port
+        self._store = SqliteStore(
+            settings.data_dir / "state.db", synchronous=settings.synchronous, max_bytes=settings.max_bytes
+        )
+        self.material = Material(settings.data_dir / "pki", _hosts(settings), now)
+        self._audit = AuditLog(settings.audit_log, now) if settings.audit_log is not None else None
+
+    @property
+    def server(self) -> str:
+        """The URL clients use."""
+        host = self._settings.advertise or _reachable(self._settings.host)
+        return f"https://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self._settings.data_dir / "admin.kubeconfig"
+
+    async def start(self) -> None:
+        """Serve; returns once the first request can be answered."""
+        clock = asyncio.get_running_loop().time
+        self.plane = ControlPlane(
+            self._store,
+            self._now,
+            standard_access(self._rules(), now=self._now, entropy=os.urandom),
+            limit=RateLimits(clock),
+            observe=self._audit,
+        )
+        await self.plane.start()
+        self._listener = Listener(self.plane.handle, lambda: self.material.context, self._settings.limits)
+        self.port = await self._listener.start(self._settings.host, self._settings.port)
+        write_private(self.kubeconfig, self._admin_kubeconfig())
+        self._chores = [asyncio.create_task(self._compact()), asyncio.create_task(self._renew())]
+        log.info("serving", server=self.server, kubeconfig=str(self.kubeconfig))
+
+    async def stop(self) -> None:
+        """Finish what is under way and close the data."""
+        for chore in self._chores:
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+        await self._listener.stop()
+        await self.plane.stop()
+        if self._audit is not None:
+            self._audit.close()
+        log.info("stopped", server=self.server)
+
+    def _rules(self) -> StandardRules:
+        return StandardRules(
+            token_keys=TokenKeys(self.material.token_key),
+            authority=self.material.signing_authority,
+            root_bundle=lambda: self.material.root_bundle,
+            admin_tokens=(StaticToken(self.material.admin_token, ADMIN),),
+        )
+
+    def _admin_kubeconfig(self) -> bytes:
+        import base64  # noqa: PLC0415 - once per start
+
+        ca = base64.b64encode(self.material.root_bundle).decode()
+        return orjson.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "watchword",
+                "clusters": [
+                    {"name": "watchword", "cluster": {"server": self.server, "certificate-authority-data": ca}}
+                ],
+                "users": [{"name": "admin", "user": {"token": self.material.admin_token.reveal()}}],
+                "contexts": [{"name": "watchword", "context": {"cluster": "watchword", "user": "admin"}}],
+            },
+            option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
+        )
+
+    async def _compact(self) -> None:
+        marks: deque[int] = deque(maxlen=REMEMBER)
+        while True:
+            await asyncio.sleep(COMPACT_EVERY)
+            if len(marks) == REMEMBER:
+                await self._store.compact(marks[0])
+            marks.append(self._store.revision)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_EVERY)
+            self.material.renew()
+
+
+def require_private(folder: Path) -> None:
+    """Make the data directory, or refuse one that others can write to or read."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError as cause:
+        raise CannotOpen(f"cannot use {folder} as data directory: {cause.strerror}") from cause
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise CannotOpen(f"{folder} is open to other users: run chmod 700 {folder} and start again")
+
+
+def _hosts(settings: Settings) -> tuple[str, ...]:
+    hosts = (*SERVICE_NAMES, "127.0.0.1", "::1", _reachable(settings.host), settings.advertise)
+    return tuple(dict.fromkeys(host for host in hosts if host))
+
+
+def _reachable(host: str) -> str:
+    return "127.0.0.1" if host in {"0.0.0.0", "::", ""} else host  # noqa: S104 - recognised, not bound

@@ -1,0 +1,63 @@
+"""`watchword apiserver`: one embedded control plane on a socket, until it is told to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from watchword.apiserver.instance import Settings
+
+
+@click.command("apiserver")
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Where objects, keys and the administrator's kubeconfig are kept; mode 0700.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0: a free one.")
+@click.option("--bind-address", "host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--advertise-address", "advertise", default="", help="The name or address that clients use.")
+@click.option(
+    "--audit-log",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write one line per request, without contents, to this file.",
+)
+@click.option(
+    "--synchronous",
+    type=click.Choice(["FULL", "NORMAL"]),
+    default="FULL",
+    show_default=True,
+    help="NORMAL is faster and may lose the last writes when power fails.",
+)
+@click.option("--max-bytes", type=click.IntRange(0), default=0, help="Refuse writes beyond this size of the data file.")
+def command(**flags: Any) -> None:
+    """Run a Kubernetes API in one process.
+
+    The administrator's kubeconfig is written to admin.kubeconfig in the data directory. Stop it with
+    Ctrl-C or SIGTERM; requests under way are finished first.
+    """
+    from watchword.apiserver.instance import Settings  # noqa: PLC0415 - help must not pay for the server
+    from watchword.runtime.loop import run  # noqa: PLC0415 - same
+
+    run(_serve(Settings(**flags)))
+
+
+async def _serve(settings: Settings) -> None:
+    import asyncio  # noqa: PLC0415 - help must not pay for the server
+    import signal  # noqa: PLC0415 - same
+    from datetime import UTC, datetime  # noqa: PLC0415 - same
+
+    from watchword.apiserver.instance import Instance  # noqa: PLC0415 - same
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    instance = Instance(settings, lambda: datetime.now(UTC))
+    await instance.start()
+    click.echo(f"serving {instance.server}\nexport KUBECONFIG={instance.kubeconfig.absolute()}")
+    await stop.wait()
+    await instance.stop()
