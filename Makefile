@@ -1,5 +1,5 @@
 # Every habit of the project is one target; `make help` lists them.
-# Needs Python 3.11+ and make. Go and etcd only for `envtest`, uv only for `lock`.
+# Needs Python 3.11+ and make. Go only for `envtest`, uv only for `lock`.
 
 PYTHON  ?= python3
 VENV    := .venv
@@ -44,7 +44,7 @@ test: lint types ## everything that must pass before a change lands, on the embe
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-envtest: setup ## build a real kube-apiserver and its companions (Go), find etcd; nothing when present
+envtest: setup ## build a real kube-apiserver, its etcd and companions with Go; instant when present
 	$(BIN)/python tools/envtest.py
 
 test-envtest: setup ## run the tests that need a control plane on the real kube-apiserver

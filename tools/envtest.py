@@ -20,16 +20,22 @@ from watchword.testing.assets import (
     KUBERNETES_VERSION,
     cache_folder,
     find_assets,
-    find_etcd,
 )
 from watchword.testing.errors import AssetsMissing
 
-BINARIES = ("kube-apiserver", "kube-controller-manager", "kubectl", "kubeadm")
+# etcd in the very version that this Kubernetes is tested with: its own module file names it.
+PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    "kubeadm": "k8s.io/kubernetes/cmd/kubeadm",
+}
 STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
 def main() -> None:
-    """Build what is missing, find etcd, say where everything is."""
+    """Build what is missing and say where everything is."""
     try:
         if not os.environ.get(ASSETS_VARIABLE):
             provide(cache_folder())
@@ -42,8 +48,6 @@ def main() -> None:
 def provide(folder: Path) -> None:
     """Fill the folder with every binary of the pinned release; instant when they are there."""
     folder.mkdir(parents=True, exist_ok=True)
-    if find_etcd(folder) is None:
-        install_etcd()
     if missing_from(folder):
         with alone_in(folder):
             for name in missing_from(folder):  # again: another build may have just ended
@@ -52,7 +56,7 @@ def provide(folder: Path) -> None:
 
 def missing_from(folder: Path) -> list[str]:
     """Return the binaries that are not there yet."""
-    return [name for name in BINARIES if not (folder / name).is_file()]
+    return [name for name in PACKAGES if not (folder / name).is_file()]
 
 
 @contextmanager
@@ -65,13 +69,15 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 def build(name: str, folder: Path) -> None:
     """Compile one command into the folder; a build cut short leaves nothing behind."""
-    go = shutil.which("go") or stop(f"go is missing: install Go 1.25 or newer to build {name} {KUBERNETES_VERSION}")
-    print(f"building {name} {KUBERNETES_VERSION} (several minutes the first time)", flush=True)
+    go = shutil.which("go") or stop(
+        f"go is missing: install Go 1.25 or newer to build what Kubernetes {KUBERNETES_VERSION} needs"
+    )
+    print(f"building {name} for Kubernetes {KUBERNETES_VERSION} (several minutes the first time)", flush=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as work:
         write_module(go, Path(work))
         out = Path(work) / name
         command = [go, "build", "-mod=mod", "-trimpath", "-ldflags", link_flags(), "-o", str(out)]
-        run([*command, f"k8s.io/kubernetes/cmd/{name}"], work)
+        run([*command, PACKAGES[name]], work)
         out.replace(folder / name)
 
 
@@ -96,18 +102,6 @@ def link_flags() -> str:
     major, minor, _ = KUBERNETES_VERSION.lstrip("v").split(".")
     values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     return "-s -w " + " ".join(f"-X {package}.{key}={value}" for package in STAMPED for key, value in values.items())
-
-
-def install_etcd() -> None:
-    """Install Debian's etcd where that is possible without asking; otherwise say what to do."""
-    apt = shutil.which("apt-get")
-    if apt is None or os.geteuid() != 0:
-        stop("etcd is missing: install it (Debian: apt-get install etcd-server) or put it on the PATH")
-    print("installing etcd-server", flush=True)
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for arguments in (["update"], ["install", "-y", "--no-install-recommends", "etcd-server"]):
-        if subprocess.run([apt, "-qq", *arguments], env=environment, check=False).returncode != 0:
-            stop(f"`apt-get {' '.join(arguments)}` failed: install etcd and run `make envtest` again")
 
 
 def run(command: list[str], folder: str) -> str:

@@ -59,7 +59,7 @@ def test_named_folder_wins_over_the_cache(tmp_path: Path) -> None:
     ("built", "message"),
     [
         pytest.param([], "no kube-apiserver was built: run `make envtest`", id="nothing built"),
-        pytest.param(["kube-apiserver"], "etcd is missing: install the package etcd-server", id="no etcd"),
+        pytest.param(["kube-apiserver"], "etcd is missing: put it into", id="no etcd"),
     ],
 )
 def test_missing_binaries_are_named_with_the_way_out(tmp_path: Path, built: list[str], message: str) -> None:

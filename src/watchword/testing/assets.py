@@ -52,7 +52,7 @@ def find_assets(environment: Mapping[str, str] = os.environ) -> Assets:
         raise AssetsMissing(f"{where}: run `make envtest` or point {ASSETS_VARIABLE} at a folder with {REQUIRED}")
     etcd = find_etcd(folder, environment)
     if etcd is None:
-        raise AssetsMissing("etcd is missing: install the package etcd-server, or run `make envtest` as root on Debian")
+        raise AssetsMissing(f"etcd is missing: put it into {folder} or on the PATH, or run `make envtest`")
     return Assets(folder, etcd)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import orjson
 
 from watchword.api.meta import Object
+from watchword.kube.tls import ClientCertificate
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, Subject
@@ -52,21 +53,24 @@ class ClusterCredentials:
         """What clients must trust."""
         return self.authority.certificate.pem
 
+    def client_certificate(self, user: str, groups: Sequence[str] = ()) -> ClientCertificate:
+        """Issue a certificate that makes its holder this user in these groups."""
+        key = PrivateKey.generate()
+        subject = Subject(user, tuple(groups))
+        certificate = self.authority.issue_client(key.public, subject, now=datetime.now(UTC), lifetime=LIFETIME)
+        return ClientCertificate(certificate.pem, key.pem)
+
     def kubeconfig(self, server: str, user: str, groups: Sequence[str] = ()) -> Path:
         """Write a kubeconfig with a client certificate for that user; the same path for the same user."""
         path = self.folder / f"{_file_name(user, groups)}.kubeconfig"
         if not path.exists():
-            write_private(path, orjson.dumps(self._kubeconfig(server, Subject(user, tuple(groups)))))
+            held = self.client_certificate(user, groups)
+            credential = {
+                "client-certificate-data": _base64(held.chain),
+                "client-key-data": _base64(held.key.reveal()),
+            }
+            write_private(path, orjson.dumps(kubeconfig(server, self.ca_pem, credential)))
         return path
-
-    def _kubeconfig(self, server: str, subject: Subject) -> Object:
-        key = PrivateKey.generate()
-        certificate = self.authority.issue_client(key.public, subject, now=datetime.now(UTC), lifetime=LIFETIME)
-        credential = {
-            "client-certificate-data": _base64(certificate.pem),
-            "client-key-data": _base64(key.pem.reveal()),
-        }
-        return kubeconfig(server, self.ca_pem, credential)
 
 
 def kubeconfig(server: str, ca_pem: bytes, credential: Object) -> Object:

@@ -1,0 +1,153 @@
+"""The pytest plugin: the same test on every control plane, chosen by `--plane`.
+
+Load it with `-p watchword.testing.plugin`. Fixtures: `plane`, `private_plane`, `canary`. The mark
+`planes("kube-apiserver")` names the only control planes on which a test makes sense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+import pytest_asyncio
+
+from watchword.runtime.loop import new_loop
+from watchword.testing.assets import Assets, find_assets
+from watchword.testing.canary import Canary
+from watchword.testing.embedded import AVAILABLE, open_embedded
+from watchword.testing.errors import AssetsMissing
+from watchword.testing.plane import Backend, Plane
+from watchword.testing.real import RealBackend, open_real
+
+EMBEDDED = "embedded"
+REAL = "kube-apiserver"
+PLANES = (EMBEDDED, REAL)
+FIXTURES = ("plane", "private_plane")
+LOOP_PARAMETER = "_asyncio_loop_factory"  # pytest-asyncio's own, set for each item from its hook
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--plane`."""
+    parser.getgroup("watchword").addoption(
+        "--plane",
+        choices=(*PLANES, "all"),
+        default=EMBEDDED,
+        help="the control plane that tests run on (default: %(default)s)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark, and refuse a run that could not start its control plane."""
+    config.addinivalue_line("markers", "planes(*names): the only control planes on which this test makes sense")
+    if config.getoption("--plane") == REAL:
+        try:
+            find_assets()
+        except AssetsMissing as error:
+            raise pytest.UsageError(str(error)) from error
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that asks for a control plane once on each chosen one."""
+    for fixture in FIXTURES:
+        if fixture in metafunc.fixturenames:
+            metafunc.parametrize(fixture, _choices(metafunc), indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give real processes real time; with `--plane=kube-apiserver`, leave the other tests out."""
+    with_plane = [item for item in items if _plane_of(item)]
+    for item in with_plane:
+        if _plane_of(item) == REAL:
+            item.callspec.params[LOOP_PARAMETER] = new_loop  # type: ignore[attr-defined]  # pytest.Function's
+    if config.getoption("--plane") == REAL:
+        config.hook.pytest_deselected(items=[item for item in items if not _plane_of(item)])
+        items[:] = with_plane
+
+
+def _choices(metafunc: pytest.Metafunc) -> list[object]:
+    chosen = metafunc.config.getoption("--plane")
+    mark = metafunc.definition.get_closest_marker("planes")
+    suited = mark.args if mark else PLANES
+    selected = [name for name in suited if chosen in ("all", name)]
+    if selected == [EMBEDDED] and not AVAILABLE:
+        return [pytest.param(EMBEDDED, marks=pytest.mark.skip(reason="the embedded control plane is not there yet"))]
+    if selected:
+        return list(selected)
+    reason = f"makes sense only on {' and '.join(suited)}: run with --plane={suited[0]}"
+    return [pytest.param(suited[0], marks=pytest.mark.skip(reason=reason))]
+
+
+def _plane_of(item: pytest.Item) -> str:
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return next((str(parameters[name]) for name in FIXTURES if name in parameters), "")
+
+
+@pytest.fixture(scope="session")
+def _kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealBackend]:
+    """The one real control plane that the tests of a session share."""
+    with open_real(_assets(), tmp_path_factory.mktemp("kube-apiserver")) as backend:
+        yield backend
+
+
+@pytest_asyncio.fixture
+async def plane(request: pytest.FixtureRequest) -> AsyncIterator[Plane]:
+    """A control plane: a fresh embedded one, or the real one of the session."""
+    if request.param == REAL:
+        async with _for_one_test(request.getfixturevalue("_kube_apiserver"), private=False) as view:
+            yield view
+    else:
+        async with (
+            open_embedded(None, with_socket=_in_real_time(request)) as embedded,
+            _for_one_test(embedded, private=True) as view,
+        ):
+            yield view
+
+
+@pytest_asyncio.fixture
+async def private_plane(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Plane]:
+    """A control plane of this test's own, with its data on disk: it may be restarted."""
+    folder = tmp_path_factory.mktemp("plane")
+    if request.param == REAL:
+        with open_real(_assets(), folder) as real:
+            async with _for_one_test(real, private=True) as view:
+                yield view
+    else:
+        async with (
+            open_embedded(folder, with_socket=_in_real_time(request)) as embedded,
+            _for_one_test(embedded, private=True) as view,
+        ):
+            yield view
+
+
+@pytest.fixture
+def canary(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Iterator[Canary]:
+    """Plants secrets; when the test ends, nothing it printed or logged may show one."""
+    planted = Canary()
+    yield planted
+    printed = capfd.readouterr()
+    planted.assert_silent("standard output", printed.out)
+    planted.assert_silent("standard error", printed.err)
+    planted.assert_silent("the log", caplog.text)
+
+
+@asynccontextmanager
+async def _for_one_test(backend: Backend, *, private: bool) -> AsyncIterator[Plane]:
+    view = Plane(backend, private=private)
+    try:
+        yield view
+    finally:
+        await view.close()
+
+
+def _assets() -> Assets:
+    try:
+        return find_assets()
+    except AssetsMissing as error:
+        pytest.skip(str(error))
+
+
+def _in_real_time(request: pytest.FixtureRequest) -> bool:
+    return request.node.get_closest_marker("real_time") is not None

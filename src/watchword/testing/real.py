@@ -1,0 +1,69 @@
+"""The real control plane as a backend of the `plane` fixtures."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from watchword.kube.client import Client
+from watchword.kube.credentials import Credential, FixedCredential
+from watchword.kube.endpoint import Endpoint
+from watchword.kube.https import HttpsTransport
+from watchword.runtime.clock import Clock, SystemClock
+from watchword.testing.assets import Assets
+from watchword.testing.kubernetes import KubeControlPlane
+from watchword.testing.plane import Stop
+
+
+@dataclass
+class RealBackend:
+    """etcd and kube-apiserver, reached over HTTPS."""
+
+    cluster: KubeControlPlane
+    name: str = "kube-apiserver"
+    clock: Clock = field(default_factory=SystemClock)
+    run_id: str = field(default_factory=lambda: secrets.token_hex(3))
+
+    @property
+    def server(self) -> str:
+        """The URL."""
+        return self.cluster.server
+
+    @property
+    def ca_pem(self) -> bytes:
+        """What clients must trust."""
+        return self.cluster.credentials.ca_pem
+
+    def connect(self, user: str, groups: Sequence[str]) -> Client:
+        """Return a new client with a certificate of this user."""
+        certificate = self.cluster.credentials.client_certificate(user, groups)
+        credential = FixedCredential(Credential(certificate=certificate))
+        return Client(HttpsTransport(Endpoint(self.server, self.ca_pem), credential))
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str]) -> Path:
+        """Write a kubeconfig of this user."""
+        return self.cluster.credentials.kubeconfig(self.server, user, groups)
+
+    async def restart(self, *, kill: bool) -> None:
+        """End kube-apiserver and start it again; etcd keeps what was written."""
+        await asyncio.to_thread(self.cluster.stop_api_server, kill=kill)
+        await asyncio.to_thread(self.cluster.start)
+
+    async def start_controllers(self, names: Sequence[str]) -> Stop:
+        """Run these controllers."""
+        return self.cluster.start_controllers(names).stop
+
+
+@contextmanager
+def open_real(assets: Assets, folder: Path) -> Iterator[RealBackend]:
+    """Start a real control plane and stop it in the end."""
+    cluster = KubeControlPlane(assets, folder)
+    try:
+        cluster.start()
+        yield RealBackend(cluster)
+    finally:
+        cluster.stop()
