@@ -19,6 +19,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError
 from watchword.runtime.clock import Clock
 from watchword.runtime.errors import NotLeading
+from watchword.runtime.waiting import finishes_before
 from watchword.runtime.writes import Fence
 
 
@@ -92,13 +93,16 @@ class Elector:
     _seen: Observation | None = None
     _certain: bool = False  # whether the lease is as we last wrote it, as far as we know
 
-    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Wait for leadership, then lead until that ends; raises `NotLeading` when leadership is lost first."""
+    async def run(self, lead: Callable[[], Awaitable[None]], *, stop: asyncio.Event | None = None) -> None:
+        """Wait for leadership, or for `stop`; then lead until that ends.
+
+        Raises `NotLeading` when leadership is lost first.
+        """
         log: Any = structlog.get_logger("watchword.election").bind(lease=str(self.key), identity=self.identity)
         try:
-            await self._acquire()
-            log.info("leading", term=self.term)
-            await self._lead(lead)
+            if await finishes_before(stop or asyncio.Event(), self._acquire()):
+                log.info("leading", term=self.term)
+                await self._lead(lead)
         finally:
             self.fence.close()
             log.info("not leading")

@@ -7,6 +7,7 @@ kinds, schemas or rights. Tests of reconcilers use a control plane.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,7 +56,7 @@ class MemoryApi:
     def _get(self, path: str) -> Response:
         if path in self.objects:
             return Response(200, body=orjson.dumps(self.objects[path]))
-        items = [obj for at, obj in self.objects.items() if at.startswith(f"{path}/")]
+        items = [obj for at, obj in self.objects.items() if _is_in(path, at)]
         if items or path.rpartition("/")[2].endswith("s"):
             return Response(
                 200, body=orjson.dumps({"metadata": {"resourceVersion": str(self.revision)}, "items": items})
@@ -84,14 +85,16 @@ class MemoryApi:
     def _watch(self, request: Request) -> Response:
         if request.parameter("sendInitialEvents"):
             return answer(400, "BadRequest")
-        return Response(200, stream=self._events(request.path, int(request.parameter("resourceVersion") or 0)))
+        since, seconds = (int(request.parameter(name) or 0) for name in ("resourceVersion", "timeoutSeconds"))
+        return Response(200, stream=self._events(request.path, since, seconds or 300))
 
-    async def _events(self, path: str, since: int) -> AsyncIterator[bytes]:
-        position = 0
-        while True:
+    async def _events(self, path: str, since: int, seconds: int) -> AsyncIterator[bytes]:
+        position, loop = 0, asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while loop.time() < end:
             moved = self._moved
             for kind, at, obj in self.log[position:]:
-                if at.startswith(f"{path}/") and int(obj["metadata"]["resourceVersion"]) > since:
+                if _is_in(path, at) and int(obj["metadata"]["resourceVersion"]) > since:
                     yield orjson.dumps({"type": kind, "object": obj}) + b"\n"
             position = len(self.log)
             try:
@@ -139,6 +142,11 @@ def merged(target: Any, patch: Any) -> Any:
         else:
             base[name] = merged(base.get(name), value)
     return base
+
+
+def _is_in(collection: str, path: str) -> bool:
+    everywhere = re.sub(r"/namespaces/[^/]+/(?=[^/]+/)", "/", path)
+    return f"{collection}/" in (f"{path.rpartition('/')[0]}/", f"{everywhere.rpartition('/')[0]}/")
 
 
 def _agrees(stored: Object, body: Object) -> bool:

@@ -1,0 +1,66 @@
+"""One API server as the controllers of a process see it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from watchword.kube.client import Client
+from watchword.runtime.cache import Cache
+from watchword.runtime.events import EventRecorder
+from watchword.runtime.informer import Informer
+from watchword.runtime.metrics import Metrics
+from watchword.runtime.status import StatusWriter
+from watchword.runtime.writes import Fence, FencedTransport, WriteThroughTransport, client_with
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What a reconciler needs of an API server: read from `cache`, write through `client` and `status`."""
+
+    name: str
+    client: Client  # refuses writes without leadership; its writes are in the cache at once
+    cache: Cache
+    status: StatusWriter
+    events: EventRecorder
+
+
+def guarded_client(client: Client, fence: Fence, cache: Cache) -> Client:
+    """Return the client that controllers use: fenced, and remembered by the cache."""
+    return client_with(client, FencedTransport(WriteThroughTransport(client.transport, cache.fold), fence))
+
+
+def judge_cache(cache: Cache, *, stale_after: timedelta) -> str:
+    """Say which informers have not been told everything, or nothing for too long; empty when all is well."""
+    troubles = []
+    for informer in cache.informers():
+        age = informer.age()
+        if not informer.synced:
+            troubles.append(f"{informer.resource.group_resource} not synced")
+        elif age is not None and age > stale_after.total_seconds():
+            troubles.append(f"{informer.resource.group_resource} silent for {int(age)} s")
+    return ", ".join(troubles)
+
+
+def measure_cache(connection: Connection, metrics: Metrics) -> None:
+    """Let the metrics read the age and size of everything that a cache follows."""
+    for resource in {informer.resource for informer in connection.cache.informers()}:
+        informers = connection.cache.informers(resource)
+        label = f"{connection.name}/{resource.group_resource}" if connection.name else resource.group_resource
+        metrics.watch_informer(label, age=_oldest(informers), objects=_total(informers))
+
+
+def _oldest(informers: list[Informer]) -> Callable[[], float]:
+    loop = asyncio.get_running_loop()  # the reader of a metric may stand outside the loop
+
+    def age() -> float:
+        contacts = [informer.last_contact for informer in informers]
+        return max(loop.time() - contact if contact is not None else float("inf") for contact in contacts)
+
+    return age
+
+
+def _total(informers: list[Informer]) -> Callable[[], float]:
+    return lambda: float(sum(len(informer) for informer in informers))

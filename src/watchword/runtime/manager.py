@@ -1,0 +1,224 @@
+"""Starts and stops everything in a process that runs controllers, in the right order, all or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any, TypeAlias
+
+import structlog
+
+from watchword.api.meta import ObjectKey
+from watchword.kube.client import Client
+from watchword.kube.watch import FollowOptions
+from watchword.runtime.cache import Cache
+from watchword.runtime.clock import Clock, SystemClock
+from watchword.runtime.connection import Connection, guarded_client, judge_cache, measure_cache
+from watchword.runtime.controller import Controller
+from watchword.runtime.election import ElectionTiming, Elector
+from watchword.runtime.errors import Halted, RuntimeTrouble
+from watchword.runtime.events import EventRecorder, Reporter
+from watchword.runtime.health import Health, serve_health
+from watchword.runtime.metrics import Metrics
+from watchword.runtime.reconcile import ControllerSpec
+from watchword.runtime.status import StatusWriter
+from watchword.runtime.suspension import watch_for_jumps
+from watchword.runtime.waiting import finishes_before
+from watchword.runtime.writes import Fence
+
+Job: TypeAlias = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerOptions:
+    """How a process that runs controllers behaves."""
+
+    name: str  # of the program, as a qualified name: who reports events
+    identity: str  # of this very process, unique among its replicas
+    lease: ObjectKey | None = None  # None: there are no replicas, so nobody is elected
+    timing: ElectionTiming = field(default_factory=ElectionTiming)
+    drain: timedelta = timedelta(seconds=20)
+    health: tuple[str, int] | None = None  # the address of the health endpoints
+    stale_after: timedelta = timedelta(minutes=10)
+    check_clock_every: timedelta = timedelta(minutes=1)
+
+
+class Manager:
+    """Runs controllers over connections: caches first, then leadership, then work.
+
+    Whatever of it fails, all of it ends: `run` raises, and nothing keeps running half.
+    """
+
+    def __init__(
+        self, options: ManagerOptions, *, clock: Clock, random: Random, metrics: Metrics | None = None
+    ) -> None:
+        self.options = options
+        self.clock = clock
+        self.metrics = metrics or Metrics()
+        self.health = Health(self.metrics.registry)
+        self.fence = Fence(clock, is_open=options.lease is None)
+        self.connections: dict[str, Connection] = {}
+        self.controllers: list[Controller] = []
+        self._clients: dict[str, Client] = {}
+        self._jobs: dict[str, Job] = {}
+        self._random = random
+        self._log: Any = structlog.get_logger("watchword.manager").bind(manager=options.name)
+
+    def connect(self, client: Client, *, name: str = "", follow: FollowOptions | None = None) -> Connection:
+        """Add an API server; the one without a name is the main one, and holds the lease."""
+        cache = Cache.of(client, follow)
+        guarded = guarded_client(client, self.fence, cache)
+        events = EventRecorder(
+            guarded,
+            Reporter(self.options.name, self.options.identity),
+            clock=self.clock,
+            random=self._random,
+            dropped=self.metrics.events_dropped,
+        )
+        connection = Connection(name, guarded, cache, StatusWriter(guarded, self.clock), events)
+        self.connections[name], self._clients[name] = connection, client
+        self.health.readiness[f"cache {name}".strip()] = lambda: judge_cache(
+            cache, stale_after=self.options.stale_after
+        )
+        return connection
+
+    def add(self, *specs: ControllerSpec) -> None:
+        """Add controllers; what they name is followed from the start."""
+        caches = {name: connection.cache for name, connection in self.connections.items()}
+        for spec in specs:
+            controller = Controller(spec, metrics=self.metrics, random=self._random)
+            controller.subscribe(caches)
+            self.controllers.append(controller)
+
+    def add_job(self, name: str, job: Job) -> None:
+        """Add something else that runs for ever while leading."""
+        self._jobs[name] = job
+
+    async def run(self, stop: asyncio.Event | None = None) -> None:
+        """Run until asked to stop, then end in order; raises `NotLeading`, `Halted` or what went wrong."""
+        stop = stop or asyncio.Event()
+        try:
+            async with AsyncExitStack() as stack:
+                if self.options.health is not None:
+                    await stack.enter_async_context(serve_health(self.health, *self.options.health))
+                await stack.enter_async_context(self._background())
+                if await finishes_before(stop, self._sync()):
+                    await self._lead(stop)
+        except BaseExceptionGroup as group:
+            raise _first(group) from group
+        finally:
+            self.fence.close()
+        self._log.info("stopped")
+
+    async def idle(self) -> None:
+        """Wait until no controller has anything to do right now."""
+        while any(len(controller.queue) or controller.queue.in_flight for controller in self.controllers):
+            for controller in self.controllers:
+                await controller.queue.idle()
+
+    @asynccontextmanager
+    async def _background(self) -> AsyncIterator[None]:
+        """Caches live longer than the work: they start before it, also without leadership, and end after it."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(connection.cache.run(), name=f"cache {name}")
+                for name, connection in self.connections.items()
+            ]
+            if isinstance(self.clock, SystemClock):  # no other clock jumps by itself
+                watching = watch_for_jumps(self.clock, self.options.check_clock_every, self._shift)
+                tasks.append(group.create_task(watching, name="clock"))
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    async def _sync(self) -> None:
+        for connection in self.connections.values():
+            await connection.cache.sync()
+            measure_cache(connection, self.metrics)
+        self._log.info("synced")
+
+    async def _lead(self, stop: asyncio.Event) -> None:
+        if self.options.lease is None:
+            await self._work(stop)
+            return
+        elector = Elector(
+            self._clients[""],
+            self.options.lease,
+            self.options.identity,
+            self.fence,
+            self.clock,
+            self._random,
+            self.options.timing,
+        )
+        await elector.run(lambda: self._work(stop), stop=stop)
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        recorders = [connection.events for connection in self.connections.values()]
+        self.metrics.leading.set(1)
+        try:
+            async with asyncio.TaskGroup() as group:
+                jobs: dict[str, Job] = {controller.spec.name: controller.run for controller in self.controllers}
+                jobs |= {f"events {number}": recorder.run for number, recorder in enumerate(recorders)}
+                tasks = [
+                    group.create_task(_never_ending(name, job, stop), name=name)
+                    for name, job in (jobs | self._jobs).items()
+                ]
+                await stop.wait()
+                self._log.info("stopping")
+                await asyncio.gather(*(controller.drain(self.options.drain) for controller in self.controllers))
+                for recorder in recorders:
+                    await recorder.flush(timedelta(seconds=2))
+                for task in tasks:
+                    task.cancel()
+        finally:
+            self.metrics.leading.set(0)
+
+    def _shift(self, seconds: float) -> None:
+        for controller in self.controllers:
+            controller.queue.shift(seconds)
+
+
+@contextmanager
+def stopping_on_signals(stop: asyncio.Event) -> Iterator[None]:
+    """Set `stop` on SIGINT and SIGTERM; a second signal does what it does by itself, and ends the process."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def once(number: signal.Signals) -> None:
+        loop.remove_signal_handler(number)
+        stop.set()
+
+    for number in signals:
+        loop.add_signal_handler(number, once, number)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+async def _never_ending(name: str, job: Job, stop: asyncio.Event) -> None:
+    await job()
+    if not stop.is_set():
+        raise Halted(f"{name} ended although nobody asked it to")
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the error that a person should read: ours if there is one, else the first."""
+    leaves = list(_leaves(group))
+    return next((leaf for leaf in leaves if isinstance(leaf, RuntimeTrouble)), leaves[0])
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
