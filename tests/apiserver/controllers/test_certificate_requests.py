@@ -34,10 +34,12 @@ async def _request(
     subject: Subject = BOB,
     usages: tuple[str, ...] = USAGES,
     user: User = BOOTSTRAPPER,
-    **spec: Any,
+    expires: int | None = None,
 ) -> None:
     pem = build_request(PrivateKey.generate(), subject, AlternativeNames())
-    body = {"signerName": signer, "usages": list(usages), "request": base64.b64encode(pem).decode(), **spec}
+    body: Object = {"signerName": signer, "usages": list(usages), "request": base64.b64encode(pem).decode()}
+    if expires is not None:
+        body["expirationSeconds"] = expires
     manifest = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest"}
     obj = {**manifest, "metadata": {"name": "r"}, "spec": body}
     await world.registry.create(CERTIFICATE_SIGNING_REQUESTS, obj, Call(user=user))
@@ -79,7 +81,7 @@ async def test_unapproved_request_is_not_signed(world: Any) -> None:
     ],
 )
 async def test_approved_request_is_signed(world: Any, asked: int | None, from_start: timedelta) -> None:
-    await _request(world, **({} if asked is None else {"expirationSeconds": asked}))
+    await _request(world, expires=asked)
     before = world.clock.now().replace(microsecond=0)
     await _decide(world, "Approved")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from watchword.api.conditions import find_condition
+from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
 
@@ -52,8 +52,8 @@ async def test_namespace_waits_for_finalizers_of_its_content_and_says_so(world: 
     await world.registry.delete(NAMESPACES, ObjectKey.cluster("team"))
     await world.settles()
     held = world.get(NAMESPACES, "team")
-    assert find_condition(held, "NamespaceContentRemaining").status == "True"
-    assert "acme.test/hold in 1" in find_condition(held, "NamespaceFinalizersRemaining").message
+    assert is_true(held, "NamespaceContentRemaining")
+    assert "acme.test/hold in 1" in str(find_condition(held, "NamespaceFinalizersRemaining"))
 
     secret = world.get(SECRETS, "held", "team")
     secret["metadata"]["finalizers"] = []

@@ -2,26 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of
 from watchword.api.resources import NAMESPACES
+from watchword.apiserver.authz.index import RbacIndex
 from watchword.apiserver.bootstrap_policy import default_objects
 from watchword.apiserver.model import ApiError, Registry
 
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 
+@dataclass
+class PolicySeeding:
+    """Keeps RBAC's index current; its start makes the defaults, before the first request is answered."""
+
+    registry: Registry
+    index: RbacIndex
+    _stop_following: Callable[[], None] | None = None
+
+    async def start(self) -> None:
+        """Follow roles and bindings, then create and mend those that every plane has."""
+        self._stop_following = self.index.follow(self.registry)
+        await seed_policy(self.registry)
+
+    async def stop(self) -> None:
+        """Follow no more."""
+        if self._stop_following is not None:
+            self._stop_following()
+
+
 async def seed_policy(registry: Registry) -> None:
     """Create what is missing; mend default roles and bindings unless the administrator opted out."""
-    for resource, wanted in default_objects():
-        found = registry.get(resource, ObjectKey.of(wanted))
-        if found is None:
-            await _create(registry, resource, wanted)
-        elif resource != NAMESPACES:
-            mended = mend(found, wanted)
-            if mended != found:
-                await registry.update(resource, mended)
+    wanted = default_objects()
+    namespaces = [row for row in wanted if row[0] == NAMESPACES]
+    others = [row for row in wanted if row[0] != NAMESPACES]
+    for rows in (namespaces, others):  # at once, so that the store commits them together
+        await asyncio.gather(*(_ensure(registry, resource, obj) for resource, obj in rows))
+
+
+async def _ensure(registry: Registry, resource: Resource, wanted: Object) -> None:
+    found = registry.get(resource, ObjectKey.of(wanted))
+    if found is None:
+        await _create(registry, resource, wanted)
+    elif resource != NAMESPACES:
+        mended = mend(found, wanted)
+        if mended != found:
+            await registry.update(resource, mended)
 
 
 def mend(found: Object, wanted: Object) -> Object:

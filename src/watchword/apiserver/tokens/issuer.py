@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from uuid import UUID, uuid4
 
 from watchword.api.meta import Object, uid_of
@@ -28,7 +29,11 @@ class TokenKeys:
         return tuple(dict.fromkeys((self.signing.public, *self.others)))
 
     def verifier(self) -> TokenVerifier:
-        """Return a verifier that knows all the keys."""
+        """Return the verifier that knows all the keys; made once, for reading keys is slow."""
+        return self._verifier
+
+    @cached_property
+    def _verifier(self) -> TokenVerifier:
         return TokenVerifier(self.public)
 
 

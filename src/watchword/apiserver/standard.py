@@ -1,0 +1,125 @@
+"""The access rules of a standard control plane, put together: who is let in, who may what, what runs beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from watchword.apiserver.access import Access
+from watchword.apiserver.admission.catalog import admission_steps
+from watchword.apiserver.authn.bootstrap_tokens import BootstrapTokenAuthenticator
+from watchword.apiserver.authn.certificates import CertificateAuthenticator
+from watchword.apiserver.authn.chain import Authentication, TokenChain
+from watchword.apiserver.authn.legacy_tokens import LEGACY_ISSUER, LegacyTokenAuthenticator
+from watchword.apiserver.authn.model import TokenAuthenticator
+from watchword.apiserver.authn.service_accounts import ServiceAccountTokenAuthenticator, TokenTrust
+from watchword.apiserver.authn.static_tokens import StaticToken, StaticTokenAuthenticator
+from watchword.apiserver.authn.webhook import Review, WebhookTokenAuthenticator
+from watchword.apiserver.authz.index import RbacIndex
+from watchword.apiserver.authz.rbac import RbacAuthorizer
+from watchword.apiserver.controllers.catalog import CONTROLLERS, BuiltInControllers
+from watchword.apiserver.controllers.parts import ControllerParts
+from watchword.apiserver.controllers.seeding import PolicySeeding
+from watchword.apiserver.csr.signers import LONGEST_LIFETIME
+from watchword.apiserver.model import Handler, Now, Registry
+from watchword.apiserver.reviews.catalog import review_handlers
+from watchword.apiserver.server import ResourcePlace
+from watchword.apiserver.tokens.discovery import KEY_SET_PATH, IssuerDiscovery, discovery_handlers
+from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
+from watchword.apiserver.tokens.request import TokenLimits, TokenRequestHandler
+from watchword.pki.authority import Authority
+from watchword.pki.certificates import Certificate
+from watchword.pki.jwt import TokenSigner
+
+
+@dataclass(frozen=True)
+class StandardRules:
+    """What the operator of a control plane chooses about access."""
+
+    token_keys: TokenKeys
+    authority: Callable[[], Authority]  # the CA of client certificates; asked each time, for rotation
+    root_bundle: Callable[[], bytes]  # PEM: what clients verify this plane by
+    client_authorities: Callable[[], Sequence[Certificate]] | None = None  # default: the signing CA alone
+    issuer: str = "https://kubernetes.default.svc"
+    api_audiences: tuple[str, ...] = ()  # default: the issuer
+    key_set_url: str = ""  # default: under the issuer
+    admin_tokens: tuple[StaticToken, ...] = ()
+    token_limits: TokenLimits = field(default_factory=TokenLimits)
+    certificate_lifetime: timedelta = LONGEST_LIFETIME
+    reviewer: Review | None = None
+    controllers: tuple[str, ...] = tuple(CONTROLLERS)
+
+    @property
+    def audiences(self) -> tuple[str, ...]:
+        """The audiences for which this plane accepts tokens."""
+        return self.api_audiences or (self.issuer,)
+
+    def trusted_authorities(self) -> Sequence[Certificate]:
+        """Return the authorities whose client certificates are believed at this instant."""
+        if self.client_authorities is not None:
+            return self.client_authorities()
+        return (self.authority().certificate,)
+
+
+def standard_access(rules: StandardRules, *, now: Now, entropy: Callable[[int], bytes]) -> Callable[[Registry], Access]:
+    """Return how a control plane makes its access rules from its registry."""
+
+    def build(registry: Registry) -> Access:
+        index = RbacIndex()
+        authorizer = RbacAuthorizer(index)
+        tokens = token_chain(rules, registry, now)
+        issuer = TokenIssuer(rules.issuer, TokenSigner(rules.token_keys.signing))
+        steps = admission_steps(registry, authorizer, now=now, entropy=entropy)
+        parts = ControllerParts(
+            registry, now, authorizer, rules.authority, rules.root_bundle, issuer, rules.certificate_lifetime
+        )
+        return Access(
+            authenticate=Authentication(tokens, CertificateAuthenticator(rules.trusted_authorities, now)),
+            authorizer=authorizer,
+            mutating=steps.mutating,
+            validating=steps.validating,
+            handlers=_handlers(rules, registry, issuer, tokens, authorizer, now),
+            paths=discovery_handlers(_discovery(rules)),
+            services=(PolicySeeding(registry, index), BuiltInControllers(parts, rules.controllers)),
+        )
+
+    return build
+
+
+def token_chain(rules: StandardRules, registry: Registry, now: Now) -> TokenChain:
+    """Return every kind of bearer token in upstream's order: own, accounts, bootstrap, somebody else's."""
+    bound = TokenTrust((rules.issuer,), rules.audiences, rules.token_keys.verifier)
+    legacy = TokenTrust((LEGACY_ISSUER,), rules.audiences, rules.token_keys.verifier)
+    authenticators: list[TokenAuthenticator] = [
+        StaticTokenAuthenticator(rules.admin_tokens),
+        LegacyTokenAuthenticator(registry, legacy, now),
+        ServiceAccountTokenAuthenticator(registry, bound, now),
+        BootstrapTokenAuthenticator(registry, now),
+    ]
+    if rules.reviewer is not None:
+        authenticators.append(WebhookTokenAuthenticator(rules.reviewer, rules.audiences))
+    return TokenChain(tuple(authenticators), rules.audiences)
+
+
+def _handlers(
+    rules: StandardRules,
+    registry: Registry,
+    issuer: TokenIssuer,
+    tokens: TokenChain,
+    authorizer: RbacAuthorizer,
+    now: Now,
+) -> dict[ResourcePlace, Handler]:
+    handlers: dict[ResourcePlace, Handler] = {
+        (resource.group, resource.plural, ""): handler
+        for resource, handler in review_handlers(tokens, authorizer, now).items()
+    }
+    handlers["", "serviceaccounts", "token"] = TokenRequestHandler(
+        registry, issuer, rules.audiences, now, rules.token_limits
+    )
+    return handlers
+
+
+def _discovery(rules: StandardRules) -> IssuerDiscovery:
+    url = rules.key_set_url or rules.issuer.rstrip("/") + KEY_SET_PATH
+    return IssuerDiscovery(rules.issuer, url, lambda: rules.token_keys.public)

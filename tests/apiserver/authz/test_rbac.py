@@ -1,0 +1,97 @@
+"""RBAC on a whole control plane: what is allowed, and in which words the rest is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+READ_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "message"),
+    [
+        pytest.param(
+            "GET",
+            "/api/v1/namespaces/default/secrets/x",
+            'secrets "x" is forbidden: User "bob" cannot get resource "secrets" in API group "" '
+            'in the namespace "default"',
+            id="one object",
+        ),
+        pytest.param(
+            "DELETE",
+            "/apis/apps/v1/namespaces/default/deployments",
+            'deployments.apps is forbidden: User "bob" cannot deletecollection resource "deployments" '
+            'in API group "apps" in the namespace "default"',
+            id="a collection of another group",
+        ),
+        pytest.param(
+            "PUT",
+            "/api/v1/nodes/n/status",
+            'nodes "n" is forbidden: User "bob" cannot update resource "nodes/status" in API group "" '
+            "at the cluster scope",
+            id="part of a cluster-scoped object",
+        ),
+        pytest.param("GET", "/metrics", 'forbidden: User "bob" cannot get path "/metrics"', id="a path"),
+    ],
+)
+async def test_refusal_says_who_cannot_do_what_where(guarded: Any, method: str, path: str, message: str) -> None:
+    code, status = await guarded.as_user("bob", method, path)
+
+    assert (code, status["reason"], status["message"]) == (403, "Forbidden", message)
+
+
+async def test_role_counts_in_its_namespace_only(guarded: Any) -> None:
+    await guarded.grant("bob", READ_PODS, namespace="default")
+
+    assert (await guarded.as_user("bob", "GET", "/api/v1/namespaces/default/pods"))[0] == 200
+    assert (await guarded.as_user("bob", "GET", "/api/v1/namespaces/kube-system/pods"))[0] == 403
+    assert (await guarded.as_user("bob", "GET", "/api/v1/pods"))[0] == 403
+
+
+async def test_removed_binding_ends_the_right_at_once(guarded: Any) -> None:
+    await guarded.grant("bob", READ_PODS)
+    assert (await guarded.as_user("bob", "GET", "/api/v1/pods"))[0] == 200
+
+    await guarded.call("DELETE", f"{RBAC}/clusterrolebindings/granted-bob")
+
+    assert (await guarded.as_user("bob", "GET", "/api/v1/pods"))[0] == 403
+
+
+async def test_binding_to_a_missing_role_is_told_in_the_refusal(guarded: Any) -> None:
+    await guarded.grant("bob", READ_PODS)
+    await guarded.call("DELETE", f"{RBAC}/clusterroles/granted-bob")
+
+    _, status = await guarded.as_user("bob", "GET", "/api/v1/pods")
+
+    assert status["message"].endswith(': RBAC: clusterrole.rbac.authorization.k8s.io "granted-bob" not found')
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        pytest.param("/version", 200, id="version"),
+        pytest.param("/healthz", 200, id="health"),
+        pytest.param("/livez", 200, id="liveness"),
+        pytest.param("/readyz", 200, id="readiness"),
+        pytest.param("/api", 403, id="discovery"),
+        pytest.param("/apis", 403, id="discovery of groups"),
+        pytest.param("/openapi/v3", 403, id="openapi"),
+        pytest.param("/openid/v1/jwks", 403, id="keys"),
+        pytest.param("/api/v1/namespaces/kube-public/configmaps/cluster-info", 403, id="cluster-info by default"),
+        pytest.param("/api/v1/namespaces/kube-system/secrets", 403, id="secrets"),
+        pytest.param("/anything", 403, id="a path that does not exist"),
+    ],
+)
+async def test_what_strangers_may_see(guarded: Any, path: str, code: int) -> None:
+    assert (await guarded.call("GET", path, token=""))[0] == code
+
+
+async def test_strangers_reach_no_served_resource(guarded: Any) -> None:
+    groups = {kind.resource for kind in guarded.plane.kinds.all()}
+
+    codes = {(await guarded.call("GET", resource.path(namespace="default"), token=""))[0] for resource in groups}
+
+    assert codes == {403}
