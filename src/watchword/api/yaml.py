@@ -52,6 +52,9 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
         return True
 
 
+# Enumerations whose members are words are written as those words.
+_Dumper.add_multi_representer(str, lambda dumper, word: dumper.represent_str(str(word)))
+
 # The core schema of YAML 1.2: `yes`, `12:30` and dates stay the strings that people meant.
 # The writer knows it too, so that it quotes every string that would read as something else.
 for _tag, _pattern, _first in (

@@ -13,6 +13,9 @@ from watchword import __version__
 from watchword.cli._lazy import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "token": ("watchword.cli.token", "Make, list and delete the tokens by which others find this cluster and join it."),
+    "discover": ("watchword.cli.discover", "Find a cluster, check that it is the one, and print how to reach it."),
+    "apiserver": ("watchword.cli.apiserver", "Run a Kubernetes API in one process."),
     "completion": ("watchword.cli.completion", "Print the shell code that completes commands."),
 }
 """Name → module that exports `command`, and the first line of its help; in order of use."""

@@ -94,5 +94,5 @@ def join_command(info: ClusterInfo, token: BootstrapToken | None, *, program: st
     """Return the command by which another machine joins, as arguments; with the token, it is a secret."""
     address = info.server.removeprefix("https://")
     pins = [part for pin in info.pins for part in ("--discovery-token-ca-cert-hash", str(pin))]
-    secret = ["--token-file", "TOKEN_FILE"] if token is None else ["--token", token.reveal()]
+    secret = ["--token", "@TOKEN_FILE"] if token is None else ["--token", token.reveal()]
     return [*program.split(), address, *secret, *pins]

@@ -1,0 +1,55 @@
+"""`--kubeconfig` and `--context`, the same for every verb that speaks to a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from watchword.kube.client import Client
+    from watchword.kube.kubeconfig import Choice
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Which cluster a verb speaks to."""
+
+    kubeconfig: Path | None = None
+    context: str = ""
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        """Connect, and close the connection in the end."""
+        from watchword.kube.connect import connect  # noqa: PLC0415 - help must not pay for it
+
+        client = connect(self.kubeconfig, self.context)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    def choice(self) -> Choice:
+        """Return what the kubeconfig says about the cluster and the user."""
+        from watchword.kube.kubeconfig_files import load_kubeconfig  # noqa: PLC0415 - same
+
+        return load_kubeconfig(self.kubeconfig).choose(self.context)
+
+
+def connection_options(command: F) -> F:
+    """Add the options; the command gets one argument, `connection`."""
+
+    @click.option("--kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig to use instead of $KUBECONFIG.")
+    @click.option("--context", default="", help="The context of the kubeconfig to use.")
+    @wraps(command)
+    def with_connection(*args: Any, kubeconfig: Path | None, context: str, **kwargs: Any) -> Any:
+        return command(*args, connection=Connection(kubeconfig, context), **kwargs)
+
+    return with_connection  # type: ignore[return-value]  # a command stays a command

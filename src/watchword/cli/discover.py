@@ -1,0 +1,47 @@
+"""`watchword discover`: from an address and a token, or a document, to a kubeconfig that can be trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from watchword.cli.discovery_options import DiscoveryPlan, discovery_options, tell
+from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
+from watchword.kube.files import write_private_file
+from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry
+from watchword.kube.kubeconfig_files import dump_kubeconfig
+from watchword.runtime.loop import run
+
+FORMS = ("kubeconfig", "cluster-info")
+
+
+@click.command("discover")
+@discovery_options
+@click.option("--output", "-f", type=click.Path(path_type=Path), help="Write to this file (0600) instead of stdout.")
+@click.option("--form", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="What to write.")
+@click.option("--name", default="hub", show_default=True, help="Name of the cluster and context in the kubeconfig.")
+@click.option("--with-token", is_flag=True, help="Put the bootstrap token into the kubeconfig as its credential.")
+def command(plan: DiscoveryPlan, output: Path | None, form: str, name: str, with_token: bool) -> None:  # noqa: FBT001 - a flag
+    """Find a cluster, check that it is the one, and print how to reach it.
+
+    Nothing secret is sent before the cluster has proved itself: by the token's signature and the pin of its
+    CA, or by the trusted way on which its cluster-info came.
+    """
+    if with_token and plan.tls_token is None:
+        raise click.UsageError("--with-token needs a token: give --token or --tls-bootstrap-token")
+    info = run(plan.discover(tell))
+    text = write_cluster_info(info).encode() if form == "cluster-info" else _kubeconfig(info, plan, name, with_token)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_private_file(output, text)
+        tell(f"wrote {output}")
+
+
+def _kubeconfig(info: ClusterInfo, plan: DiscoveryPlan, name: str, with_token: bool) -> bytes:  # noqa: FBT001 - private
+    from watchword.api.sensitive import Sensitive  # noqa: PLC0415 - only one form needs it
+
+    token = Sensitive(plan.tls_token.reveal()) if with_token and plan.tls_token else None
+    cluster = ClusterEntry(info.server, ca_data=info.ca_bundle)
+    return dump_kubeconfig(Kubeconfig.single(name, cluster, UserEntry(token=token)))

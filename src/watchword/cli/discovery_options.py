@@ -1,0 +1,161 @@
+"""The discovery flags of `join` and `discover`, and the one method that they add up to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from watchword.cli.secret_values import HELP, TOKEN_VARIABLE, SecretReader
+
+if TYPE_CHECKING:
+    from watchword.discovery.cluster_info import ClusterInfo
+    from watchword.discovery.discover import TokenMethod
+    from watchword.discovery.tokens import BootstrapToken
+    from watchword.discovery.waiting import Progress
+
+F = TypeVar("F", bound=Callable[..., Any])
+STANDARD_INPUT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenFlags:
+    """What stood on the command line."""
+
+    endpoint: str = ""
+    token: str = ""
+    discovery_token: str = ""
+    tls_bootstrap_token: str = ""
+    discovery_file: str = ""
+    pins: tuple[str, ...] = ()
+    unsafe_skip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryPlan:
+    """How the cluster will be found, and the token for the certificate, if any."""
+
+    by_token: TokenMethod | None
+    by_document: str
+    tls_token: BootstrapToken | None
+    timeout: timedelta
+
+    async def discover(self, progress: Progress) -> ClusterInfo:
+        """Find the cluster; raises `DiscoveryError`."""
+        from watchword.discovery.dialing import HttpsDialer  # noqa: PLC0415 - help must not pay for it
+        from watchword.discovery.discover import Discovery  # noqa: PLC0415 - same
+        from watchword.discovery.sources import DocumentReader  # noqa: PLC0415 - same
+        from watchword.discovery.waiting import Patience  # noqa: PLC0415 - same
+
+        discovery = Discovery(HttpsDialer(), Patience(self.timeout), progress)
+        if self.by_token is not None:
+            return await discovery.by_token(self.by_token)
+        reader = DocumentReader(sys.stdin.buffer)
+        return await discovery.by_document(await reader.read(self.by_document))
+
+
+def choose_plan(flags: GivenFlags, secrets: SecretReader, *, timeout: timedelta) -> DiscoveryPlan:
+    """Decide on exactly one way of discovery; raise `click.UsageError` when the flags name none or several."""
+    from watchword.discovery.tokens import BootstrapToken  # noqa: PLC0415 - help must not pay for it
+
+    if flags.discovery_file == STANDARD_INPUT:
+        secrets.take_standard_input()
+    shared = secrets.read(flags.token) if flags.token else ""
+    discovery = secrets.read(flags.discovery_token) if flags.discovery_token else shared
+    bootstrap = secrets.read(flags.tls_bootstrap_token) if flags.tls_bootstrap_token else ""
+    if not discovery and not flags.discovery_file:
+        discovery = secrets.from_environment()
+    if flags.discovery_file and discovery:
+        raise click.UsageError(
+            "--discovery-file and --discovery-token exclude each other, and --token counts as --discovery-token: for "
+            "a certificate with a discovery file, give --tls-bootstrap-token"
+        )
+    if not flags.discovery_file and not discovery:
+        raise click.UsageError(
+            f"say how to find the cluster: --token (or ${TOKEN_VARIABLE}) with its address, or --discovery-file"
+        )
+    tls = bootstrap or discovery
+    return DiscoveryPlan(
+        by_token=None if flags.discovery_file else _by_token(flags, discovery),
+        by_document=flags.discovery_file,
+        tls_token=BootstrapToken.parse(tls) if tls else None,
+        timeout=timeout,
+    )
+
+
+def _by_token(flags: GivenFlags, token: str) -> TokenMethod:
+    from watchword.discovery.addresses import parse_endpoint  # noqa: PLC0415 - help must not pay for it
+    from watchword.discovery.discover import TokenMethod  # noqa: PLC0415 - same
+    from watchword.discovery.tokens import BootstrapToken  # noqa: PLC0415 - same
+    from watchword.pki.pins import Pin  # noqa: PLC0415 - same
+
+    if not flags.endpoint:
+        raise click.UsageError("discovery by token needs the address of the API server: give HOST:PORT")
+    pins = tuple(Pin.parse(part.strip()) for text in flags.pins for part in text.split(","))
+    if not pins and not flags.unsafe_skip:
+        raise click.UsageError(
+            "give --discovery-token-ca-cert-hash, which `watchword token create --print-join-command` prints: without "
+            "it, whoever holds the token can pose as the hub; --discovery-token-unsafe-skip-ca-verification waives it"
+        )
+    return TokenMethod(parse_endpoint(flags.endpoint), BootstrapToken.parse(token), pins, flags.unsafe_skip)
+
+
+_OPTIONS = (
+    click.argument("endpoint", metavar="[HOST:PORT]", default=""),
+    click.option("--token", default="", help=f"Token for discovery and for the certificate. {HELP}."),
+    click.option("--discovery-token", default="", help=f"Token to check cluster-info with. {HELP}."),
+    click.option("--tls-bootstrap-token", default="", help=f"Token to ask for the certificate with. {HELP}."),
+    click.option("--discovery-file", default="", help="Cluster-info from a file, an https address, or - (stdin)."),
+    click.option(
+        "--discovery-token-ca-cert-hash",
+        "pins",
+        multiple=True,
+        metavar="sha256:HEX",
+        help="Pin of the hub's CA; at least one of its CAs must match.",
+    ),
+    click.option(
+        "--discovery-token-unsafe-skip-ca-verification",
+        "unsafe_skip",
+        is_flag=True,
+        help="Do without the pin: everyone who holds the token can then pose as the hub.",
+    ),
+    click.option("--discovery-timeout", default="5m", show_default=True, help="How long to wait for the hub."),
+)
+
+
+def discovery_options(command: F) -> F:
+    """Add the flags; the command gets one argument, `plan`, a `DiscoveryPlan`."""
+
+    @wraps(command)
+    def with_plan(*args: Any, discovery_timeout: str, **kwargs: Any) -> Any:
+        flags = GivenFlags(**{name: kwargs.pop(name) for name in GivenFlags.__dataclass_fields__})
+        plan = choose_plan(flags, SecretReader(), timeout=duration(discovery_timeout, "--discovery-timeout"))
+        return command(*args, plan=plan, **kwargs)
+
+    decorated: Any = with_plan
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]  # a command stays a command
+
+
+def duration(text: str, flag: str) -> timedelta:
+    """Read a duration given to a flag; raise `click.UsageError` when it is none."""
+    from watchword.api.validation import DurationError, parse_duration  # noqa: PLC0415 - help must not pay for it
+
+    try:
+        parsed = parse_duration(text)
+    except DurationError as cause:
+        raise click.BadParameter(str(cause), param_hint=flag) from cause
+    if parsed < timedelta(0):
+        raise click.BadParameter("a duration cannot be negative", param_hint=flag)
+    return parsed
+
+
+def tell(line: str) -> None:
+    """Show progress on standard error, where it does not mix with the answer."""
+    click.echo(line, err=True)

@@ -1,0 +1,157 @@
+"""`watchword token`: the bootstrap tokens of a cluster."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.discovery_options import duration
+from watchword.cli.secret_values import SecretReader
+from watchword.cli.tables import render_table, terminal_width
+from watchword.cli.token_output import COLUMNS, write_documents, write_row
+from watchword.discovery.binding import ClusterBinding
+from watchword.discovery.errors import TokenRefused
+from watchword.discovery.known_cluster import find_cluster_info
+from watchword.discovery.setup import MANAGED_CLUSTER_GROUP
+from watchword.discovery.token_secret import TokenRecord, TokenUsage
+from watchword.discovery.token_store import TokenStore, choose_token, join_command
+from watchword.discovery.tokens import BootstrapToken, parse_token_id
+from watchword.runtime.loop import run
+
+FORMATS = ("text", "json", "yaml")
+
+
+@click.group("token")
+def command() -> None:
+    """Make, list and delete the tokens by which others find this cluster and join it.
+
+    Whoever holds a token that authenticates can claim any cluster name that is not taken: give it a short
+    life, bind it to a name, delete it after use.
+    """
+
+
+@command.command("generate")
+def generate() -> None:
+    """Print a random token, without asking any server."""
+    click.echo(BootstrapToken.generate().reveal())
+
+
+@command.command("create")
+@click.argument("token", default="")
+@click.option("--usages", default="signing,authentication", show_default=True, help="What the token is good for.")
+@click.option("--ttl", default="24h", show_default=True, help="How long it lives; 0 means for ever.")
+@click.option("--description", default="", help="What it is for, in words.")
+@click.option("--groups", default=MANAGED_CLUSTER_GROUP, show_default=True, help="Groups of whoever uses it.")
+@click.option("--for-cluster", "patterns", multiple=True, help="Only these cluster names; * stands for any letters.")
+@click.option("--max-uses", type=click.IntRange(1), help="How many clusters it may bring in.")
+@click.option("--force-weak-token", is_flag=True, help="Accept a token that is easy to guess.")
+@click.option("--print-join-command", is_flag=True, help="Print the whole command for the joining machine.")
+@click.option("--output", "-o", type=click.Choice(FORMATS), default=FORMATS[0], help="How to print the token.")
+@click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing.")
+@connection_options
+def create(connection: Connection, token: str, output: str, **options: Any) -> None:
+    """Make a token on the server and print it.
+
+    TOKEN is an id.secret of your own, @FILE or - for standard input; without it, one is generated.
+    """
+    given = SecretReader().read(token) if token else ""
+    record = _record(choose_token(given, force=options["force_weak_token"]), options)
+    if not options["print_join_command"]:
+        run(_create(connection, record, dry_run=options["dry_run"]))
+        click.echo(record.token.reveal() if output == "text" else write_documents([record], output, secrets=True))
+    else:
+        click.echo(run(_create_and_tell(connection, record, dry_run=options["dry_run"])))
+
+
+@command.command("list")
+@click.option("--show-secret", is_flag=True, help="Show the whole tokens, not only their ids.")
+@click.option("--output", "-o", type=click.Choice(FORMATS), default=FORMATS[0], help="How to print the tokens.")
+@connection_options
+def list_(connection: Connection, show_secret: bool, output: str) -> None:  # noqa: FBT001 - a flag
+    """List the tokens: id, time left, expiration, usages, description, groups.
+
+    Secrets are hidden unless asked for: a list is often shown, logged or pasted.
+    """
+    records, ignored = run(_list(connection))
+    for secret in ignored:
+        click.echo(f"ignored Secret kube-system/{secret.name}: {secret.why}", err=True)
+    if output != "text":
+        click.echo(write_documents(records, output, secrets=show_secret), nl=False)
+        return
+    now = datetime.now(UTC)
+    rows = [write_row(record, now, secrets=show_secret) for record in records]
+    click.echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
+
+
+@command.command("delete")
+@click.argument("tokens", nargs=-1, required=True, metavar="TOKEN-ID...")
+@click.option("--ignore-not-found", is_flag=True, help="Do not fail for a token that is gone already.")
+@click.option("--dry-run", is_flag=True, help="Check that the tokens exist, and change nothing.")
+@connection_options
+def delete(connection: Connection, tokens: tuple[str, ...], ignore_not_found: bool, dry_run: bool) -> None:  # noqa: FBT001 - flags
+    """Delete tokens by id, or by the whole token (@FILE or - also work)."""
+    reader = SecretReader()
+    ids = [parse_token_id(reader.read(text)) for text in tokens]
+    run(_delete(connection, ids, ignore_not_found=ignore_not_found, dry_run=dry_run))
+
+
+def _record(token: BootstrapToken, options: dict[str, Any]) -> TokenRecord:
+    usages = [_usage(part) for part in _parts(options["usages"])]
+    ttl = duration(options["ttl"], "--ttl")
+    groups = _parts(options["groups"])
+    if TokenUsage.AUTHENTICATION not in usages and options["groups"] == MANAGED_CLUSTER_GROUP:
+        groups = []  # the default group is for those who authenticate
+    return TokenRecord(
+        token,
+        usages=tuple(sorted(set(usages))),
+        expires=datetime.now(UTC) + ttl if ttl > timedelta(0) else None,
+        description=options["description"],
+        groups=tuple(groups),
+        binding=ClusterBinding(tuple(options["patterns"]), options["max_uses"]),
+    )
+
+
+def _usage(text: str) -> TokenUsage:
+    try:
+        return TokenUsage(text)
+    except ValueError as cause:
+        known = ", ".join(TokenUsage)
+        raise click.BadParameter(f"{text!r} is not a usage: choose from {known}", param_hint="--usages") from cause
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")] if text else []
+
+
+async def _create(connection: Connection, record: TokenRecord, *, dry_run: bool) -> None:
+    async with connection.client() as client:
+        await TokenStore(client).create(record, dry_run=dry_run)
+
+
+async def _create_and_tell(connection: Connection, record: TokenRecord, *, dry_run: bool) -> str:
+    async with connection.client() as client:
+        info = await find_cluster_info(client, connection.choice())
+        await TokenStore(client).create(record, dry_run=dry_run)
+    return shlex.join(join_command(info, record.token))
+
+
+async def _list(connection: Connection) -> Any:
+    async with connection.client() as client:
+        return await TokenStore(client).list()
+
+
+async def _delete(connection: Connection, ids: Sequence[str], *, ignore_not_found: bool, dry_run: bool) -> None:
+    async with connection.client() as client:
+        for token_id in ids:
+            try:
+                await TokenStore(client).delete(token_id, dry_run=dry_run)
+            except TokenRefused:
+                if not ignore_not_found:
+                    raise
+            else:
+                click.echo(f'bootstrap token "{token_id}" deleted{" (dry run)" if dry_run else ""}')

@@ -1,0 +1,97 @@
+"""`token` and `discover` against a control plane."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from watchword.cli.main import run
+from watchword.discovery.tokens import BootstrapToken
+from watchword.kube.kubeconfig_files import read_kubeconfig
+from watchword.testing.findable import FindableHub, a_findable_hub
+from watchword.testing.plane import Plane
+
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+async def hub(plane: Plane) -> AsyncIterator[FindableHub]:
+    async with a_findable_hub(plane) as found:
+        yield found
+
+
+async def watchword(hub: FindableHub, *argv: str, code: int = 0) -> None:
+    """Run a command as the hub's administrator."""
+    kubeconfig = ["--kubeconfig", str(hub.plane.kubeconfig)] if argv[0] == "token" else []
+    assert await asyncio.to_thread(run, [*argv, *kubeconfig]) == code
+
+
+async def test_a_created_token_is_listed_without_its_secret_and_deleted(hub: FindableHub, capsys: Output) -> None:
+    await watchword(hub, "token", "create", "--description", "for a test", "--for-cluster", "edge-*")
+    token = BootstrapToken.parse(capsys.readouterr().out.strip())
+    await watchword(hub, "token", "list")
+    listed = capsys.readouterr().out
+    await watchword(hub, "token", "list", "-o", "json", "--show-secret")
+    document = json.loads(capsys.readouterr().out)
+    await watchword(hub, "token", "delete", token.reveal())
+    await watchword(hub, "token", "delete", token.id, code=1)
+    await watchword(hub, "token", "delete", token.id, "--ignore-not-found")
+    assert f"{token.id}.***" in listed
+    assert token.secret.reveal() not in listed
+    assert "for a test" in listed
+    assert (document["token"], document["allowedClusters"]) == (token.reveal(), ["edge-*"])
+
+
+async def test_a_signing_only_token_needs_no_group(hub: FindableHub, capsys: Output) -> None:
+    await watchword(hub, "token", "create", "--usages", "signing", "--ttl", "0", "-o", "json")
+    made = json.loads(capsys.readouterr().out)
+    assert (made["usages"], made.get("groups"), made.get("expires")) == (["signing"], None, None)
+
+
+async def test_the_printed_command_discovers_the_hub(hub: FindableHub, capsys: Output, tmp_path: Path) -> None:
+    await watchword(hub, "token", "create", "--print-join-command")
+    program, verb, *arguments = capsys.readouterr().out.split()
+    assert (program, verb) == ("watchword", "join")
+    async with hub.controllers():
+        await watchword(hub, "discover", *arguments, "-f", str(tmp_path / "config"), "--with-token")
+    written = read_kubeconfig(tmp_path / "config").choose()
+    assert (written.cluster.server, written.cluster.ca_data) == (hub.plane.server, hub.info.ca_bundle)
+    assert written.user.token is not None
+    assert (tmp_path / "config").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_wrong_pin_stops_discovery_with_one_sentence(hub: FindableHub, capsys: Output) -> None:
+    token = await hub.has_token()
+    address, pin = hub.plane.server.removeprefix("https://"), "sha256:" + "0" * 64
+    async with hub.controllers():
+        await hub.signed_for(token)
+        arguments = ("--token", token.reveal(), "--discovery-token-ca-cert-hash", pin)
+        await watchword(hub, "discover", address, *arguments, code=1)
+    shown = capsys.readouterr()
+    assert "clusters:" not in shown.out
+    assert "pinned" in shown.err
+    assert token.secret.reveal() not in shown.err
+
+
+async def test_a_discovery_file_leads_to_the_hub_and_nothing_is_changed_by_a_dry_run(
+    hub: FindableHub, capsys: Output, tmp_path: Path
+) -> None:
+    token = await hub.has_token()
+    await watchword(hub, "token", "create", "--dry-run")
+    await watchword(hub, "token", "delete", token.id, "--dry-run")
+    capsys.readouterr()
+    await watchword(hub, "token", "list")
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    path = tmp_path / "hub.yaml"
+    async with hub.controllers():
+        await hub.signed_for(token)
+        found = ("--token", token.reveal(), "--discovery-token-ca-cert-hash", str(hub.info.pins[0]))
+        address = hub.plane.server.removeprefix("https://")
+        await watchword(hub, "discover", address, *found, "--form", "cluster-info", "-f", str(path))
+    await watchword(hub, "discover", "--discovery-file", str(path))
+    assert hub.plane.server in capsys.readouterr().out
