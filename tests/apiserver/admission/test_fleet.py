@@ -1,0 +1,107 @@
+"""The fleet's own rights: accepting a cluster, joining and binding a set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTERS
+from watchword.apiserver.admission.fleet import SET_LABEL, FleetRights, default_cluster_set
+from watchword.apiserver.authz.model import Decision
+from watchword.apiserver.model import ApiError, Operation, RequestInfo, ResourceKind, User
+from watchword.apiserver.schema.model import Schema
+
+ACCEPT = "update register.open-cluster-management.io managedclusters/accept c1"
+JOIN = "create cluster.open-cluster-management.io managedclustersets/join"
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Allows exactly the listed rights."""
+
+    rights: Iterable[str]
+
+    def decide(self, user: User, info: RequestInfo) -> Decision:
+        return Decision(f"{info.verb} {info.group} {info.resource}/{info.subresource} {info.name}" in self.rights)
+
+
+def _cluster(*, accepted: bool | None = None, cluster_set: str = "") -> Object:
+    labels = {"labels": {SET_LABEL: cluster_set}} if cluster_set else {}
+    spec = {} if accepted is None else {"hubAcceptsClient": accepted}
+    return {"metadata": {"name": "c1", **labels}, "spec": spec}
+
+
+def _write(new: Object, old: Object | None, resource: Resource = MANAGED_CLUSTERS) -> Operation:
+    kind = ResourceKind(resource, Schema("object"))
+    verb = "create" if old is None else "update"
+    return Operation(verb, kind, ObjectKey.cluster("c1"), User("agent"), new=new, old=old)
+
+
+async def _needs(operation: Operation, *rights: str) -> bool:
+    """Whether exactly these rights are needed and enough."""
+    await FleetRights(Holding(rights))(operation)
+    for missing in rights:
+        with pytest.raises(ApiError) as refusal:
+            await FleetRights(Holding(set(rights) - {missing}))(operation)
+        assert refusal.value.code == 403
+    return True
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "rights"),
+    [
+        pytest.param(_cluster(), None, [], id="a cluster introduces itself"),
+        pytest.param(_cluster(accepted=False), None, [], id="not accepted"),
+        pytest.param(_cluster(accepted=True), None, [ACCEPT], id="accepted from the start"),
+        pytest.param(_cluster(accepted=True), _cluster(accepted=False), [ACCEPT], id="accepted later"),
+        pytest.param(_cluster(accepted=True), _cluster(accepted=True), [], id="stays accepted"),
+        pytest.param(_cluster(accepted=False), _cluster(accepted=True), [], id="turned away"),
+        pytest.param(_cluster(cluster_set="default"), None, [], id="starts in the default set"),
+        pytest.param(_cluster(cluster_set="prod"), None, [f"{JOIN} prod"], id="starts in another set"),
+        pytest.param(
+            _cluster(cluster_set="prod"),
+            _cluster(cluster_set="default"),
+            [f"{JOIN} default", f"{JOIN} prod"],
+            id="moves between sets",
+        ),
+        pytest.param(_cluster(), _cluster(cluster_set="prod"), [f"{JOIN} prod"], id="leaves its set"),
+        pytest.param(_cluster(cluster_set="prod"), _cluster(cluster_set="prod"), [], id="stays in its set"),
+    ],
+)
+async def test_rights_on_managed_clusters(new: Object, old: Object | None, rights: list[str]) -> None:
+    assert await _needs(_write(new, old), *rights)
+
+
+async def test_refusal_names_the_user_and_the_field() -> None:
+    with pytest.raises(ApiError) as refusal:
+        await FleetRights(Holding([]))(_write(_cluster(accepted=True), None))
+
+    assert refusal.value.message == (
+        'managedclusters.cluster.open-cluster-management.io "c1" is forbidden: '
+        'user "agent" cannot update the HubAcceptsClient field'
+    )
+
+
+async def test_binding_a_set_needs_the_right_to_bind_it() -> None:
+    binding: dict[str, Any] = {"metadata": {"name": "prod"}, "spec": {"clusterSet": "prod"}}
+    right = "create cluster.open-cluster-management.io managedclustersets/bind prod"
+
+    assert await _needs(_write(binding, None, MANAGED_CLUSTER_SET_BINDINGS), right)
+    assert await _needs(_write(binding, binding, MANAGED_CLUSTER_SET_BINDINGS))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [pytest.param("", "default", id="none named"), pytest.param("prod", "prod", id="one named")],
+)
+async def test_new_cluster_is_in_a_set(given: str, expected: str) -> None:
+    operation = _write(_cluster(cluster_set=given), None)
+
+    await default_cluster_set(operation)
+
+    assert operation.new is not None
+    assert operation.new["metadata"]["labels"][SET_LABEL] == expected

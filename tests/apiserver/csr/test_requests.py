@@ -1,0 +1,169 @@
+"""CertificateSigningRequests on a whole control plane: who asked, who may decide, what may be written."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from watchword.pki.csr import build_request
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import Subject
+
+URL = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+CLIENT = "kubernetes.io/kube-apiserver-client"
+PEM = base64.b64encode(build_request(PrivateKey.generate(), Subject("bob", ("dev",)))).decode()
+ROOT = base64.b64encode(build_request(PrivateKey.generate(), Subject("eve", ("system:masters",)))).decode()
+APPROVED = {"type": "Approved", "status": "True", "reason": "Test", "message": "ok"}
+SIGNERS = {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"]}
+REQUESTS = {"apiGroups": ["certificates.k8s.io"], "resources": ["*"], "verbs": ["*"]}
+
+
+def _body(**spec: Any) -> Any:
+    fields = {"request": PEM, "signerName": CLIENT, "usages": ["client auth"], **spec}
+    return {"metadata": {"name": "r"}, "spec": fields}
+
+
+async def _approve(guarded: Any, user: str = "", condition: Any = APPROVED) -> Any:
+    _, csr = await guarded.call("GET", f"{URL}/r")
+    csr["status"] = {"conditions": [condition]}
+    if user:
+        return await guarded.as_user(user, "PUT", f"{URL}/r/approval", csr)
+    return await guarded.call("PUT", f"{URL}/r/approval", csr)
+
+
+async def test_server_writes_who_asked_whatever_the_body_says(guarded: Any) -> None:
+    await guarded.grant("bob", REQUESTS)
+    forged = {"username": "admin", "groups": ["system:masters"], "uid": "0", "extra": {"a": ["b"]}}
+    body = {**_body(**forged), "status": {"conditions": [APPROVED], "certificate": "eA=="}}
+
+    code, csr = await guarded.as_user("bob", "POST", URL, body)
+
+    assert code == 201
+    assert (csr["spec"]["username"], csr["spec"]["groups"]) == ("bob", ["system:authenticated"])
+    assert "uid" not in csr["spec"]
+    assert "extra" not in csr["spec"]
+    assert not csr["status"].get("conditions")
+    assert not csr["status"].get("certificate")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        pytest.param(
+            {"request": "YWJj"},
+            'spec.request: Invalid value: "YWJj": PEM block type must be CERTIFICATE REQUEST',
+            id="no request",
+        ),
+        pytest.param({"usages": []}, "spec.usages: Required value", id="no usages"),
+        pytest.param(
+            {"usages": ["client auth", "client auth"]},
+            'spec.usages[1]: Duplicate value: "client auth"',
+            id="a usage twice",
+        ),
+        pytest.param({"usages": ["magic"]}, 'spec.usages[0]: Unsupported value: "magic"', id="unknown usage"),
+        pytest.param(
+            {"expirationSeconds": 599},
+            "spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 600 seconds (10 minutes)",
+            id="too short a life",
+        ),
+        pytest.param(
+            {"signerName": "foo"},
+            'spec.signerName: Invalid value: "foo": must be a fully qualified domain and path of the form '
+            "'example.com/signer-name'",
+            id="signer without a path",
+        ),
+        pytest.param(
+            {"signerName": "foo/bar"},
+            'spec.signerName: Invalid value: "foo": should be a domain with at least two segments separated by dots',
+            id="signer without a domain",
+        ),
+        pytest.param(
+            {"signerName": "kubernetes.io/legacy-unknown"},
+            'spec.signerName: Invalid value: "kubernetes.io/legacy-unknown": '
+            "the legacy signerName is not allowed via this API version",
+            id="legacy signer",
+        ),
+    ],
+)
+async def test_request_is_invalid(guarded: Any, spec: Any, message: str) -> None:
+    code, status = await guarded.call("POST", URL, _body(**spec))
+
+    assert code == 422
+    assert status["message"].startswith(f'CertificateSigningRequest.certificates.k8s.io "r" is invalid: {message}')
+
+
+async def test_nobody_asks_to_become_a_superuser(guarded: Any) -> None:
+    code, status = await guarded.call("POST", URL, _body(request=ROOT))
+
+    assert code == 403
+    assert status["message"].endswith(
+        "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        pytest.param({**SIGNERS, "verbs": ["approve"], "resourceNames": [CLIENT]}, 200, id="this signer"),
+        pytest.param({**SIGNERS, "verbs": ["approve"], "resourceNames": ["kubernetes.io/*"]}, 200, id="its domain"),
+        pytest.param({**SIGNERS, "verbs": ["approve"], "resourceNames": ["acme.test/*"]}, 403, id="another domain"),
+        pytest.param({**SIGNERS, "verbs": ["sign"], "resourceNames": [CLIENT]}, 403, id="may sign only"),
+    ],
+)
+async def test_approving_needs_the_signers_right(guarded: Any, rule: Any, code: int) -> None:
+    update = {"apiGroups": ["certificates.k8s.io"], "resources": ["*/approval"], "verbs": ["update"]}
+    await guarded.grant("bob", update, rule)
+    await guarded.call("POST", URL, _body())
+
+    assert (await _approve(guarded, "bob"))[0] == code
+
+
+async def test_approved_request_is_signed_and_completed_with_times(guarded: Any) -> None:
+    await guarded.call("POST", URL, _body())
+    code, csr = await _approve(guarded)
+    assert code == 200
+    assert csr["status"]["conditions"][0]["lastUpdateTime"] == "2026-01-01T00:00:00Z"
+
+    _, signed = await guarded.call("GET", f"{URL}/r")
+    assert base64.b64decode(signed["status"]["certificate"]).startswith(b"-----BEGIN CERTIFICATE-----")
+
+
+async def test_certificate_and_decision_never_change_again(guarded: Any) -> None:
+    await guarded.call("POST", URL, _body())
+    await _approve(guarded)
+    _, csr = await guarded.call("GET", f"{URL}/r")
+
+    code, status = await guarded.call("PUT", f"{URL}/r/approval", {**csr, "status": {"conditions": []}})
+    assert (code, "may not remove a condition of type" in status["message"]) == (422, True)
+    both = [*csr["status"]["conditions"], {**APPROVED, "type": "Denied"}]
+    code, status = await guarded.call("PUT", f"{URL}/r/approval", {**csr, "status": {"conditions": both}})
+    assert (code, "mutually exclusive" in status["message"]) == (422, True)
+    other = {**csr["status"], "certificate": base64.b64encode(guarded.rules.root_bundle()).decode()}
+    code, status = await guarded.call("PUT", f"{URL}/r/status", {**csr, "status": other})
+    assert (code, "may not modify existing certificate content" in status["message"]) == (422, True)
+
+
+async def test_plain_update_changes_labels_only(guarded: Any) -> None:
+    _, csr = await guarded.call("POST", URL, _body())
+    csr["metadata"]["labels"] = {"a": "b"}
+    csr["spec"]["usages"] = ["server auth"]
+    csr["status"] = {"conditions": [APPROVED]}
+
+    code, updated = await guarded.call("PUT", f"{URL}/r", csr)
+
+    assert (code, updated["metadata"]["labels"], updated["spec"]["usages"]) == (200, {"a": "b"}, ["client auth"])
+    assert not updated["status"].get("conditions")
+
+
+async def test_signing_needs_the_right_to_sign(guarded: Any) -> None:
+    update = {"apiGroups": ["certificates.k8s.io"], "resources": ["*/status"], "verbs": ["update"]}
+    await guarded.grant("bob", update)
+    _, csr = await guarded.call("POST", URL, _body(signerName="acme.test/robots"))
+    csr["status"] = {"certificate": base64.b64encode(guarded.rules.root_bundle()).decode()}
+
+    code, status = await guarded.as_user("bob", "PUT", f"{URL}/r/status", csr)
+    assert code == 403
+    assert status["message"].endswith('user not permitted to sign requests with signerName "acme.test/robots"')
+    assert (await guarded.call("PUT", f"{URL}/r/status", csr))[0] == 200
