@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 
 import pytest
@@ -79,9 +80,6 @@ async def test_eventually_gives_up_and_shows_what_it_saw(plane: Plane) -> None:
 
 
 async def test_shared_plane_is_not_restarted_under_other_tests(plane: Plane) -> None:
-    if plane.name == "embedded":
-        await plane.restart()
-        return
     with pytest.raises(PlaneUnsuited, match="private_plane"):
         await plane.restart()
 
@@ -90,6 +88,23 @@ async def test_shared_plane_is_not_restarted_under_other_tests(plane: Plane) -> 
 async def test_kubeconfig_is_private(plane: Plane) -> None:
     for path in (plane.kubeconfig, plane.kubeconfig_for("eve", ["visitors"])):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.planes("embedded")
+async def test_plane_without_a_socket_says_how_to_get_one(plane: Plane) -> None:
+    with pytest.raises(PlaneUnsuited, match="mark the test real_time"):
+        _ = plane.kubeconfig
+
+
+async def test_watch_goes_on_after_a_restart(private_plane: Plane) -> None:
+    client = private_plane.client()
+    key = ObjectKey(await private_plane.namespace(), "later")
+    async with asyncio.TaskGroup() as tasks:
+        seen = tasks.create_task(eventually(client, CONFIG_MAPS, key))
+        await private_plane.restart()
+        await client.create(CONFIG_MAPS, a_config_map(key.name, namespace=key.namespace))
+
+    assert ObjectKey.of(seen.result()) == key
 
 
 @pytest.mark.real_time

@@ -5,17 +5,22 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import orjson
 
 from watchword.api.meta import Object
+from watchword.kube.client import Client
+from watchword.kube.credentials import Credential, FixedCredential
+from watchword.kube.endpoint import Endpoint
+from watchword.kube.https import HttpsTransport
 from watchword.kube.tls import ClientCertificate
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, Subject
+from watchword.runtime.clock import Clock, SystemClock
 
 LIFETIME = timedelta(days=7)
 ADMIN = "watchword:test-admin"
@@ -25,28 +30,31 @@ HOSTS = ("127.0.0.1", "localhost", "kubernetes.default.svc")
 
 @dataclass(frozen=True, slots=True)
 class ClusterCredentials:
-    """A folder with `ca.crt`, `ca.key`, `server.crt`, `server.key`, `sa.key` and `sa.pub`, all 0600."""
+    """A certificate authority, and the folder for what is signed with it; every file 0600."""
 
     folder: Path
     authority: Authority
+    clock: Clock = field(default_factory=SystemClock)
 
     @classmethod
     def make(cls, folder: Path) -> ClusterCredentials:
-        """Create everything that a control plane needs to be trusted and to trust."""
-        now = datetime.now(UTC)
-        authority = Authority.make("watchword-test-ca", now=now)
-        server_key = PrivateKey.generate()
-        server = authority.issue_serving(
-            server_key.public, AlternativeNames.for_hosts(HOSTS), now=now, lifetime=LIFETIME, common_name="server"
-        )
+        """Create `ca`, `server` and `sa` files: what a real control plane needs to be trusted and to trust."""
+        made = cls(folder, Authority.make("watchword-test-ca", now=datetime.now(UTC)))
         accounts = PrivateKey.generate_rsa()
-        write_private(folder / "ca.crt", authority.certificate.pem)
-        write_private(folder / "ca.key", authority.key.pem.reveal())
-        write_private(folder / "server.crt", server.pem)
-        write_private(folder / "server.key", server_key.pem.reveal())
+        write_private(folder / "ca.crt", made.ca_pem)
+        write_private(folder / "ca.key", made.authority.key.pem.reveal())
         write_private(folder / "sa.key", accounts.pem.reveal())
         write_private(folder / "sa.pub", accounts.public.pem)
-        return cls(folder, authority)
+        made.write_serving()
+        return made
+
+    def write_serving(self) -> None:
+        """Write `server.crt` and `server.key` for a server on loopback."""
+        key = PrivateKey.generate()
+        names = AlternativeNames.for_hosts(HOSTS)
+        certificate = self.authority.issue_serving(key.public, names, now=self.clock.now(), lifetime=LIFETIME)
+        write_private(self.folder / "server.crt", certificate.pem)
+        write_private(self.folder / "server.key", key.pem.reveal())
 
     @property
     def ca_pem(self) -> bytes:
@@ -57,7 +65,7 @@ class ClusterCredentials:
         """Issue a certificate that makes its holder this user in these groups."""
         key = PrivateKey.generate()
         subject = Subject(user, tuple(groups))
-        certificate = self.authority.issue_client(key.public, subject, now=datetime.now(UTC), lifetime=LIFETIME)
+        certificate = self.authority.issue_client(key.public, subject, now=self.clock.now(), lifetime=LIFETIME)
         return ClientCertificate(certificate.pem, key.pem)
 
     def kubeconfig(self, server: str, user: str, groups: Sequence[str] = ()) -> Path:
@@ -71,6 +79,12 @@ class ClusterCredentials:
             }
             write_private(path, orjson.dumps(kubeconfig(server, self.ca_pem, credential)))
         return path
+
+
+def connect_by_certificate(server: str, credentials: ClusterCredentials, user: str, groups: Sequence[str]) -> Client:
+    """Return a new client over HTTPS that is this user by client certificate."""
+    credential = Credential(certificate=credentials.client_certificate(user, groups))
+    return Client(HttpsTransport(Endpoint(server, credentials.ca_pem), FixedCredential(credential)))
 
 
 def kubeconfig(server: str, ca_pem: bytes, credential: Object) -> Object:

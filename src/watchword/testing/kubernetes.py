@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import ssl
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 from watchword.testing.assets import Assets
 from watchword.testing.credentials import ADMIN, ADMIN_GROUPS, ClusterCredentials
-from watchword.testing.errors import PlaneFailed
-from watchword.testing.process import ChildProcess, free_port
+from watchword.testing.process import ChildProcess, await_ready, free_port
 
-START_PATIENCE = 90.0
 ISSUER = "https://kubernetes.default.svc"
 
 
@@ -38,7 +33,7 @@ class KubeControlPlane:
             self._etcd = ChildProcess(self._etcd_command(), self._folder / "etcd.log")
         if self._api is None:
             self._api = ChildProcess(self._api_command(), self._folder / "kube-apiserver.log")
-        self._await_ready(self._etcd, self._api)
+        await_ready(self.server, self._trust, self._etcd, self._api)
 
     def stop_api_server(self, *, kill: bool) -> None:
         """End the API server, gently or as a crash does; etcd keeps what was written."""
@@ -116,21 +111,5 @@ class KubeControlPlane:
             *self._api_flags,
         ]
 
-    def _await_ready(self, *parts: ChildProcess) -> None:
-        trust = ssl.create_default_context(cadata=self.credentials.ca_pem.decode())
-        give_up_at = time.monotonic() + START_PATIENCE
-        while not _is_ready(f"{self.server}/readyz", trust):
-            for part in parts:
-                if not part.is_running():
-                    raise PlaneFailed(f"{part.name} ended: {part.last_words()}")
-            if time.monotonic() > give_up_at:
-                raise PlaneFailed(f"not ready within {START_PATIENCE:g} seconds: {parts[-1].last_words()}")
-            time.sleep(0.1)
-
-
-def _is_ready(url: str, trust: ssl.SSLContext) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5, context=trust) as answer:  # noqa: S310 - our own loopback server
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.URLError):
-        return False
+    def _trust(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cadata=self.credentials.ca_pem.decode())

@@ -124,7 +124,7 @@ class Plane:
         """Stop controllers, empty the namespaces, close the clients."""
         for stop in self._stops:
             await asyncio.to_thread(stop)
-        if not self._private:
+        if self._backend.run_id:  # others use it after us
             await asyncio.gather(*(empty_namespace(self.client(), name) for name in self._namespaces))
         for client in self._clients.values():
             await client.close()

@@ -7,7 +7,7 @@ Load it with `-p watchword.testing.plugin`. Fixtures: `plane`, `private_plane`, 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import pytest_asyncio
@@ -15,10 +15,11 @@ import pytest_asyncio
 from watchword.runtime.loop import new_loop
 from watchword.testing.assets import Assets, find_assets
 from watchword.testing.canary import Canary
-from watchword.testing.embedded import AVAILABLE, open_embedded
+from watchword.testing.embedded import open_embedded
 from watchword.testing.errors import AssetsMissing
 from watchword.testing.plane import Backend, Plane
 from watchword.testing.real import RealBackend, open_real
+from watchword.testing.separate import open_separate
 
 EMBEDDED = "embedded"
 REAL = "kube-apiserver"
@@ -70,8 +71,6 @@ def _choices(metafunc: pytest.Metafunc) -> list[object]:
     mark = metafunc.definition.get_closest_marker("planes")
     suited = mark.args if mark else PLANES
     selected = [name for name in suited if chosen in ("all", name)]
-    if selected == [EMBEDDED] and not AVAILABLE:
-        return [pytest.param(EMBEDDED, marks=pytest.mark.skip(reason="the embedded control plane is not there yet"))]
     if selected:
         return list(selected)
     reason = f"makes sense only on {' and '.join(suited)}: run with --plane={suited[0]}"
@@ -91,35 +90,33 @@ def _kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealBa
 
 
 @pytest_asyncio.fixture
-async def plane(request: pytest.FixtureRequest) -> AsyncIterator[Plane]:
+async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
     """A control plane: a fresh embedded one, or the real one of the session."""
-    if request.param == REAL:
-        async with _for_one_test(request.getfixturevalue("_kube_apiserver"), private=False) as view:
-            yield view
-    else:
-        async with (
-            open_embedded(None, with_socket=_in_real_time(request)) as embedded,
-            _for_one_test(embedded, private=True) as view,
-        ):
-            yield view
+    async with AsyncExitStack() as stack:
+        backend: Backend
+        if request.param == REAL:
+            backend = request.getfixturevalue("_kube_apiserver")
+        else:
+            folder = tmp_path_factory.mktemp("plane")
+            backend = await stack.enter_async_context(open_embedded(folder, listening=_in_real_time(request)))
+        yield await stack.enter_async_context(_for_one_test(backend, private=False))
 
 
 @pytest_asyncio.fixture
 async def private_plane(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Plane]:
-    """A control plane of this test's own, with its data on disk: it may be restarted."""
+    """A control plane of this test's own, which may be restarted; in real time it is a process and can be killed."""
     folder = tmp_path_factory.mktemp("plane")
-    if request.param == REAL:
-        with open_real(_assets(), folder) as real:
-            async with _for_one_test(real, private=True) as view:
-                yield view
-    else:
-        async with (
-            open_embedded(folder, with_socket=_in_real_time(request)) as embedded,
-            _for_one_test(embedded, private=True) as view,
-        ):
-            yield view
+    async with AsyncExitStack() as stack:
+        backend: Backend
+        if request.param == REAL:
+            backend = stack.enter_context(open_real(_assets(), folder))
+        elif _in_real_time(request):
+            backend = stack.enter_context(open_separate(folder))
+        else:
+            backend = await stack.enter_async_context(open_embedded(folder, listening=False))
+        yield await stack.enter_async_context(_for_one_test(backend, private=True))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A child process with its log, stopped by its own id and never by name."""
+"""A child process with its log, stopped by its own id and never by name; and waiting until one serves."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from watchword.testing.errors import PlaneFailed
+
+START_PATIENCE = 90.0
 
 
 def free_port() -> int:
@@ -66,3 +74,23 @@ class ChildProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self._child.wait(5)
+
+
+def await_ready(server: str, trust: Callable[[], ssl.SSLContext], *parts: ChildProcess) -> None:
+    """Return once the API server says that it is ready; `PlaneFailed` when a part of it ends or time is up."""
+    give_up_at = time.monotonic() + START_PATIENCE
+    while not _is_ready(f"{server}/readyz", trust):
+        for part in parts:
+            if not part.is_running():
+                raise PlaneFailed(f"{part.name} ended: {part.last_words()}")
+        if time.monotonic() > give_up_at:
+            raise PlaneFailed(f"not ready within {START_PATIENCE:g} seconds: {parts[-1].last_words()}")
+        time.sleep(0.05)
+
+
+def _is_ready(url: str, trust: Callable[[], ssl.SSLContext]) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5, context=trust()) as answer:  # noqa: S310 - our own loopback server
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):  # also while the file of what to trust is not written yet
+        return False

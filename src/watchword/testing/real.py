@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from watchword.kube.client import Client
-from watchword.kube.credentials import Credential, FixedCredential
-from watchword.kube.endpoint import Endpoint
-from watchword.kube.https import HttpsTransport
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.testing.assets import Assets
+from watchword.testing.credentials import connect_by_certificate
 from watchword.testing.kubernetes import KubeControlPlane
 from watchword.testing.plane import Stop
 
@@ -40,9 +38,7 @@ class RealBackend:
 
     def connect(self, user: str, groups: Sequence[str]) -> Client:
         """Return a new client with a certificate of this user."""
-        certificate = self.cluster.credentials.client_certificate(user, groups)
-        credential = FixedCredential(Credential(certificate=certificate))
-        return Client(HttpsTransport(Endpoint(self.server, self.ca_pem), credential))
+        return connect_by_certificate(self.server, self.cluster.credentials, user, groups)
 
     def kubeconfig_for(self, user: str, groups: Sequence[str]) -> Path:
         """Write a kubeconfig of this user."""
