@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
@@ -82,6 +83,7 @@ class HubAccess:
     clock: Clock
     own_until: datetime | None = None
     used: Use = Use.NONE
+    ready: asyncio.Event = field(default_factory=asyncio.Event)  # set once the own credential opens doors
     _data: SecretData = field(default_factory=dict, repr=False)
 
     async def credential_changed(self, _key: ObjectKey, answer: Answer, data: SecretData) -> None:
@@ -100,9 +102,14 @@ class HubAccess:
 
     async def settle(self, *, changed: bool) -> None:
         """Bring the connection in line with the choice."""
-        use = choose_use(self._situation(), now=self.clock.now())
-        if use == self.used and not (changed and use is Use.OWN):
-            return
+        situation = self._situation()
+        use = choose_use(situation, now=self.clock.now())
+        if use != self.used or (changed and use is Use.OWN):
+            await self._switch(use)
+        if self.used is Use.OWN and situation.accepted:
+            self.ready.set()
+
+    async def _switch(self, use: Use) -> None:
         log = structlog.get_logger("watchword.agent")
         try:
             if use is Use.OWN:

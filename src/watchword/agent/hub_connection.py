@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable
@@ -21,7 +20,7 @@ class HubConnection:
 
     def __init__(self) -> None:
         self._current: Transport | None = None
-        self._replaced = asyncio.Event()
+        self._streams: set[asyncio.Timeout] = set()
 
     @property
     def connected(self) -> bool:
@@ -31,9 +30,11 @@ class HubConnection:
     async def use(self, transport: Transport) -> None:
         """Send everything through this transport from now on."""
         previous, self._current = self._current, transport
-        self._replaced.set()
-        self._replaced = asyncio.Event()
+        for stream in self._streams:
+            if not stream.expired():
+                stream.reschedule(0)
         if previous is not None:
+            await asyncio.sleep(0)  # the streams end first, so that they know why
             await previous.close()
 
     async def send(self, request: Request) -> Response:
@@ -42,14 +43,18 @@ class HubConnection:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response]:
-        """Send one request; its stream ends when the credential is replaced."""
-        replaced = self._replaced
-        async with self._transport().stream(request) as response:
-            if response.stream is None:
-                yield response
-                return
-            cut = _until(response.stream, replaced)
-            yield Response(response.status, response.headers, response.body, cut)
+        """Send one request; reading its stream raises `Unreachable` when the credential is replaced."""
+        try:
+            async with asyncio.timeout(None) as limit, self._transport().stream(request) as response:
+                self._streams.add(limit)
+                try:
+                    yield response
+                finally:
+                    self._streams.discard(limit)
+        except TimeoutError as cause:
+            if not limit.expired():
+                raise
+            raise Unreachable("the credential was replaced", maybe_done=False) from cause
 
     async def close(self) -> None:
         """Release the present transport."""
@@ -60,20 +65,3 @@ class HubConnection:
         if self._current is None:
             raise Unreachable("there is no credential for the hub yet", maybe_done=False)
         return self._current
-
-
-async def _until(stream: AsyncIterator[bytes], stop: asyncio.Event) -> AsyncIterator[bytes]:
-    stopping: asyncio.Task[Any] = asyncio.ensure_future(stop.wait())
-    try:
-        while not stop.is_set():
-            following: asyncio.Future[bytes] = asyncio.ensure_future(anext(stream))
-            await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not following.done():
-                following.cancel()
-                return
-            try:
-                yield following.result()
-            except StopAsyncIteration:
-                return
-    finally:
-        stopping.cancel()

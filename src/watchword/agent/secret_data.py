@@ -6,11 +6,10 @@ import base64
 import binascii
 from collections.abc import Mapping
 
-import yaml
-
 from watchword.api.meta import Object
 from watchword.drivers.interface import Answer, Issued, Pending, SecretData
-from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry, to_document
+from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
+from watchword.kube.kubeconfig_files import dump_kubeconfig
 
 KUBECONFIG, CLUSTER_NAME, AGENT_NAME = "kubeconfig", "cluster-name", "agent-name"
 
@@ -37,7 +36,7 @@ def encode_data(data: SecretData) -> dict[str, str]:
 def hub_kubeconfig(hub: ClusterEntry, user: UserEntry) -> bytes:
     """Return the kubeconfig that goes with a credential; files stand beside it."""
     config = Kubeconfig({HUB: hub}, {USER: user}, {CONTEXT: ContextEntry(HUB, USER, NAMESPACE)}, CONTEXT)
-    return yaml.safe_dump(to_document(config), sort_keys=False).encode()
+    return dump_kubeconfig(config)
 
 
 def choose_data(held: SecretData, answer: Answer, *, owned: frozenset[str], frame: SecretData) -> dict[str, bytes]:

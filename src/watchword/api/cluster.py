@@ -69,7 +69,10 @@ class Cluster:
 def judge_cluster_name(name: str) -> str | None:
     """Return why a cluster cannot be called that, or None when it can."""
     if not is_dns_label(name):
-        return f"{name!r} is not a DNS label: use at most 63 lower-case letters, digits and '-', beginning and ending with a letter or digit"
+        return (
+            f"{name!r} is not a DNS label: use at most 63 lower-case letters, digits and '-', "
+            "beginning and ending with a letter or digit"
+        )
     if name in RESERVED_CLUSTER_NAMES:
         return f"{name!r} is a namespace of the hub itself: choose another cluster name"
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from typing import Final
 
 # Namespaces
 HUB_NAMESPACE = "open-cluster-management-hub"
@@ -38,77 +38,77 @@ GRPC_SIGNER = "open-cluster-management.io/grpc"
 REGISTER_GROUP = "register.open-cluster-management.io"
 
 
-class Label(StrEnum):
-    """Label keys."""
+class Label:
+    """Label keys. Plain strings: they stand as keys in objects, and the encoder takes no enum there."""
 
-    CLUSTER_NAME = "open-cluster-management.io/cluster-name"
-    ADDON_NAME = "open-cluster-management.io/addon-name"
-    CLUSTER_SET = "cluster.open-cluster-management.io/clusterset"
-    TOKEN_ADDON = "addon.open-cluster-management.io/name"  # noqa: S105 - a label key
-    TOKEN_INFRASTRUCTURE = "addon.open-cluster-management.io/token-infrastructure"  # noqa: S105 - a label key
-    SPOKE_ONLY = "open-cluster-management.io/spoke-only"
-    MANAGED_BY = "app.kubernetes.io/managed-by"
+    CLUSTER_NAME: Final = "open-cluster-management.io/cluster-name"
+    ADDON_NAME: Final = "open-cluster-management.io/addon-name"
+    CLUSTER_SET: Final = "cluster.open-cluster-management.io/clusterset"
+    TOKEN_ADDON: Final = "addon.open-cluster-management.io/name"  # noqa: S105 - a label key
+    TOKEN_INFRASTRUCTURE: Final = "addon.open-cluster-management.io/token-infrastructure"  # noqa: S105 - a label key
+    SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
+    MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 
 ADDON_FEATURE_LABEL_PREFIX = "feature.open-cluster-management.io/addon-"
 
 
-class Annotation(StrEnum):
+class Annotation:
     """Annotation keys."""
 
-    AUTO_ACCEPTED_ON = "open-cluster-management.io/automatically-accepted-on"
-    CSR_USER = "open-cluster-management.io/csr-user"
-    CLEANUP_PRIORITY = "open-cluster-management.io/cleanup-priority"
-    SKIP_CLOCK_CHECK = "registration.open-cluster-management.io/skip-clock-sync-check"
-    SET_AUTO_UPDATE = "cluster.open-cluster-management.io/autoupdate"
-    ADDON_LIFECYCLE = "addon.open-cluster-management.io/lifecycle"
-    HOSTING_CLUSTER = "addon.open-cluster-management.io/hosting-cluster-name"
-    INSTALL_NAMESPACE = "addon.open-cluster-management.io/v1alpha1-install-namespace"
+    AUTO_ACCEPTED_ON: Final = "open-cluster-management.io/automatically-accepted-on"
+    CSR_USER: Final = "open-cluster-management.io/csr-user"
+    CLEANUP_PRIORITY: Final = "open-cluster-management.io/cleanup-priority"
+    SKIP_CLOCK_CHECK: Final = "registration.open-cluster-management.io/skip-clock-sync-check"
+    SET_AUTO_UPDATE: Final = "cluster.open-cluster-management.io/autoupdate"
+    ADDON_LIFECYCLE: Final = "addon.open-cluster-management.io/lifecycle"
+    HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
+    INSTALL_NAMESPACE: Final = "addon.open-cluster-management.io/v1alpha1-install-namespace"
     # The seed's spelling and the shipped one; either marks a cluster that registers by AWS IAM.
-    EKS_CLUSTER_ARN = "eks-managed-cluster-arn"
-    MANAGED_CLUSTER_ARN = "agent.open-cluster-management.io/managed-cluster-arn"
-    IAM_ROLE_SUFFIX = "agent.open-cluster-management.io/managed-cluster-iam-role-suffix"
+    EKS_CLUSTER_ARN: Final = "eks-managed-cluster-arn"
+    MANAGED_CLUSTER_ARN: Final = "agent.open-cluster-management.io/managed-cluster-arn"
+    IAM_ROLE_SUFFIX: Final = "agent.open-cluster-management.io/managed-cluster-iam-role-suffix"
     # Ours: who the cluster is, so that two clusters never share a name.
-    CLUSTER_UID = "agent.open-cluster-management.io/cluster-uid"
+    CLUSTER_UID: Final = "agent.open-cluster-management.io/cluster-uid"
 
 
 AGENT_ANNOTATION_PREFIX = "agent.open-cluster-management.io/"
 
 
-class Finalizer(StrEnum):
+class Finalizer:
     """Finalizers, each removed by exactly one reconciler."""
 
-    CLUSTER_ACCESS = "cluster.open-cluster-management.io/api-resource-cleanup"
-    CLUSTER_CONTENT = "cluster.open-cluster-management.io/resource-cleanup"
-    MANIFEST_WORK = "cluster.open-cluster-management.io/manifest-work-cleanup"
-    APPLIED_WORK = "cluster.open-cluster-management.io/applied-manifest-work-cleanup"
-    ADDON_PRE_DELETE = "addon.open-cluster-management.io/addon-pre-delete"
-    ADDON_TOKEN = "addon.open-cluster-management.io/token-infrastructure-cleanup"  # noqa: S105 - a finalizer
-    KLUSTERLET = "operator.open-cluster-management.io/klusterlet-cleanup"
-    CLUSTER_MANAGER = "operator.open-cluster-management.io/cluster-manager-cleanup"
+    CLUSTER_ACCESS: Final = "cluster.open-cluster-management.io/api-resource-cleanup"
+    CLUSTER_CONTENT: Final = "cluster.open-cluster-management.io/resource-cleanup"
+    MANIFEST_WORK: Final = "cluster.open-cluster-management.io/manifest-work-cleanup"
+    APPLIED_WORK: Final = "cluster.open-cluster-management.io/applied-manifest-work-cleanup"
+    ADDON_PRE_DELETE: Final = "addon.open-cluster-management.io/addon-pre-delete"
+    ADDON_TOKEN: Final = "addon.open-cluster-management.io/token-infrastructure-cleanup"  # noqa: S105 - a finalizer
+    KLUSTERLET: Final = "operator.open-cluster-management.io/klusterlet-cleanup"
+    CLUSTER_MANAGER: Final = "operator.open-cluster-management.io/cluster-manager-cleanup"
 
 
-class ConditionType(StrEnum):
+class ConditionType:
     """Condition types that other programs read."""
 
-    HUB_ACCEPTED = "HubAcceptedManagedCluster"
-    JOINED = "ManagedClusterJoined"
-    AVAILABLE = "ManagedClusterConditionAvailable"
-    CLOCK_SYNCED = "ManagedClusterConditionClockSynced"
-    CERTIFICATE_ROTATED = "ClusterCertificateRotated"
-    DELETING = "Deleting"
-    SET_EMPTY = "ClusterSetEmpty"
-    SET_BOUND = "Bound"
-    ADDON_AVAILABLE = "Available"
-    TOKEN_INFRASTRUCTURE_READY = "TokenInfrastructureReady"  # noqa: S105 - a condition type
-    ADDON_TOKEN_REFRESHED = "AddonTokenRefreshed"  # noqa: S105 - a condition type
-    TOKEN_REFRESHED = "TokenRefreshed"  # noqa: S105 - the shipped system's spelling of the same
-    REGISTRATION_APPLIED = "RegistrationApplied"
-    MANIFEST_APPLIED = "ManifestApplied"
-    HOOK_COMPLETED = "HookManifestCompleted"
-    WORK_APPLIED = "Applied"
-    WORK_AVAILABLE = "Available"
-    STATUS_FEEDBACK_SYNCED = "StatusFeedbackSynced"
+    HUB_ACCEPTED: Final = "HubAcceptedManagedCluster"
+    JOINED: Final = "ManagedClusterJoined"
+    AVAILABLE: Final = "ManagedClusterConditionAvailable"
+    CLOCK_SYNCED: Final = "ManagedClusterConditionClockSynced"
+    CERTIFICATE_ROTATED: Final = "ClusterCertificateRotated"
+    DELETING: Final = "Deleting"
+    SET_EMPTY: Final = "ClusterSetEmpty"
+    SET_BOUND: Final = "Bound"
+    ADDON_AVAILABLE: Final = "Available"
+    TOKEN_INFRASTRUCTURE_READY: Final = "TokenInfrastructureReady"  # noqa: S105 - a condition type
+    ADDON_TOKEN_REFRESHED: Final = "AddonTokenRefreshed"  # noqa: S105 - a condition type
+    TOKEN_REFRESHED: Final = "TokenRefreshed"  # noqa: S105 - the shipped system's spelling of the same
+    REGISTRATION_APPLIED: Final = "RegistrationApplied"
+    MANIFEST_APPLIED: Final = "ManifestApplied"
+    HOOK_COMPLETED: Final = "HookManifestCompleted"
+    WORK_APPLIED: Final = "Applied"
+    WORK_AVAILABLE: Final = "Available"
+    STATUS_FEEDBACK_SYNCED: Final = "StatusFeedbackSynced"
 
 
 # Groups that clusters and add-ons belong to

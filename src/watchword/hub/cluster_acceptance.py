@@ -21,6 +21,7 @@ from watchword.api.names import (
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
+    LEASES,
     MANAGED_CLUSTERS,
     NAMESPACES,
     ROLE_BINDINGS,
@@ -29,6 +30,7 @@ from watchword.api.time import rfc3339
 from watchword.drivers.interface import HubDriver
 from watchword.hub import access
 from watchword.hub.acceptance_guard import AcceptanceGuard
+from watchword.hub.cluster_lease import lease_manifest
 from watchword.hub.cluster_sets import DEFAULT_SET
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
@@ -137,6 +139,7 @@ class ClusterAcceptanceReconciler:
         await asyncio.gather(
             ensure(ROLE_BINDINGS, access.registration_binding_manifest(cluster), ours=ours),
             ensure(ROLE_BINDINGS, access.work_binding_manifest(cluster), ours=ours),
+            ensure(LEASES, lease_manifest(cluster), ours=ours),  # before the agent is told that it may renew it
         )
 
     async def _deny(self, cluster: Cluster) -> None:

@@ -36,7 +36,7 @@ from watchword.runtime.informer import Scope
 from watchword.runtime.reconcile import ControllerSpec, Reconciler, Wake
 from watchword.runtime.status import StatusWriter
 
-OF_CLUSTERS = Scope(labels=Label.CLUSTER_NAME.value)
+OF_CLUSTERS = Scope(labels=Label.CLUSTER_NAME)
 """Only what was made for a cluster; everything else on the hub is not even read."""
 
 MADE_FOR_CLUSTERS = (

@@ -1,0 +1,198 @@
+"""The agent of a managed cluster: joins one hub, stays itself, and takes up its duties once accepted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeAlias
+
+import structlog
+
+from watchword.agent.cluster_lease import LeaseRenewalReconciler
+from watchword.agent.cluster_registration import Introduction, NameTaken, introduce
+from watchword.agent.cluster_status import ClusterStatusReconciler
+from watchword.agent.credential import CredentialReconciler, Keeping
+from watchword.agent.examination import Examiner
+from watchword.agent.hub_access import HubAccess, HubConnector, Use
+from watchword.agent.hub_connection import HubConnection
+from watchword.agent.identity import Identity, recall_identity
+from watchword.agent.options import AgentOptions
+from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, hub_kubeconfig
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import Label
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_CLAIMS,
+    MANAGED_CLUSTERS,
+    NODES,
+    SECRETS,
+)
+from watchword.drivers.catalog import find_cluster_driver
+from watchword.drivers.interface import AgentDriver, Kept, Wanted
+from watchword.kube.client import Client
+from watchword.kube.errors import KubeError
+from watchword.kube.retry import Backoff
+from watchword.runtime.clock import Clock
+from watchword.runtime.connection import Connection
+from watchword.runtime.informer import Scope
+from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.reconcile import ControllerSpec, Wake
+
+HUB = "hub"
+INTRODUCTION_RETRY = Backoff(first=1.0, limit=300.0)
+
+
+@dataclass(frozen=True)
+class DutyParts:
+    """What an accepted cluster's duties are made of: its own connection, the hub's, and who it is."""
+
+    options: AgentOptions
+    cluster: Connection
+    hub: Connection
+    clock: Clock
+    random: Random
+
+
+Duty: TypeAlias = Callable[[DutyParts], Iterable[ControllerSpec]]
+"""Asks the caches for what it follows and returns its controllers."""
+
+
+@dataclass(frozen=True)
+class AgentParts:
+    """What an agent stands on."""
+
+    options: AgentOptions
+    cluster: Client
+    connector: HubConnector
+    clock: Clock
+    random: Random
+    duties: Sequence[Duty] = ()
+    manager: ManagerOptions = field(
+        default_factory=lambda: ManagerOptions(name="watchword.dev/agent", identity="agent")
+    )
+
+
+class Agent:
+    """One cluster's membership of one hub."""
+
+    def __init__(self, parts: AgentParts) -> None:
+        self._parts = parts
+        self._log = structlog.get_logger("watchword.agent").bind(cluster=parts.options.cluster_name)
+
+    async def run(self, stop: asyncio.Event | None = None) -> None:
+        """Run until asked to stop; raises what the manager raises."""
+        parts = self._parts
+        manager = Manager(parts.manager, clock=parts.clock, random=parts.random)
+        connection = HubConnection()
+        cluster = manager.connect(parts.cluster)
+        hub = manager.connect(Client(connection, user_agent="watchword-agent"), name=HUB)
+        identity = await recall_identity(parts.cluster, parts.options)
+        driver = self._driver(hub.client)
+        access = HubAccess(connection, parts.connector, hub.cache, identity.cluster, parts.clock)
+        self._follow(cluster, hub, identity)
+        await self._resume(access, driver, identity)
+        manager.add(*self._controllers(cluster, hub, access, driver, identity))
+        manager.add_job("introduction", lambda: self._introduce(hub.client, access, identity))
+        manager.add_job("duties", lambda: self._take_up_duties(connection, access.ready))
+        await manager.run(stop)
+
+    def _driver(self, hub: Client) -> AgentDriver:
+        entry = find_cluster_driver(self._parts.options.registration_auth)
+        assert entry.agent is not None  # the catalog lists only drivers with both sides for clusters
+        return entry.agent(hub=hub, clock=self._parts.clock)
+
+    async def _resume(self, access: HubAccess, driver: AgentDriver, identity: Identity) -> None:
+        """Begin with the credential on record when it is still good, else as a joining cluster."""
+        answer = await driver.obtain(self._wanted(identity), identity.held)
+        if isinstance(answer, Kept):
+            access.own_until = answer.expires_at
+            await access.credential_changed(identity.secret_key, answer, identity.held)
+        await access.settle(changed=False)
+
+    def _wanted(self, identity: Identity) -> Wanted:
+        return Wanted(identity.cluster, identity.subject, lifetime=self._parts.options.certificate_life)
+
+    def _follow(self, cluster: Connection, hub: Connection, identity: Identity) -> None:
+        name = identity.cluster
+        own_secret = Scope(identity.secret_key.namespace, fields=f"metadata.name={identity.secret_key.name}")
+        cluster.cache.informer(SECRETS, own_secret)
+        cluster.cache.informer(NODES, project=_without_images)
+        cluster.cache.informer(CLUSTER_CLAIMS)
+        hub.cache.informer(MANAGED_CLUSTERS, Scope(fields=f"metadata.name={name}"))
+        hub.cache.informer(CERTIFICATE_SIGNING_REQUESTS, Scope(labels=f"{Label.CLUSTER_NAME}={name}"))
+
+    def _controllers(
+        self, cluster: Connection, hub: Connection, access: HubAccess, driver: AgentDriver, identity: Identity
+    ) -> Iterable[ControllerSpec]:
+        parts, own = self._parts, [ObjectKey.cluster(identity.cluster)]
+        keeper = CredentialReconciler(
+            cluster.cache,
+            cluster.client,
+            lambda key: self._keeping(driver, identity) if key == identity.secret_key else None,
+            access.credential_changed,
+            parts.clock,
+        )
+        status = ClusterStatusReconciler(
+            hub.cache, cluster.cache, hub.status, Examiner(parts.cluster, cluster.cache), parts.options.claims
+        )
+        of_cluster = (Wake(NODES, lambda _: own), Wake(CLUSTER_CLAIMS, lambda _: own))
+        to_secret = tuple(
+            Wake(resource, lambda _: [identity.secret_key], origin=HUB)
+            for resource in (MANAGED_CLUSTERS, CERTIFICATE_SIGNING_REQUESTS)
+        )
+        lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random)
+        yield ControllerSpec("hub-credential", SECRETS, keeper, to_secret, workers=1)
+        yield ControllerSpec("hub-access", MANAGED_CLUSTERS, access, workers=1, origin=HUB)
+        yield ControllerSpec("cluster-lease", MANAGED_CLUSTERS, lease, workers=1, origin=HUB)
+        yield ControllerSpec("cluster-status", MANAGED_CLUSTERS, status, of_cluster, workers=1, origin=HUB)
+
+    def _keeping(self, driver: AgentDriver, identity: Identity) -> Keeping:
+        frame: dict[str, bytes] = {
+            KUBECONFIG: hub_kubeconfig(self._parts.connector.entry(), driver.user_entry()),
+            CLUSTER_NAME: identity.cluster.encode(),
+            AGENT_NAME: identity.agent.encode(),
+        }
+        return Keeping(self._wanted(identity), driver, frame)
+
+    async def _introduce(self, hub: Client, access: HubAccess, identity: Identity) -> None:
+        """Create the ManagedCluster when joining; a cluster that has its own credential was introduced long ago."""
+        options = self._parts.options
+        introduction = Introduction(
+            identity.cluster,
+            identity.uid,
+            [{"url": url} for url in options.external_urls],
+            options.labels,
+            options.annotations,
+        )
+        failures = 0
+        while access.used is not Use.OWN:
+            try:
+                await introduce(hub, introduction)
+                break
+            except (KubeError, NameTaken) as trouble:
+                failures += 1
+                delay = INTRODUCTION_RETRY.delay(failures, self._parts.random)
+                self._log.warning("not introduced to the hub yet", error=str(trouble), retry_in=round(delay, 1))
+                await asyncio.sleep(delay)
+        await asyncio.Event().wait()
+
+    async def _take_up_duties(self, connection: HubConnection, ready: asyncio.Event) -> None:
+        """Run add-ons and work once the hub has accepted this cluster; before that, it may not even look at them."""
+        parts = self._parts
+        await ready.wait()
+        manager = Manager(parts.manager, clock=parts.clock, random=parts.random)
+        cluster = manager.connect(parts.cluster)
+        hub = manager.connect(Client(connection, user_agent="watchword-agent"), name=HUB)
+        duty_parts = DutyParts(parts.options, cluster, hub, parts.clock, parts.random)
+        for duty in parts.duties:
+            manager.add(*duty(duty_parts))
+        await manager.run()
+
+
+def _without_images(node: Object) -> Object:
+    """Keep of a node only what is reported: a node's list of images is longer than all the rest."""
+    status = node.get("status") or {}
+    kept = {name: status[name] for name in ("capacity", "allocatable") if name in status}
+    return {**node, "status": kept}

@@ -1,0 +1,57 @@
+"""Who this agent is: a name for the cluster, a name for itself, and the cluster's identity across hubs."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from dataclasses import dataclass, field
+
+from watchword.agent.options import AgentOptions
+from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
+from watchword.api.meta import ObjectKey, uid_of
+from watchword.api.names import MANAGED_CLUSTERS_GROUP, agent_user, cluster_group
+from watchword.api.resources import NAMESPACES, SECRETS
+from watchword.drivers.interface import SecretData, Subject
+from watchword.kube.client import Client
+
+_ALPHABET = string.ascii_lowercase + string.digits
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Kept across restarts by the Secret that holds the credential."""
+
+    cluster: str
+    agent: str
+    uid: str
+    secret_key: ObjectKey
+    held: SecretData = field(repr=False)
+
+    @property
+    def subject(self) -> Subject:
+        """Whom the cluster's credential names."""
+        groups = (cluster_group(self.cluster), MANAGED_CLUSTERS_GROUP)
+        return Subject(agent_user(self.cluster, self.agent), groups)
+
+
+async def recall_identity(cluster: Client, options: AgentOptions) -> Identity:
+    """Read who we were before; what was never decided is decided now."""
+    key = ObjectKey(options.namespace, options.hub_secret)
+    held = decode_data(await cluster.find(SECRETS, key))
+    system = await cluster.get(NAMESPACES, ObjectKey.cluster("kube-system"))
+    return Identity(
+        cluster=options.cluster_name or _text(held, CLUSTER_NAME),
+        agent=options.agent_name or _text(held, AGENT_NAME) or new_agent_name(),
+        uid=uid_of(system),
+        secret_key=key,
+        held=held,
+    )
+
+
+def new_agent_name() -> str:
+    """Return a name that no other agent of the cluster has."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(5))
+
+
+def _text(held: SecretData, name: str) -> str:
+    return held.get(name, b"").decode(errors="replace")

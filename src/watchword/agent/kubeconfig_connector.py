@@ -1,0 +1,74 @@
+"""Reaches a hub over sockets: by the bootstrap kubeconfig at first, by the Secret's own later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from watchword.agent.secret_data import KUBECONFIG
+from watchword.api.sensitive import Sensitive
+from watchword.drivers.interface import SecretData
+from watchword.kube.connect import client_for, credentials_of, endpoint_of, make_client
+from watchword.kube.errors import ConfigError
+from watchword.kube.kubeconfig import Choice, ClusterEntry, UserEntry
+from watchword.kube.kubeconfig_files import load_kubeconfig
+from watchword.kube.kubeconfig_reading import parse_kubeconfig
+from watchword.kube.transport import Transport
+
+
+@dataclass
+class KubeconfigConnector:
+    """The bootstrap kubeconfig is read anew each time, so that a renewed one is found without a restart."""
+
+    bootstrap: Path | None
+    known: ClusterEntry | None = None  # the hub as the Secret last described it
+
+    def entry(self) -> ClusterEntry:
+        """Return how the hub is reached: as the bootstrap kubeconfig says, for that is what people change."""
+        if self.can_join():
+            return _embedded(self._choice().cluster)
+        if self.known is None:
+            raise ConfigError("nothing says where the hub is: give the agent a bootstrap kubeconfig")
+        return self.known
+
+    def can_join(self) -> bool:
+        """Whether there is a bootstrap kubeconfig."""
+        return self.bootstrap is not None and self.bootstrap.is_file()
+
+    def joining(self) -> Transport:
+        """Return a transport with the bootstrap credential."""
+        return client_for(self._choice()).transport
+
+    def own(self, data: SecretData) -> Transport:
+        """Return a transport with the credential that lies in the Secret."""
+        choice = parse_kubeconfig(data.get(KUBECONFIG, b"")).choose()
+        self.known = choice.cluster
+        user = own_user(choice.user, data)
+        return make_client(endpoint_of(choice.cluster), credentials_of(user, choice.cluster)).transport
+
+    def _choice(self) -> Choice:
+        if self.bootstrap is None:
+            raise ConfigError("there is no bootstrap kubeconfig: give the agent one to join with")
+        return load_kubeconfig(self.bootstrap, {}).choose()
+
+
+def own_user(user: UserEntry, data: SecretData) -> UserEntry:
+    """Return the kubeconfig's user with the files beside it read from the Secret instead."""
+    if user.certificate_file is not None and user.key_file is not None:
+        certificate = data.get(user.certificate_file.name, b"")
+        key = Sensitive(data.get(user.key_file.name, b""))
+        return replace(user, certificate_file=None, key_file=None, certificate_data=certificate, key_data=key)
+    if user.token_file is not None:
+        token = data.get(user.token_file.name, b"").decode(errors="replace")
+        return replace(user, token_file=None, token=Sensitive(token))
+    return user
+
+
+def _embedded(cluster: ClusterEntry) -> ClusterEntry:
+    """Return the entry with its authorities inside, for files do not travel with a Secret."""
+    if cluster.ca_data or cluster.ca_file is None:
+        return cluster
+    try:
+        return replace(cluster, ca_data=cluster.ca_file.read_bytes(), ca_file=None)
+    except OSError as cause:
+        raise ConfigError(f"the hub's certificate authority cannot be read: {cause.strerror}") from cause
