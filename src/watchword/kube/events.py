@@ -115,17 +115,20 @@ class LineSplitter:
     def feed(self, chunk: bytes) -> list[bytes]:
         """Take a chunk and return the lines that it completes, empty ones left out."""
         head, newline, rest = chunk.partition(b"\n")
-        self._pieces.append(head)
-        self._size += len(head)
-        if self._size > self._limit:
-            raise MalformedAnswer(f"the server sent a watch event of more than {self._limit} bytes")
+        self._hold(head)
         if not newline:
             return []
-        lines = [b"".join(self._pieces)]
+        first = b"".join(self._pieces)
         *whole, tail = rest.split(b"\n")
-        lines += whole
-        self._pieces, self._size = [tail], len(tail)
-        return [line for line in lines if line.strip()]
+        self._pieces, self._size = [], 0
+        self._hold(tail)
+        return [line for line in (first, *whole) if line.strip()]
+
+    def _hold(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise MalformedAnswer(f"the server sent a watch event of more than {self._limit} bytes")
 
 
 class _Envelope(msgspec.Struct, gc=False):

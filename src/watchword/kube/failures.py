@@ -85,8 +85,9 @@ def _reason(cause: BaseException | None) -> str:
     for _ in range(5):
         if cause is None:
             return ""
-        if isinstance(cause, ssl.SSLError):
-            return cause.reason or ""
+        reason = getattr(cause, "reason", None) if isinstance(cause, ssl.SSLError) else None
+        if isinstance(reason, str):
+            return reason
         cause = getattr(cause, "os_error", None) or cause.__cause__ or cause.__context__
     return ""
 

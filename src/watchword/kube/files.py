@@ -16,11 +16,14 @@ SIZE_LIMIT = 16 * 1024 * 1024
 def read_small_file(path: Path, what: str, *, limit: int = SIZE_LIMIT) -> bytes:
     """Return a regular file's bytes; `ConfigError` in one sentence when that cannot be."""
     try:
-        # O_NONBLOCK: opening a pipe must not hang; it is refused below.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123 - a descriptor
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not hang us
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ConfigError(f"{what} {path} is not a regular file")
-            data = file.read(limit + 1)
+            with open(descriptor, "rb", closefd=False) as file:
+                data = file.read(limit + 1)
+        finally:
+            os.close(descriptor)
     except (OSError, ValueError) as cause:
         reason = getattr(cause, "strerror", None) or "its name is not valid"
         raise ConfigError(f"{what} {path} cannot be read: {reason.lower()}") from cause
@@ -44,7 +47,7 @@ class WatchedFile:
         """Return the content; `ConfigError` when it could never be read or was always empty."""
         try:
             signature = self._look()
-            if signature != self._signature:
+            if not self._content or signature != self._signature:  # never an empty content instead of an error
                 self._content = self._read_filled()
                 self._signature = signature
         except ConfigError:

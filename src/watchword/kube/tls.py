@@ -83,14 +83,13 @@ def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -
             # A callback, so that an encrypted key is refused instead of asked about on the terminal.
             context.load_cert_chain(path, password=lambda: "")
     except (ssl.SSLError, ValueError, OSError) as cause:
-        raise ConfigError(_certificate_trouble(cause)) from cause
+        raise ConfigError(_certificate_trouble(cause, certificate)) from cause
 
 
-def _certificate_trouble(cause: Exception) -> str:
-    reason = getattr(cause, "reason", None) or ""
-    if reason == "KEY_VALUES_MISMATCH":
+def _certificate_trouble(cause: Exception, certificate: ClientCertificate) -> str:
+    if getattr(cause, "reason", None) == "KEY_VALUES_MISMATCH":
         return "the client certificate and the client key do not belong together"
-    if reason in {"BAD_DECRYPT", "BAD_PASSWORD_READ", "INTERRUPTED_OR_CANCELLED"}:
+    if b"ENCRYPTED" in certificate.key.reveal():
         return "the client key is encrypted: give it without a passphrase"
     return "the client certificate or its key is not usable PEM"
 
