@@ -32,7 +32,7 @@ def status_object(error: ApiError) -> Object:
     }
     if error.reason:
         status["reason"] = error.reason
-    if error.details:
+    if error.details is not None:
         status["details"] = error.details
     status["code"] = error.code
     return status
@@ -118,7 +118,8 @@ def invalid_kind(group: str, kind: str, name: str, errors: Iterable[FieldError])
     details: Object = {"name": name} if name else {}
     if group:
         details["group"] = group
-    details["kind"] = kind
+    if kind:
+        details["kind"] = kind
     details["causes"] = [{"reason": e.reason, "message": e.message, "field": e.path} for e in found]
     return ApiError(422, "Invalid", message, details)
 

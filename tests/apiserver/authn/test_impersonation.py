@@ -121,9 +121,19 @@ def test_each_part_needs_its_right(headers: list[tuple[str, str]], allowed: list
     assert (refusal.value.code, refusal.value.message) == (403, message)
 
 
-@pytest.mark.parametrize("header", ["Impersonate-Group", "Impersonate-Uid", "Impersonate-Extra-a"])
-def test_parts_without_a_user_are_a_bad_request(header: str) -> None:
+@pytest.mark.parametrize(
+    ("header", "printed"),
+    [
+        ("Impersonate-Group", "{Group  x    }"),
+        ("Impersonate-Uid", "{UID  x  authentication.k8s.io/v1  }"),
+        ("Impersonate-Extra-a", "{UserExtra  x  authentication.k8s.io/v1  a}"),
+    ],
+)
+def test_parts_without_a_user_are_a_bad_request(header: str, printed: str) -> None:
     with pytest.raises(ApiError) as refusal:
         impersonate(CALLER, [(header, "x")], Allowing())
 
-    assert refusal.value.code == 400
+    assert (refusal.value.code, refusal.value.message) == (
+        400,
+        f"requested [{printed}] without impersonating a user",
+    )

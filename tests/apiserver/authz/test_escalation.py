@@ -81,7 +81,7 @@ async def test_binding_an_unknown_role_is_not_found_to_those_who_may_not_bind_it
 
     code, status = await guarded.as_user("bob", "POST", f"{RBAC}/clusterrolebindings", _binding("ClusterRole", "no"))
 
-    assert (code, status["message"]) == (404, 'clusterroles.rbac.authorization.k8s.io "no" not found')
+    assert (code, status["message"]) == (404, 'clusterrolebindings.rbac.authorization.k8s.io "no" not found')
 
 
 async def test_aggregation_needs_everything(guarded: Any) -> None:

@@ -49,8 +49,8 @@ def read_wish(headers: Iterable[tuple[str, str]]) -> Wish | None:
     if not name and not uid and not groups and not extra:
         return None
     if not name:
-        asked = [*groups, *([uid] if uid else []), *extra]
-        raise errors.bad_request(f"requested {asked} without impersonating a user")
+        asked = " ".join(_references(Wish(name, uid, groups, extra)))
+        raise errors.bad_request(f"requested [{asked}] without impersonating a user")
     return Wish(name, uid, groups, extra)
 
 
@@ -92,6 +92,17 @@ def assumed(wish: Wish) -> User:
     elif AUTHENTICATED not in groups and UNAUTHENTICATED not in groups:
         groups = (*groups, AUTHENTICATED)
     return User(wish.name, wish.uid, groups, wish.extra)
+
+
+def _references(wish: Wish) -> Iterator[str]:
+    """Yield each wished part as upstream prints an object reference: seven fields, most of them empty."""
+    for group in wish.groups:
+        yield f"{{Group  {group}    }}"
+    for key, values in wish.extra.items():
+        for value in values:
+            yield f"{{UserExtra  {value}  authentication.k8s.io/v1  {key}}}"
+    if wish.uid:
+        yield f"{{UID  {wish.uid}  authentication.k8s.io/v1  }}"
 
 
 def _question(group: str, resource: str, name: str, *, namespace: str = "", subresource: str = "") -> RequestInfo:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CLUSTER_ROLES, ROLES
 from watchword.apiserver import errors
 from watchword.apiserver.authz.model import is_superuser
 from watchword.apiserver.authz.rbac import RbacAuthorizer, join_problems
@@ -59,17 +58,11 @@ class EscalationGuard:
         key = ObjectKey(operation.key.namespace, ref.get("name") or "")
         if self._may(operation.user, "bind", plural, key):
             return
-        self._require_held(operation, self._role_rules(plural, key))
-
-    def _role_rules(self, plural: str, key: ObjectKey) -> Iterable[Rule]:
         index = self.authorizer.index
-        if plural == "clusterroles":
-            rules, resource = index.cluster_roles.get(key.name), CLUSTER_ROLES
-        else:
-            rules, resource = index.roles.get(key), ROLES
+        rules = index.cluster_roles.get(key.name) if plural == "clusterroles" else index.roles.get(key)
         if rules is None:
-            raise errors.not_found(resource, key.name)
-        return rules
+            raise errors.not_found(operation.kind.resource, key.name)  # upstream, too, names the binding's resource
+        self._require_held(operation, rules)
 
     def _may(self, user: User, verb: str, plural: str, key: ObjectKey) -> bool:
         info = RequestInfo(

@@ -17,7 +17,7 @@ from watchword.apiserver import field_errors as broken
 from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.authz.rbac import RbacAuthorizer, join_problems
 from watchword.apiserver.model import FieldError, HandlerRequest, RequestInfo, User
-from watchword.apiserver.reviews.questions import answer, mapping, read_question, text, texts
+from watchword.apiserver.reviews.questions import answer, filled, mapping, read_question, text, texts
 from watchword.apiserver.reviews.selectors import selector_errors, selector_remarks
 
 GROUP = "authorization.k8s.io"
@@ -39,7 +39,8 @@ class AccessReviewHandler:
         if self.resource.namespaced:
             found += _local_errors(spec, request.info.namespace)
         _refuse(found)
-        return answer(request, {**review, "status": decide(self.authorizer, read_subject(spec), spec)})
+        status = decide(self.authorizer, read_subject(spec), spec)
+        return answer(request, {**review, "spec": filled(spec), "status": status})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class SelfAccessReviewHandler:
         review = read_question(request, SELF_SUBJECT_ACCESS_REVIEWS)
         spec = review.get("spec") or {}
         _refuse([*spec_errors(spec), *attribute_errors(spec), *_metadata_errors(review["metadata"], local=False)])
-        return answer(request, {**review, "status": decide(self.authorizer, request.user, spec)})
+        status = decide(self.authorizer, request.user, spec)
+        return answer(request, {**review, "spec": filled(spec), "status": status})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,17 @@ from watchword.api.http import Response
 from watchword.api.meta import Object, Resource
 from watchword.apiserver import errors
 from watchword.apiserver.bodies import decode_body
-from watchword.apiserver.model import HandlerRequest, User
+from watchword.apiserver.model import ApiError, HandlerRequest, User
 from watchword.apiserver.negotiation import object_response
 
 
 def read_question(request: HandlerRequest, resource: Resource) -> Object:
-    """Return the review in the body; 400 when it is of another kind or namespace."""
+    """Return the review in the body; 405 for other verbs, 400 when it is of another kind or namespace."""
+    if request.method != "POST":
+        message = "the server does not allow this method on the requested resource"
+        raise ApiError(405, "MethodNotAllowed", message, {})
     body = decode_body(request)
-    kind, version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version
-    if (kind, version) != (resource.kind, resource.api_version):
-        raise errors.bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): it is a {kind} of {version}"
-        )
+    _require_kind(body, resource)
     for field in ("metadata", "spec", "status"):
         if not isinstance(body.get(field) or {}, dict):
             raise errors.bad_request(f"{resource.kind} in version {resource.version!r}: {field} must be an object")
@@ -32,6 +31,18 @@ def read_question(request: HandlerRequest, resource: Resource) -> Object:
     if resource.namespaced:
         metadata["namespace"] = namespace
     return {"kind": resource.kind, "apiVersion": resource.api_version, **body, "metadata": metadata}
+
+
+def _require_kind(body: Object, resource: Resource) -> None:
+    kind, api_version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version
+    if (kind, api_version) == (resource.kind, resource.api_version):
+        return
+    version = str(api_version).rpartition("/")[2]
+    package = resource.group.partition(".")[0]
+    raise errors.bad_request(
+        f"{kind} in version {errors.quote(version)} cannot be handled as a {resource.kind}: "
+        f"converting ({version}.{kind}) to ({package}.{resource.kind}): unknown conversion"
+    )
 
 
 def answer(request: HandlerRequest, review: Object, warnings: list[str] | None = None) -> Response:
@@ -48,6 +59,11 @@ def user_info(user: User) -> Object:
     if user.extra:
         info["extra"] = {key: list(values) for key, values in user.extra.items()}
     return info
+
+
+def filled(row: Object) -> Object:
+    """Return the fields that say something: empty texts are left out of answers."""
+    return {key: filled(value) if isinstance(value, dict) else value for key, value in row.items() if value != ""}
 
 
 def texts(value: Any, path: str) -> tuple[str, ...]:
