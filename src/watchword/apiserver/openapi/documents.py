@@ -95,18 +95,22 @@ def _gvk(resource: Resource) -> Object:
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
-def _as_v2(schema: Any) -> Any:
+def _as_v2(schema: Object) -> Object:
     """Rewrite a schema for version 2: references point elsewhere, junctors do not exist."""
-    if isinstance(schema, list):
-        return [_as_v2(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if isinstance(schema.get("allOf"), list) and len(schema["allOf"]) == 1:
+    if len(schema.get("allOf", ())) == 1:
         schema = {**{name: value for name, value in schema.items() if name != "allOf"}, **schema["allOf"][0]}
-    if "format" in schema and schema["format"] == "int-or-string":
+    if schema.get("format") == "int-or-string":
         schema = {**schema, "type": "string"}
-    return {
-        name: value.replace(REFERENCE, "#/definitions/") if name == "$ref" else _as_v2(value)
-        for name, value in schema.items()
-        if name not in _V3_ONLY
-    }
+    return {name: _value_as_v2(name, value) for name, value in schema.items() if name not in _V3_ONLY}
+
+
+def _value_as_v2(name: str, value: Any) -> Any:
+    match name, value:
+        case "$ref", str():
+            return value.replace(REFERENCE, "#/definitions/")
+        case "properties", dict():
+            return {key: _as_v2(below) for key, below in value.items()}
+        case (("items" | "additionalProperties"), dict()):
+            return _as_v2(value)
+        case _:
+            return value
