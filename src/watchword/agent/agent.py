@@ -30,7 +30,7 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.drivers.catalog import find_cluster_driver
-from watchword.drivers.interface import AgentDriver, Kept, Wanted
+from watchword.drivers.interface import AgentDriver, Wanted
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.retry import Backoff
@@ -105,10 +105,9 @@ class Agent:
 
     async def _resume(self, access: HubAccess, driver: AgentDriver, identity: Identity) -> None:
         """Begin with the credential on record when it is still good, else as a joining cluster."""
-        answer = await driver.obtain(self._wanted(identity), identity.held)
-        if isinstance(answer, Kept):
-            access.own_until = answer.expires_at
-            await access.credential_changed(identity.secret_key, answer, identity.held)
+        good = driver.assess(self._wanted(identity), identity.held)
+        if good is not None:
+            await access.credential_changed(identity.secret_key, good, identity.held)
         await access.settle(changed=False)
 
     def _wanted(self, identity: Identity) -> Wanted:

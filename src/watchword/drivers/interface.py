@@ -83,6 +83,10 @@ class AgentDriver(Protocol):
         """Return the Secret keys that belong to this driver, removed when another takes over."""
         ...
 
+    def assess(self, wanted: Wanted, held: SecretData) -> Kept | None:
+        """Return until when the credential held is good, without asking anybody; None when it is no good."""
+        ...
+
     async def obtain(self, wanted: Wanted, held: SecretData) -> Answer:
         """Take one step towards the credential; waiting is an answer, not an exception."""
         ...

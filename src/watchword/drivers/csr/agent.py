@@ -54,13 +54,17 @@ class CsrAgentDriver:
         """Return the keys that go when another driver takes over."""
         return frozenset({KEY, CERTIFICATE, PENDING_KEY})
 
+    def assess(self, wanted: Wanted, held: SecretData) -> Kept | None:
+        """Return until when the certificate held is good, without asking anybody."""
+        return judge_held(wanted, held, now=self.clock.now())
+
     async def obtain(self, wanted: Wanted, held: SecretData) -> Answer:
         """Keep what is good, follow up what is asked, ask for what is missing."""
         now = self.clock.now()
         pending = held.get(PENDING_KEY)
         if pending is None:
             current = judge_held(wanted, held, now=now)
-            return current or self._new_key()
+            return current if current is not None and now < current.renew_at else self._new_key()
         try:
             key = PrivateKey.from_pem(Sensitive(pending))
         except PkiError:
@@ -107,7 +111,7 @@ def request_manifest(wanted: Wanted, key: PrivateKey) -> Object:
 
 
 def judge_held(wanted: Wanted, held: SecretData, *, now: datetime) -> Kept | None:
-    """Return until when what is held is good, or None when a new certificate is due."""
+    """Return until when what is held is good, or None when it is no good."""
     try:
         key = PrivateKey.from_pem(Sensitive(held[KEY]))
         certificate = parse_certificate(held[CERTIFICATE])
@@ -115,8 +119,7 @@ def judge_held(wanted: Wanted, held: SecretData, *, now: datetime) -> Kept | Non
         return None
     if certificate.key != key.public or not _names(certificate, wanted):
         return None
-    renew_at = _renewal(certificate)
-    return Kept(renew_at, certificate.not_after) if now < min(renew_at, certificate.not_after) else None
+    return Kept(_renewal(certificate), certificate.not_after) if now < certificate.not_after else None
 
 
 def judge_request(wanted: Wanted, key: PrivateKey, request: Object, *, now: datetime) -> Answer:
