@@ -21,10 +21,11 @@ def in_silence(_: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait altogether and between two looks."""
+    """How long to wait altogether, and at most between two looks; the first pauses are shorter."""
 
     total: timedelta = timedelta(minutes=5)
     pause: timedelta = timedelta(seconds=5)
+    first_pause: timedelta = timedelta(milliseconds=250)
 
 
 class NotYet(Exception):
@@ -39,12 +40,13 @@ async def look_until(look: Callable[[], Awaitable[T]], patience: Patience, progr
     """Look now and then until something is seen; after the last look its reason is raised."""
     loop = asyncio.get_running_loop()
     ends = loop.time() + patience.total.total_seconds()
+    pause = patience.first_pause.total_seconds() / 2
     said = ""
     while True:
         try:
             return await look()
         except NotYet as reason:
-            pause = patience.pause.total_seconds()
+            pause = min(pause * 2, patience.pause.total_seconds())
             if loop.time() + pause > ends:
                 raise reason.then from reason
             if str(reason) != said:  # the same trouble is told once
