@@ -10,8 +10,6 @@ import pytest
 from watchword.api.meta import Object
 from watchword.apiserver.duration import age, human_duration
 from watchword.apiserver.kinds import BUILTINS
-from watchword.apiserver.kinds.columns.custom import printer_columns
-from watchword.apiserver.kinds.columns.jsonpath import BadPath, parse_path
 from watchword.apiserver.model import ApiError, ResourceKind
 from watchword.apiserver.table import table
 
@@ -228,47 +226,3 @@ def test_a_row_carries_as_much_of_the_object_as_was_asked(include: str, expected
 def test_an_unknown_wish_for_the_object_is_refused() -> None:
     with pytest.raises(ApiError, match="must be 'Metadata', 'Object', 'None', or empty"):
         table(of("ConfigMap"), [], now=NOW, include="Everything")
-
-
-CUSTOM = {
-    "metadata": {"creationTimestamp": BORN},
-    "spec": {"size": 3, "on": True, "list": [{"a": 1}], "keys": {"x.y": "dotted"}},
-    "status": {"conditions": [{"type": "Other", "status": "False"}, {"type": "Ready", "status": "True"}]},
-}
-
-
-@pytest.mark.parametrize(
-    ("path", "kind", "cell"),
-    [
-        pytest.param(".spec.size", "integer", 3, id="integer"),
-        pytest.param(".spec.size", "string", "3", id="number as text"),
-        pytest.param(".spec.on", "boolean", True, id="boolean"),
-        pytest.param(".spec.on", "integer", None, id="wrong type"),
-        pytest.param(".spec.list", "string", '[{"a":1}]', id="list as text"),
-        pytest.param(".spec.list[0].a", "integer", 1, id="index"),
-        pytest.param(".spec.list[*].a", "integer", 1, id="every"),
-        pytest.param(".spec.keys['x.y']", "string", "dotted", id="quoted"),
-        pytest.param(r".spec.keys.x\.y", "string", "dotted", id="escaped"),
-        pytest.param('.status.conditions[?(@.type=="Ready")].status', "string", "True", id="filter"),
-        pytest.param(".status.conditions[?(@.type=='Never')].status", "string", None, id="filter finds nothing"),
-        pytest.param(".metadata.creationTimestamp", "date", "24h", id="date"),
-        pytest.param(".spec.size", "date", None, id="no date"),
-        pytest.param(".nothing.here", "string", None, id="absent"),
-        pytest.param("oops", "string", None, id="not a path"),
-    ],
-)
-def test_columns_of_custom_kinds(path: str, kind: str, cell: Any) -> None:
-    name, column = printer_columns([{"name": "X", "type": kind, "jsonPath": path}])
-
-    assert name.name == "Name"
-    assert column.cell(CUSTOM, NOW) == cell
-
-
-def test_a_custom_kind_without_columns_shows_its_age() -> None:
-    assert [column.name for column in printer_columns(None)] == ["Name", "Age"]
-
-
-@pytest.mark.parametrize("text", ["", "x", ".a[", ".a[?(@.b==)", "." * 2000, ".a..b"])
-def test_what_is_no_path(text: str) -> None:
-    with pytest.raises(BadPath):
-        parse_path(text)
