@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from watchword.api.meta import Object
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label, agent_user, cluster_group
-from watchword.drivers.csr.judge import Unacceptable, read_cluster_request
+from watchword.drivers.csr.judge import read_cluster_request
+from watchword.drivers.errors import Unacceptable
 from watchword.pki.csr import build_request
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, Subject

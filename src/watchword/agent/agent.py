@@ -11,9 +11,10 @@ from typing import TypeAlias
 import structlog
 
 from watchword.agent.cluster_lease import LeaseRenewalReconciler
-from watchword.agent.cluster_registration import Introduction, NameTaken, introduce
+from watchword.agent.cluster_registration import Introduction, introduce
 from watchword.agent.cluster_status import ClusterStatusReconciler
 from watchword.agent.credential import CredentialReconciler, Keeping
+from watchword.agent.errors import NameTaken
 from watchword.agent.examination import Examiner
 from watchword.agent.hub_access import HubAccess, HubConnector, Use
 from watchword.agent.hub_connection import HubConnection

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from watchword.agent.errors import NameTaken
 from watchword.api.cluster import DEFAULT_LEASE_SECONDS, Cluster
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import AGENT_ANNOTATION_PREFIX, Annotation, Label
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
-
-
-class NameTaken(Exception):
-    """Another cluster has this name on the hub; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from datetime import timedelta
 from watchword.agent.cluster_facts import ClaimPolicy
 from watchword.api.cluster import judge_cluster_name
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
-from watchword.drivers.catalog import UnknownDriver, find_addon_driver, find_cluster_driver
+from watchword.drivers.catalog import find_addon_driver, find_cluster_driver
+from watchword.drivers.errors import UnknownDriver
 
 SHORTEST_CERTIFICATE = timedelta(hours=1)
 ADDON_TOKEN_LIFE = timedelta(days=365)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from watchword.drivers.csr.agent import CsrAgentDriver
 from watchword.drivers.csr.hub import CsrHubDriver
+from watchword.drivers.errors import UnknownDriver
 from watchword.drivers.interface import DriverEntry
 
 CATALOG: tuple[DriverEntry, ...] = (
     DriverEntry("csr", for_clusters=True, for_addons=True, agent=CsrAgentDriver, hub=CsrHubDriver),
 )
-
-
-class UnknownDriver(Exception):
-    """No driver of that name serves that purpose; the message lists those that do."""
 
 
 def find_cluster_driver(name: str) -> DriverEntry:

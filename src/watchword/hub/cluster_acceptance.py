@@ -34,7 +34,8 @@ from watchword.hub.cluster_lease import lease_manifest
 from watchword.hub.cluster_sets import DEFAULT_SET
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import BeingDeleted, Ensurer, NameConflict, with_preconditions
+from watchword.runtime.ensure import Ensurer, with_preconditions
+from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.events import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, Terminal
 from watchword.runtime.status import StatusWriter

@@ -9,18 +9,11 @@ from typing import Any
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
+from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.status import merge_patch
 
 _IMMUTABLE = ("roleRef",)
-
-
-class NameConflict(Exception):
-    """An object of that name exists and is not ours; it is left as it is."""
-
-
-class BeingDeleted(Exception):
-    """The object of that name is on its way out; try again when it is gone."""
 
 
 @dataclass(frozen=True, slots=True)

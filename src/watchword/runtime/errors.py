@@ -5,6 +5,8 @@ RuntimeTrouble
 │   └── Deadlock          every task waits and no timer is left: nothing can ever happen
 ├── NotLeading            a write was refused because leadership is lost
 ├── CacheError            a cache was asked for something it was not told to keep
+├── NameConflict          an object of that name exists and is not ours
+├── BeingDeleted          the object of that name is on its way out
 └── Halted                a part of the process ended that must never end
 """
 
@@ -33,3 +35,11 @@ class CacheError(RuntimeTrouble):
 
 class Halted(RuntimeTrouble):
     """A part of the process ended that must never end, so the whole process ends."""
+
+
+class NameConflict(RuntimeTrouble):
+    """An object of that name exists and is not ours; it is left as it is."""
+
+
+class BeingDeleted(RuntimeTrouble):
+    """The object of that name is on its way out; try again when it is gone."""

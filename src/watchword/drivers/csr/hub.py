@@ -13,7 +13,8 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import REGISTER_GROUP, Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
 from watchword.api.time import rfc3339
-from watchword.drivers.csr.judge import ClusterRequest, Unacceptable, read_cluster_request
+from watchword.drivers.csr.judge import ClusterRequest, read_cluster_request
+from watchword.drivers.errors import Unacceptable
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.runtime.events import EventRecorder

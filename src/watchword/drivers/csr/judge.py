@@ -21,6 +21,7 @@ from watchword.api.names import (
     agent_user,
     cluster_group,
 )
+from watchword.drivers.errors import Unacceptable
 from watchword.pki.csr import RequestedIdentity, parse_request
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import judge_key_strength
@@ -29,10 +30,6 @@ from watchword.pki.subjects import AlternativeNames
 ALLOWED_USAGES = frozenset({"digital signature", "key encipherment", "client auth"})
 SUBJECT_ALTERNATIVE_NAME = "2.5.29.17"
 _AGENT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-
-
-class Unacceptable(Exception):
-    """The request is not one that this driver would ever approve; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,15 @@
+"""What keeps an agent from its work.
+
+AgentError
+└── NameTaken    another cluster has this name on the hub
+"""
+
+from __future__ import annotations
+
+
+class AgentError(Exception):
+    """Base of everything this room raises."""
+
+
+class NameTaken(AgentError):
+    """Another cluster has this name on the hub; the message says what to do."""

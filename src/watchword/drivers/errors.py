@@ -1,0 +1,20 @@
+"""What a driver refuses.
+
+DriverError
+├── UnknownDriver    no driver of that name serves that purpose
+└── Unacceptable     a request that no honest agent would send
+"""
+
+from __future__ import annotations
+
+
+class DriverError(Exception):
+    """Base of everything this room raises."""
+
+
+class UnknownDriver(DriverError):
+    """No driver of that name serves that purpose; the message lists those that do."""
+
+
+class Unacceptable(DriverError):
+    """The request is not one that this driver would ever approve; the message says why."""
