@@ -94,7 +94,12 @@ WITH_TOKEN = TEXT.replace("users: null", "users: [{name: x, user: {token: y}}]")
         pytest.param(FOREIGN, "not this cluster's own", id="a stranger's CA beside ours"),
         pytest.param(WITH_TOKEN, "users", id="credentials inside"),
         pytest.param("hello", "not a kubeconfig", id="no kubeconfig"),
-        pytest.param(TEXT.replace("https:", "http:"), "https", id="plain http"),
+        pytest.param("a: [", "not YAML", id="no yaml"),
+        pytest.param("clusters: [1]", "certificate-authority-data", id="a number as cluster"),
+        pytest.param("clusters: [{cluster: {server: 'https://x'}}]", "embed the cluster's CA", id="no authority"),
+        pytest.param(
+            TEXT.replace("    server", "    insecure-skip-tls-verify: true\n    server"), "blindly", id="insecure"
+        ),
     ],
 )
 def test_a_text_that_is_not_the_clusters_own_is_not_vouched_for(text: str, complaint: str) -> None:
@@ -102,6 +107,11 @@ def test_a_text_that_is_not_the_clusters_own_is_not_vouched_for(text: str, compl
     assert verdict.data == {K1: None}
     assert complaint in verdict.refusal
     assert verdict.annotation == verdict.refusal
+
+
+def test_a_cluster_info_of_another_tools_form_is_signed_when_its_authority_is_ours() -> None:
+    text = TEXT.replace("name: ''", "name: hub").replace("contexts: null", "contexts: []")
+    assert set(judge(a_map(text), a_token(ONE)).data) == {K1}
 
 
 def test_without_knowing_the_own_authority_nothing_is_signed() -> None:

@@ -80,7 +80,7 @@ def read_cluster_info(text: str | bytes, *, ca_required: bool = True) -> Cluster
     cluster = _only_cluster(document["clusters"])
     _refuse_unknown(cluster, {"server", "certificate-authority-data", "extensions"}, "clusters[0].cluster", _HINTS)
     server = _server(cluster.get("server"), "clusters[0].cluster.server")
-    authorities = _authorities(cluster.get("certificate-authority-data"))
+    authorities = read_authorities(cluster.get("certificate-authority-data"))
     if ca_required and not authorities:
         raise ClusterInfoRefused("clusters[0].cluster.certificate-authority-data", "missing")
     return ClusterInfo(_endpoints(server, cluster.get("extensions")), authorities)
@@ -134,7 +134,8 @@ def _refuse_unknown(mapping: Mapping[str, Any], known: set[str], where: str, hin
             )
 
 
-def _authorities(data: Any) -> tuple[Certificate, ...]:
+def read_authorities(data: Any) -> tuple[Certificate, ...]:
+    """Read certificate-authority-data, none when it is missing; raise `ClusterInfoRefused`."""
     if data is None or data == "":
         return ()
     field = "clusters[0].cluster.certificate-authority-data"

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from watchword.api import yaml
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, KUBECONFIG_KEY, SIGNATURE_PREFIX
 from watchword.api.meta import Object, annotations_of
-from watchword.discovery.cluster_info import read_cluster_info
+from watchword.discovery.cluster_info import read_authorities
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import Ignored, TokenRecord, TokenUsage, read_token_secret
 from watchword.pki.jws import sign_detached
@@ -57,17 +58,43 @@ def judge_signatures(
 
 
 def judge_own(text: str, own_pins: frozenset[Pin]) -> str:
-    """Say in one sentence why a cluster-info is not this cluster's own; empty when it is."""
+    """Say in one sentence why a cluster-info is not this cluster's own; empty when it is.
+
+    Its form may be looser than what our own client accepts: other tools publish and read it as well.
+    """
     if not own_pins:
         return "the cluster's own CA is not known: publish kube-root-ca.crt or name the CA to the controller"
     try:
-        info = read_cluster_info(text)
+        named = [pin for cluster in _clusters(text) for pin in _pins(cluster)]
     except ClusterInfoRefused as cause:
         return str(cause)
-    strangers = [str(pin) for pin in info.pins if pin not in own_pins]
+    strangers = [str(pin) for pin in named if pin not in own_pins]
     if strangers:
         return f"cluster-info names a CA that is not this cluster's own ({strangers[0]}): restore it"
     return ""
+
+
+def _clusters(text: str) -> list[Mapping[str, Any]]:
+    try:
+        document = yaml.load(text)
+    except yaml.YamlError as cause:
+        raise ClusterInfoRefused("document", str(cause)) from cause
+    entries = document.get("clusters") if isinstance(document, Mapping) else None
+    if not isinstance(document, Mapping) or not isinstance(entries, list) or not entries:
+        raise ClusterInfoRefused("clusters", "not a kubeconfig that names a cluster")
+    if document.get("users"):
+        raise ClusterInfoRefused("users", "credentials are not published: remove them")
+    clusters = [entry.get("cluster") if isinstance(entry, Mapping) else None for entry in entries]
+    return [cluster if isinstance(cluster, Mapping) else {} for cluster in clusters]
+
+
+def _pins(cluster: Mapping[str, Any]) -> list[Pin]:
+    if cluster.get("insecure-skip-tls-verify"):
+        raise ClusterInfoRefused("insecure-skip-tls-verify", "nobody is told to trust blindly: remove it")
+    authorities = read_authorities(cluster.get("certificate-authority-data"))
+    if not authorities:
+        raise ClusterInfoRefused("certificate-authority-data", "missing: embed the cluster's CA")
+    return [authority.pin for authority in authorities]
 
 
 def signing_tokens(secrets: Sequence[Object], *, now: datetime) -> list[TokenRecord]:
