@@ -98,7 +98,7 @@ def token_chain(rules: StandardRules, registry: Registry, now: Now) -> TokenChai
         BootstrapTokenAuthenticator(registry, now),
     ]
     if rules.reviewer is not None:
-        authenticators.append(WebhookTokenAuthenticator(rules.reviewer, rules.audiences))
+        authenticators.append(WebhookTokenAuthenticator(rules.reviewer, rules.audiences, now))
     return TokenChain(tuple(authenticators), rules.audiences)
 
 

@@ -1,0 +1,83 @@
+"""Tokens that a reviewer elsewhere vouches for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from watchword.api.meta import Object
+from watchword.apiserver.authn.model import CredentialRefused, Identity
+from watchword.apiserver.authn.webhook import WebhookTokenAuthenticator, read_answer
+from watchword.apiserver.model import User
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+BOB: dict[str, Any] = {"authenticated": True, "user": {"username": "bob", "uid": "1", "groups": ["dev"]}}
+
+
+class Reviewer:
+    """Answers with a fixed status and counts the questions."""
+
+    def __init__(self, status: Object) -> None:
+        self.status = status
+        self.asked: list[Object] = []
+
+    async def __call__(self, question: Object) -> Mapping[str, Any]:
+        self.asked.append(question)
+        return {"status": self.status}
+
+
+@pytest.mark.parametrize(
+    ("status", "asked", "expected"),
+    [
+        pytest.param({}, ("api",), None, id="no answer"),
+        pytest.param({"authenticated": False}, ("api",), None, id="unknown token"),
+        pytest.param({**BOB, "audiences": ["vault"]}, ("api",), None, id="for another audience"),
+        pytest.param(BOB, ("vault",), None, id="a reviewer without audiences speaks for this plane alone"),
+        pytest.param(BOB, ("api",), Identity(User("bob", "1", ("dev",)), ("api",)), id="known"),
+        pytest.param(
+            {**BOB, "audiences": ["vault", "api"]},
+            ("vault", "x"),
+            Identity(User("bob", "1", ("dev",)), ("vault",)),
+            id="known for one of the audiences",
+        ),
+    ],
+)
+def test_read_answer(status: Object, asked: tuple[str, ...], expected: Identity | None) -> None:
+    assert read_answer(status, asked=asked, api_audiences=("api",)) == expected
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({"error": "backend down"}, id="an error"),
+        pytest.param({"authenticated": True, "user": {}}, id="nobody named"),
+    ],
+)
+def test_unusable_answer_is_a_refusal(status: Object) -> None:
+    with pytest.raises(CredentialRefused):
+        read_answer(status, asked=("api",), api_audiences=("api",))
+
+
+async def test_good_answer_is_remembered_for_ten_seconds() -> None:
+    clock, reviewer = [NOW], Reviewer(BOB)
+    webhook = WebhookTokenAuthenticator(reviewer, ("api",), lambda: clock[0])
+
+    first = await webhook.identify("t", ("api",))
+    second = await webhook.identify("t", ("api",))
+    assert first == second
+    assert len(reviewer.asked) == 1
+    await webhook.identify("u", ("api",))
+    clock[0] += timedelta(seconds=10)
+    await webhook.identify("t", ("api",))
+    assert [question["spec"]["token"] for question in reviewer.asked] == ["t", "u", "t"]
+
+
+async def test_unreachable_reviewer_is_a_refusal() -> None:
+    async def fail(_question: Object) -> Mapping[str, Any]:
+        raise ConnectionRefusedError
+
+    with pytest.raises(CredentialRefused):
+        await WebhookTokenAuthenticator(fail, ("api",), lambda: NOW).identify("t", ("api",))
