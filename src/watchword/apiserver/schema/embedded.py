@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from watchword.apiserver.field_errors import invalid, required
 from watchword.apiserver.model import FieldError
+from watchword.apiserver.schema.labels import label_complaints
 from watchword.apiserver.schema.model import Schema
-
-_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-_KIND_RULE = (
-    "may have mixed case, but should otherwise match: a DNS-1035 label must consist of lower case alphanumeric "
-    "characters or '-', start with an alphabetic character, and end with an alphanumeric character "
-    "(e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
 
 
 def check_embedded(value: Any, schema: Schema | None, path: str, errors: list[FieldError]) -> None:
@@ -45,7 +38,7 @@ def _check_one(value: dict[str, Any], prefix: str, errors: list[FieldError]) -> 
             errors.append(invalid(path, said, "must not be empty"))
         elif key == "apiVersion" and said.count("/") > 1:
             errors.append(invalid(path, said, f"unexpected GroupVersion string: {said}"))
-        elif key == "kind" and not _LABEL.fullmatch(said.lower()):
-            errors.append(invalid(path, said, _KIND_RULE))
+        elif key == "kind" and (complaints := label_complaints(said.lower())):
+            errors.append(invalid(path, said, f"may have mixed case, but should otherwise match: {complaints}"))
     if not isinstance(value.get("metadata", {}), dict):
         errors.append(invalid(f"{prefix}metadata", value["metadata"], "must be an object"))

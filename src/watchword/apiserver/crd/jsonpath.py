@@ -1,0 +1,120 @@
+"""The part of JSONPath that printer columns use: fields, indexes, wildcards and filters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+Step = Callable[[Any], Iterator[Any]]
+
+_STEP = re.compile(
+    r"\.(?P<field>(?:\\.|[^.\[\]\\])+)"
+    r"|\[\s*'(?P<quoted>(?:\\.|[^'\\])*)'\s*\]"
+    r"|\[\s*(?P<index>-?\d{1,9})\s*\]"
+    r"|(?P<all>\[\s*\*\s*\]|\.\*)"
+    r"|\[\?\(\s*@(?P<left>(?:\.[^.\[\]\s=!<>]+)+)\s*(?P<operator>==|!=|<=|>=|<|>)\s*"
+    r"(?P<right>'[^']*'|\"[^\"]*\"|[^\s)]+)\s*\)\s*\]"
+)
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": lambda left, right: bool(left == right),
+    "!=": lambda left, right: bool(left != right),
+    "<": lambda left, right: bool(left < right),
+    "<=": lambda left, right: bool(left <= right),
+    ">": lambda left, right: bool(left > right),
+    ">=": lambda left, right: bool(left >= right),
+}
+
+
+class JsonPathError(ValueError):
+    """The text is not a path of the supported kind."""
+
+
+def find(document: Any, path: str) -> list[Any]:
+    """Return what a path leads to, empty when nothing is there; raises JsonPathError."""
+    found = [document]
+    for step in _compile(path):
+        found = [item for value in found for item in step(value)]
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _compile(path: str) -> tuple[Step, ...]:
+    if not path.startswith((".", "[")) or len(path) > 1000:
+        raise JsonPathError(f"a path begins with a dot: {path[:80]}")
+    steps: list[Step] = []
+    position = 0
+    while position < len(path) and path != ".":
+        match = _STEP.match(path, position)
+        if match is None:
+            raise JsonPathError(f"not understood: {path[position : position + 80]}")
+        steps.append(_step(match))
+        position = match.end()
+    return tuple(steps)
+
+
+def _step(match: re.Match[str]) -> Step:
+    if match["all"] is not None:
+        return _everything
+    if match["index"] is not None:
+        return _at(int(match["index"]))
+    if match["left"] is not None:
+        return _where(match["left"], match["operator"], _literal(match["right"]))
+    name = match["field"] if match["field"] is not None else match["quoted"]
+    return _field(re.sub(r"\\(.)", r"\1", name))
+
+
+def _field(name: str) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict) and name in value:
+            yield value[name]
+
+    return step
+
+
+def _at(index: int) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, list) and -len(value) <= index < len(value):
+            yield value[index]
+
+    return step
+
+
+def _everything(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        yield from value
+    elif isinstance(value, dict):
+        yield from value.values()
+
+
+def _where(left: str, operator: str, right: Any) -> Step:
+    compare, inner = _COMPARISONS[operator], _compile(left)
+
+    def step(value: Any) -> Iterator[Any]:
+        for item in value if isinstance(value, list) else ():
+            found = [item]
+            for part in inner:
+                found = [each for value_ in found for each in part(value_)]
+            if found and _holds(compare, found[0], right):
+                yield item
+
+    return step
+
+
+def _holds(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
+    try:
+        return compare(left, right)
+    except TypeError:  # values of different kinds have no order
+        return False
+
+
+def _literal(text: str) -> Any:
+    if text[0] in "'\"":
+        return text[1:-1]
+    if text in {"true", "false"}:
+        return text == "true"
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        return text

@@ -1,0 +1,85 @@
+"""The kinds that a CustomResourceDefinition adds, one for each version it serves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from watchword.api.meta import Object, Resource, is_deleting
+from watchword.apiserver.crd.columns import columns_of
+from watchword.apiserver.crd.definition import (
+    names_of,
+    objects,
+    openapi_of,
+    spec_of,
+    storage_version,
+    subresources_of,
+    text,
+    texts,
+    versions_of,
+)
+from watchword.apiserver.crd.jsonpath import JsonPathError, find
+from watchword.apiserver.errors import forbidden
+from watchword.apiserver.kinds.messages import schemas
+from watchword.apiserver.kinds.metadata import metadata_validator
+from watchword.apiserver.kinds.schemas import OBJECT_META
+from watchword.apiserver.model import Operation, ResourceKind
+from watchword.apiserver.schema.from_openapi import from_openapi
+
+
+def kinds_of(definition: Object) -> list[ResourceKind]:
+    """Return one kind for each served version of a valid definition."""
+    return [_kind(definition, version) for version in versions_of(definition) if version.get("served")]
+
+
+def _kind(definition: Object, version: Object) -> ResourceKind:
+    spec, names = spec_of(definition), names_of(definition)
+    resource = Resource(
+        group=text(spec, "group"),
+        version=text(version, "name"),
+        plural=text(names, "plural"),
+        kind=text(names, "kind"),
+        namespaced=spec.get("scope") == "Namespaced",
+    )
+    return ResourceKind(
+        resource=resource,
+        schema=from_openapi(openapi_of(version) or {}, metadata=schemas().of_message(OBJECT_META)),
+        singular=text(names, "singular"),
+        short_names=texts(names, "shortNames"),
+        categories=texts(names, "categories"),
+        subresources=tuple(name for name in ("status", "scale") if name in subresources_of(version)),
+        columns=columns_of(version),
+        selectable_fields=_selectable(version, namespaced=resource.namespaced),
+        custom=True,
+        has_generation=True,
+        prepare=(_refuse_new,) if is_deleting(definition) else (),
+        validate=(metadata_validator(),),
+        storage_version=storage_version(definition),
+    )
+
+
+def _refuse_new(operation: Operation) -> None:
+    if operation.verb == "create":
+        detail = "create not allowed while custom resource definition is terminating"
+        raise forbidden(operation.kind.resource, operation.key.name, detail)
+
+
+def _selectable(version: Object, *, namespaced: bool) -> Mapping[str, Callable[[Object], str]]:
+    paths = [".metadata.name", *([".metadata.namespace"] if namespaced else [])]
+    paths.extend(text(field, "jsonPath") for field in objects(version, "selectableFields"))
+    return {path.removeprefix("."): _reader(path) for path in paths}
+
+
+def _reader(path: str) -> Callable[[Object], str]:
+    def read(obj: Object) -> str:
+        try:
+            found = find(obj, path)
+        except JsonPathError:
+            return ""
+        return _compared(found[0]) if found else ""
+
+    return read
+
+
+def _compared(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)

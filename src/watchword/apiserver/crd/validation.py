@@ -1,0 +1,212 @@
+"""Judges a CustomResourceDefinition before it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from watchword.api.meta import Object, annotations_of
+from watchword.apiserver.crd.definition import (
+    API_APPROVED,
+    names_of,
+    objects,
+    openapi_of,
+    places,
+    spec_of,
+    status_of,
+    subresources_of,
+    text,
+    texts,
+    versions_of,
+)
+from watchword.apiserver.crd.names import check_names
+from watchword.apiserver.crd.schema_rules import UNREADABLE, check_defaults, check_schema
+from watchword.apiserver.crd.version_rules import check_columns, check_scale, check_selectable, check_status_root
+from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required
+from watchword.apiserver.model import FieldError
+from watchword.apiserver.schema.labels import label_complaints, subdomain_complaints
+from watchword.apiserver.schema.structural import check_structural
+
+_SCOPES: Final = ("Cluster", "Namespaced")
+_STRATEGIES: Final = ("None", "Webhook")
+_SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
+IMMUTABLE: Final = "field is immutable"
+
+
+def check_definition(new: Object, old: Object | None = None) -> list[FieldError]:
+    """Return every broken rule of a definition; with `old`, of its change."""
+    found = [] if old is not None else list(_check_name(new))
+    found.extend(_check_spec(new))
+    if old is not None:
+        found.extend(_check_immutable(new, old))
+    found.extend(_check_stored_versions(new))
+    found.extend(_check_approval(new, old))
+    return found
+
+
+def _check_name(definition: Object) -> Iterator[FieldError]:
+    name = text(definition.get("metadata") or {}, "name")
+    if name != f"{text(names_of(definition), 'plural')}.{text(spec_of(definition), 'group')}":
+        yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+
+
+def _check_spec(definition: Object) -> Iterator[FieldError]:
+    spec = spec_of(definition)
+    group, scope = text(spec, "group"), text(spec, "scope")
+    complaints = subdomain_complaints(group)
+    if not group:
+        yield required("spec.group")
+    elif complaints:
+        yield invalid("spec.group", group, complaints)
+    elif "." not in group:
+        yield invalid("spec.group", group, "should be a domain with at least one dot")
+    if not scope:
+        yield required("spec.scope")
+    elif scope not in _SCOPES:
+        yield not_supported("spec.scope", scope, _SCOPES)
+    if spec.get("preserveUnknownFields"):
+        detail = (
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        )
+        yield invalid("spec.preserveUnknownFields", value=True, detail=detail)
+    yield from _check_versions(definition)
+    yield from check_names(names_of(definition), "spec.names")
+    yield from _check_conversion(spec)
+
+
+def _check_versions(definition: Object) -> Iterator[FieldError]:
+    versions = versions_of(definition)
+    for index, version in enumerate(versions):
+        place = f"spec.versions[{index}]"
+        if openapi_of(version) is None:
+            yield required(f"{place}.schema.openAPIV3Schema")
+        complaints = label_complaints(text(version, "name"))
+        if complaints:
+            yield invalid(f"{place}.name", text(version, "name"), complaints)
+        yield from _check_deprecation(version, place)
+    yield from _check_schemas(definition)
+    for place, version in places(definition, "subresources", "subresources"):
+        yield from check_scale(subresources_of(version), place)
+    for place, version in places(definition, "additionalPrinterColumns", "additionalPrinterColumns"):
+        yield from check_columns(objects(version, "additionalPrinterColumns"), place)
+    for place, version in places(definition, "selectableFields", "selectableFields"):
+        yield from check_selectable(objects(version, "selectableFields"), openapi_of(version) or {}, place)
+    names = [text(version, "name") for version in versions]
+    if len(set(names)) < len(names):
+        yield invalid("spec.versions", versions, "must contain unique version names")
+    if sum(version.get("storage") is True for version in versions) != 1:
+        yield invalid("spec.versions", versions, "must have exactly one version marked as storage version")
+
+
+def _check_schemas(definition: Object) -> Iterator[FieldError]:
+    for place, version in places(definition, "schema", "validation"):
+        openapi, path = openapi_of(version), f"{place}.openAPIV3Schema"
+        if openapi is None:
+            continue
+        if "status" in subresources_of(version):
+            yield from check_status_root(openapi, path)
+        misused = check_schema(openapi, path)
+        if not any(error.message.endswith(UNREADABLE) for error in misused):
+            yield from check_structural(openapi, path) or check_defaults(openapi, path)
+        yield from misused
+
+
+def _check_deprecation(version: Object, place: str) -> Iterator[FieldError]:
+    warning = version.get("deprecationWarning")
+    if warning is None:
+        return
+    path = f"{place}.deprecationWarning"
+    if not version.get("deprecated"):
+        yield invalid(path, warning, "can only be set for deprecated versions")
+    elif not warning:
+        yield invalid(path, warning, "must not be an empty string")
+    elif len(str(warning).encode()) > 256:
+        yield invalid(path, warning, "must be <= 256 characters long")
+    elif not str(warning).isprintable():
+        yield invalid(path, warning, "must only contain printable UTF-8 characters")
+
+
+def _check_conversion(spec: Object) -> Iterator[FieldError]:
+    conversion = spec.get("conversion")
+    if not isinstance(conversion, dict):
+        return
+    strategy = text(conversion, "strategy")
+    if not strategy:
+        yield required("spec.conversion.strategy")
+    elif strategy not in _STRATEGIES:
+        yield not_supported("spec.conversion.strategy", strategy, _STRATEGIES)
+    webhook = _webhook(conversion)
+    if strategy == "Webhook" and not webhook.get("clientConfig"):
+        yield required("spec.conversion.webhookClientConfig", "required when strategy is set to Webhook")
+    if strategy == "Webhook" and not texts(_webhook(conversion), "conversionReviewVersions"):
+        yield required("spec.conversion.conversionReviewVersions")
+    if strategy != "Webhook" and webhook:
+        detail = "should not be set when strategy is not set to Webhook"
+        yield forbidden("spec.conversion.webhookClientConfig", detail)
+
+
+def _webhook(conversion: Object) -> Object:
+    said = conversion.get("webhook")
+    return said if isinstance(said, dict) else {}
+
+
+def _check_immutable(new: Object, old: Object) -> Iterator[FieldError]:
+    established = any(
+        condition.get("type") == "Established" and condition.get("status") == "True"
+        for condition in objects(status_of(old), "conditions")
+    )
+    before, after = spec_of(old), spec_of(new)
+    pairs = [("group", before.get("group"), after.get("group"))]
+    pairs.append(("names.plural", names_of(old).get("plural"), names_of(new).get("plural")))
+    if established:
+        pairs.append(("scope", before.get("scope"), after.get("scope")))
+        pairs.append(("names.kind", names_of(old).get("kind"), names_of(new).get("kind")))
+    for path, was, now in pairs:
+        if was != now:
+            yield invalid(f"spec.{path}", now, IMMUTABLE)
+
+
+def _check_stored_versions(definition: Object) -> Iterator[FieldError]:
+    path, stored = "status.storedVersions", texts(status_of(definition), "storedVersions")
+    if not stored:
+        yield invalid(path, None, "must have at least one stored version")
+        return
+    for version in versions_of(definition):
+        name = text(version, "name")
+        if version.get("storage") and name not in stored:
+            yield invalid(path, list(stored), f"must have the storage version {name}")
+    known = {text(version, "name") for version in versions_of(definition)}
+    for index, name in enumerate(stored):
+        if name not in known:
+            detail = (
+                f"missing from spec.versions; {name} was previously a storage version, "
+                "and must remain in spec.versions until a storage migration ensures "
+                f"no data remains persisted in {name} and removes {name} from status.storedVersions"
+            )
+            yield invalid(f"{path}[{index}]", name, detail)
+
+
+def _check_approval(new: Object, old: Object | None) -> Iterator[FieldError]:
+    group, said = text(spec_of(new), "group"), annotations_of(new).get(API_APPROVED) or ""
+    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
+        return
+    if old is not None and (annotations_of(old).get(API_APPROVED) or "") == said:
+        return
+    path = f"metadata.annotations[{API_APPROVED}]"
+    if not said:
+        yield required(path, f'protected groups must have approval annotation "{API_APPROVED}", {_SEE}')
+    elif not said.startswith("unapproved") and not _is_url(said):
+        detail = (
+            f'protected groups must have approval annotation "{API_APPROVED}" '
+            f'with either a URL or a reason starting with "unapproved", {_SEE}'
+        )
+        yield invalid(path, said, detail)
+
+
+def _is_url(said: str) -> bool:
+    try:
+        parts = urlsplit(said)
+    except ValueError:
+        return False
+    return bool(parts.scheme and parts.netloc)

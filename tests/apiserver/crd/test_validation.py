@@ -1,0 +1,271 @@
+"""Definitions are refused in the words of the reference server; each row was compared with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.apiserver.crd.definitions import a_definition, a_version, with_field, with_names, with_version
+
+from watchword.api.meta import Object
+from watchword.apiserver.crd.validation import check_definition
+from watchword.apiserver.model import FieldError
+
+TEXT = {"type": "string"}
+AT = "spec.validation.openAPIV3Schema"
+A = f"{AT}.properties[a]"
+LABEL = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', "
+    "regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+
+
+def errors_of(definition: Object, old: Object | None = None) -> list[str]:
+    return [str(error) for error in check_definition(definition, old)]
+
+
+def test_a_plain_definition_is_accepted() -> None:
+    assert errors_of(a_definition()) == []
+
+
+@pytest.mark.parametrize(
+    ("definition", "expected"),
+    [
+        pytest.param(
+            {**a_definition(), "metadata": {"name": "bar.ex.com"}},
+            ['metadata.name: Invalid value: "bar.ex.com": must be spec.names.plural+"."+spec.group'],
+            id="name",
+        ),
+        pytest.param(
+            a_definition(scope="x"),
+            ['spec.scope: Unsupported value: "x": supported values: "Cluster", "Namespaced"'],
+            id="scope",
+        ),
+        pytest.param(a_definition(scope=""), ["spec.scope: Required value"], id="no scope"),
+        pytest.param(
+            with_version(schema=None), ["spec.versions[0].schema.openAPIV3Schema: Required value"], id="no schema"
+        ),
+        pytest.param(
+            with_names(shortNames=["F"]), [f'spec.names.shortNames[0]: Invalid value: "F": {LABEL}'], id="short name"
+        ),
+        pytest.param(
+            with_names(listKind="Foo"),
+            ['spec.names.listKind: Invalid value: "Foo": kind and listKind may not be the same'],
+            id="kind of lists",
+        ),
+        pytest.param(with_names(kind=""), ["spec.names.kind: Required value"], id="no kind"),
+        pytest.param(
+            a_definition(conversion={"strategy": "X"}),
+            ['spec.conversion.strategy: Unsupported value: "X": supported values: "None", "Webhook"'],
+            id="conversion",
+        ),
+        pytest.param(
+            with_version(deprecationWarning="x"),
+            ['spec.versions[0].deprecationWarning: Invalid value: "x": can only be set for deprecated versions'],
+            id="deprecation",
+        ),
+        pytest.param(
+            with_version(subresources={"scale": {"specReplicasPath": "x", "statusReplicasPath": ".spec.x"}}),
+            [
+                (
+                    'spec.subresources.scale.specReplicasPath: Invalid value: "x": '
+                    "must be a simple json path starting with ."
+                ),
+                (
+                    'spec.subresources.scale.statusReplicasPath: Invalid value: ".spec.x": '
+                    "should be a json path under .status"
+                ),
+            ],
+            id="scale",
+        ),
+        pytest.param(
+            with_version(additionalPrinterColumns=[{"name": "a", "type": "x", "jsonPath": ".b"}]),
+            [
+                (
+                    'spec.additionalPrinterColumns[0].type: Invalid value: "x": '
+                    "must be one of boolean,date,integer,number,string"
+                )
+            ],
+            id="column",
+        ),
+        pytest.param(
+            with_version(selectableFields=[{"jsonPath": ".spec.x"}]),
+            [
+                (
+                    'spec.selectableFields[0].jsonPath: Invalid value: ".spec.x": '
+                    "is an invalid path: does not refer to a valid field"
+                )
+            ],
+            id="selectable field",
+        ),
+    ],
+)
+def test_the_spec_is_judged(definition: Object, expected: list[str]) -> None:
+    assert errors_of(definition) == expected
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        pytest.param({}, f"{A}.type: Required value: must not be empty for specified object fields", id="no type"),
+        pytest.param({"type": "array"}, f"{A}.items: Required value: must be specified", id="array of what?"),
+        pytest.param(
+            {"type": "array", "items": {}},
+            f"{A}.items.type: Required value: must not be empty for specified array items",
+            id="items of what type?",
+        ),
+        pytest.param(
+            {**TEXT, "allOf": [{"type": "string"}]},
+            f"{A}.allOf[0].type: Forbidden: must be empty to be structural",
+            id="type in a junctor",
+        ),
+        pytest.param(
+            {"type": "array", "items": [TEXT]},
+            f"{A}.items: Forbidden: items must be a schema object and not an array",
+            id="tuple",
+        ),
+        pytest.param({"$ref": "#/x"}, f"{A}.$ref: Forbidden: $ref is not supported", id="reference"),
+        pytest.param(
+            {"type": "object", "properties": {"x": TEXT}, "additionalProperties": TEXT},
+            f"{A}.additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive",
+            id="struct and map",
+        ),
+        pytest.param(
+            {"type": "object", "x-kubernetes-preserve-unknown-fields": False},
+            f"{A}.x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined",
+            id="preserve false",
+        ),
+        pytest.param(
+            {"type": "object", "x-kubernetes-embedded-resource": True},
+            f"{A}.properties: Required value: must not be empty if x-kubernetes-embedded-resource is true "
+            "without x-kubernetes-preserve-unknown-fields",
+            id="embedded nothing",
+        ),
+        pytest.param(
+            {"type": "array", "items": TEXT, "x-kubernetes-list-type": "odd"},
+            f'{A}.x-kubernetes-list-type: Unsupported value: "odd": supported values: "atomic", "set", "map"',
+            id="list type",
+        ),
+        pytest.param(
+            {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["k"],
+                "items": {"type": "object", "properties": {"k": TEXT}},
+            },
+            f"{A}.items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, "
+            "so it must have a default or be a required property",
+            id="optional key",
+        ),
+        pytest.param(
+            {**TEXT, "default": 5},
+            f'{A}.default: Invalid value: "integer":  in body must be of type string: "integer"',
+            id="default of another type",
+        ),
+        pytest.param(
+            {"type": "object", "default": {"q": 1}},
+            f'{A}.default: Invalid value: {{"q":1}}: must not have unknown fields',
+            id="default with unknown fields",
+        ),
+        pytest.param(
+            {**TEXT, "x-kubernetes-validations": [{"rule": ""}]},
+            f"{A}.x-kubernetes-validations[0].rule: Required value: rule is not specified",
+            id="empty rule",
+        ),
+        pytest.param(
+            {"type": "array", "items": {**TEXT, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}},
+            f'{A}.items.x-kubernetes-validations[0].rule: Invalid value: "self == oldSelf": '
+            f"oldSelf cannot be used on the uncorrelatable portion of the schema within {A}",
+            id="no past for items",
+        ),
+    ],
+)
+def test_schemas_are_judged(schema: Any, expected: str) -> None:
+    assert errors_of(with_field(schema)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("openapi", "expected"),
+    [
+        pytest.param({"type": "string"}, f'{AT}.type: Invalid value: "string": must be object at the root', id="root"),
+        pytest.param(
+            {"type": "object", "additionalProperties": TEXT},
+            f"{AT}.additionalProperties: Forbidden: must not be used at the root",
+            id="root is a map",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": TEXT}}}},
+            f"{AT}.properties[metadata]: Forbidden: must not specify anything other than name and generateName, "
+            "but metadata is implicitly specified",
+            id="metadata",
+        ),
+        pytest.param(
+            {"type": "object", "anyOf": [{"properties": {"b": {"pattern": "x"}}}]},
+            f"{AT}.properties[b]: Required value: because it is defined in {AT}.anyOf[0].properties[b]",
+            id="field that exists in a junctor only",
+        ),
+    ],
+)
+def test_roots_are_judged(openapi: Any, expected: str) -> None:
+    assert errors_of(a_definition(versions=[a_version(openapi)])) == [expected]
+
+
+def test_versions_that_differ_are_complained_about_one_by_one() -> None:
+    other = a_version({"type": "string"}, name="v2", storage=False)
+
+    assert errors_of(a_definition(versions=[a_version(), other])) == [
+        'spec.versions[1].schema.openAPIV3Schema.type: Invalid value: "string": must be object at the root'
+    ]
+
+
+def test_exactly_one_version_is_stored() -> None:
+    both = a_definition(versions=[a_version(), a_version(name="v2")])
+
+    assert "must have exactly one version marked as storage version" in errors_of(both)[0]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "accepted"),
+    [("", False), ("bad", False), ("unapproved, experimental", True), ("https://example.com/pull/1", True)],
+)
+def test_community_groups_need_consent(annotation: str, accepted: bool) -> None:  # noqa: FBT001 - a table column
+    definition = a_definition(group="x.k8s.io")
+    definition["metadata"] = {"name": "foos.x.k8s.io", "annotations": {"api-approved.kubernetes.io": annotation}}
+
+    assert (errors_of(definition) == []) is accepted
+
+
+def test_what_stored_objects_depend_on_cannot_change() -> None:
+    old = a_definition()
+    old["status"]["conditions"] = [{"type": "Established", "status": "True"}]
+
+    assert errors_of(a_definition(scope="Cluster"), old) == ['spec.scope: Invalid value: "Cluster": field is immutable']
+
+
+def test_a_version_that_holds_data_cannot_go() -> None:
+    definition = a_definition(versions=[a_version(name="v2")])
+    definition["status"]["storedVersions"] = ["v1", "v2"]
+
+    assert errors_of(definition)[0].startswith(
+        'status.storedVersions[0]: Invalid value: "v1": missing from spec.versions'
+    )
+
+
+KEYS = ["type", "properties", "items", "default", "allOf", "anyOf", "not", "required", "pattern", "a", "metadata"]
+KEYS += ["x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-validations", "additionalProperties"]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["object", "array", "string", "map", "set", "("]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(openapi=JSON, spec=st.dictionaries(st.sampled_from(["names", "versions", "group", "scope"]), JSON, max_size=2))
+def test_no_definition_raises_anything(openapi: Any, spec: Any) -> None:
+    found = check_definition(a_definition(**{"versions": [a_version(openapi)], **spec}))
+
+    assert all(isinstance(error, FieldError) for error in found)
