@@ -19,7 +19,7 @@ SCOPES: tuple[tuple[Resource, Scope], ...] = (
 )
 """The least that a cache must follow for these controllers: no other Secret is ever read."""
 
-CLEANER_WORKERS = 16  # tokens made together expire together
+CLEANER_WORKERS = 6  # tokens made together expire together; more connections would cost more than they bring
 
 
 def discovery_controllers(
