@@ -31,7 +31,7 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.drivers.catalog import find_cluster_driver
-from watchword.drivers.interface import AgentDriver, Wanted
+from watchword.drivers.interface import AgentContext, AgentDriver, Wanted
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.retry import Backoff
@@ -101,8 +101,7 @@ class Agent:
 
     def _driver(self, hub: Client) -> AgentDriver:
         entry = find_cluster_driver(self._parts.options.registration_auth)
-        assert entry.agent is not None  # the catalog lists only drivers with both sides for clusters
-        return entry.agent(hub=hub, clock=self._parts.clock)
+        return entry.agent(AgentContext(hub, self._parts.clock))
 
     async def _resume(self, access: HubAccess, driver: AgentDriver, identity: Identity) -> None:
         """Begin with the credential on record when it is still good, else as a joining cluster."""

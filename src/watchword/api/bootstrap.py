@@ -32,6 +32,7 @@ SIGNATURE_PREFIX = "jws-kubeconfig-"
 
 ANNOTATION_ALLOWED_CLUSTERS = "watchword.dev/allowed-clusters"
 ANNOTATION_MAXIMUM_USES = "watchword.dev/max-uses"
+ANNOTATION_USED_BY = "watchword.dev/used-by"
 ANNOTATION_SIGNING_REFUSED = "watchword.dev/signing-refused"
 EXTENSION_ENDPOINTS = "watchword.dev/endpoints"
 """Name of the extension on the unnamed cluster of a ClusterInfo that lists every address of the cluster."""

@@ -8,13 +8,13 @@ from watchword.drivers.errors import UnknownDriver
 from watchword.drivers.interface import DriverEntry
 
 CATALOG: tuple[DriverEntry, ...] = (
-    DriverEntry("csr", for_clusters=True, for_addons=True, agent=CsrAgentDriver, hub=CsrHubDriver),
+    DriverEntry("csr", agent=CsrAgentDriver.make, hub=CsrHubDriver.make, for_addons=True),
 )
 
 
 def find_cluster_driver(name: str) -> DriverEntry:
     """Return the driver by which clusters register under that name, `csr` when none is given."""
-    return _find(name, [entry for entry in CATALOG if entry.for_clusters], "clusters register")
+    return _find(name, [entry for entry in CATALOG if entry.hub is not None], "clusters register")
 
 
 def find_addon_driver(name: str) -> DriverEntry:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
 from watchword.api.cluster import Cluster
 from watchword.api.names import KUBE_CLIENT_SIGNER
+from watchword.kube.client import Client
 from watchword.kube.kubeconfig import UserEntry
-from watchword.runtime.reconcile import ControllerSpec
+from watchword.runtime.clock import Clock
+from watchword.runtime.events import EventRecorder
+from watchword.runtime.reconcile import ControllerSpec, Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +127,52 @@ class AutoAccepts(Protocol):
         ...
 
 
+MayRegister: TypeAlias = Callable[[str, str], Awaitable[str | None]]
+"""Given a requester and a cluster name: why this requester may not register it, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowList:
+    """Whose first request is approved without a person."""
+
+    enabled: bool = False  # the feature gate ManagedClusterAutoApproval
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+    def covers(self, user: str, groups: frozenset[str]) -> bool:
+        """Whether somebody, as the API server authenticated them, is on the list."""
+        return self.enabled and (user in self.users or bool(groups & self.groups))
+
+
+@dataclass(frozen=True)
+class AgentContext:
+    """What the agent's side of a driver may use."""
+
+    hub: Client
+    clock: Clock
+
+
+@dataclass(frozen=True)
+class HubContext:
+    """What the hub's side of a driver may use."""
+
+    reader: Reader
+    client: Client
+    events: EventRecorder
+    clock: Clock
+    allow: AllowList
+    may_register: MayRegister
+
+
 @dataclass(frozen=True, slots=True)
 class DriverEntry:
-    """One line of the catalog: a name, its other spellings, and where each side is made."""
+    """One line of the catalog: a name, its other spellings, and where each side is made.
+
+    A driver without a hub's side is for add-ons alone.
+    """
 
     name: str
+    agent: Callable[[AgentContext], AgentDriver]
+    hub: Callable[[HubContext], HubDriver] | None = None
     aliases: tuple[str, ...] = ()
-    for_clusters: bool = True
     for_addons: bool = False
-    agent: Callable[..., AgentDriver] | None = None
-    hub: Callable[..., HubDriver] | None = None

@@ -14,7 +14,7 @@ from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.drivers.interface import Answer, Issued, Kept, Pending, SecretData, Wanted
+from watchword.drivers.interface import AgentContext, Answer, Issued, Kept, Pending, SecretData, Wanted
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
 from watchword.kube.kubeconfig import UserEntry
@@ -45,6 +45,11 @@ class CsrAgentDriver:
 
     hub: Client
     clock: Clock
+
+    @classmethod
+    def make(cls, context: AgentContext) -> CsrAgentDriver:
+        """Return the driver, ready to use."""
+        return cls(context.hub, context.clock)
 
     def user_entry(self) -> UserEntry:
         """Return the kubeconfig's user, with certificate and key in files beside it."""

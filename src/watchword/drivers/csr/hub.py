@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
@@ -15,72 +15,58 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTE
 from watchword.api.time import rfc3339
 from watchword.drivers.csr.judge import ClusterRequest, read_cluster_request
 from watchword.drivers.errors import Unacceptable
-from watchword.kube.client import Client
-from watchword.runtime.clock import Clock
-from watchword.runtime.events import EventRecorder
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, RetryAfter, Wake
+from watchword.drivers.interface import HubContext
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Wake
 
 APPROVED_REASON = "AutoApprovedByHubCSRApprovingController"
 AWAITING_CLUSTER = timedelta(minutes=1)
-
-BootstrapPolicy: TypeAlias = Callable[[str, str], Awaitable[str | None]]
-"""Given a bootstrap requester and a cluster name: why this requester may not register it, or None."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalPolicy:
-    """Whose first request is approved without a person."""
-
-    auto_approve: bool = False  # the feature gate ManagedClusterAutoApproval
-    users: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class CsrApprovalReconciler:
     """Reconciles CertificateSigningRequest of clusters; woken by it and by its ManagedCluster."""
 
-    reader: Reader
-    client: Client
-    events: EventRecorder
-    clock: Clock
-    policy: ApprovalPolicy
-    bootstrap_policy: BootstrapPolicy
+    context: HubContext
     claims: dict[str, str] = field(default_factory=dict)  # cluster → key approved first, while it has not joined yet
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Approve the request or leave it to a person, and say why."""
-        csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
+        csr = self.context.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
         if csr is None or not is_pending(csr) or Label.ADDON_NAME in labels_of(csr):
             return Done()
         try:
             request = read_cluster_request(csr)
         except Unacceptable as objection:
-            self.events.warning(csr, "CSRRefused", str(objection))
+            self.context.events.warning(csr, "CSRRefused", str(objection))
             return Done()
         if request.is_renewal:
             return await self._renew(csr, request)
         return await self._admit(csr, request)
 
     async def _renew(self, csr: Object, request: ClusterRequest) -> Outcome:
-        review = await self.client.create(SUBJECT_ACCESS_REVIEWS, renewal_review(csr))
+        review = await self.context.client.create(SUBJECT_ACCESS_REVIEWS, renewal_review(csr))
         if (review.get("status") or {}).get("allowed") is not True:
-            self.events.warning(csr, "RenewalDenied", f"cluster {request.cluster} is not accepted by this hub")
+            self.context.events.warning(csr, "RenewalDenied", f"cluster {request.cluster} is not accepted by this hub")
             return Done()
         return await self._approve(csr, "ManagedClusterCSRAutoApproved", "the agent renews its own certificate")
 
     async def _admit(self, csr: Object, request: ClusterRequest) -> Outcome:
-        if not self.policy.auto_approve or request.requester not in self.policy.users:
+        if not self.covers(request):
             return Done()  # waits for a person: `accept`
-        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
+        cluster = self.context.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
         if cluster is None:
             return RetryAfter(AWAITING_CLUSTER)
         objection = judge_first_claim(cluster, request, self._claimed(request.cluster))
-        objection = objection or await self.bootstrap_policy(request.requester, request.cluster)
+        objection = objection or await self.context.may_register(request.requester, request.cluster)
         if objection:
-            self.events.warning(csr, "NameAlreadyOwned", objection)
+            self.context.events.warning(csr, "NameAlreadyOwned", objection)
             return Done()
         self.claims[request.cluster] = request.key_thumbprint
         return await self._approve(csr, "ManagedClusterAutoApproved", "the requester is on the allow-list")
+
+    def covers(self, request: ClusterRequest) -> bool:
+        """Whether the requester is on the allow-list."""
+        return self.context.allow.covers(request.requester, request.requester_groups)
 
     def _claimed(self, cluster: str) -> str:
         """Return the key that was approved for this name first, from memory or from what is still on record."""
@@ -91,16 +77,16 @@ class CsrApprovalReconciler:
 
     def requests_of(self, cluster: str) -> Iterable[tuple[Object, ClusterRequest]]:
         """Return the well-formed requests on record for a cluster."""
-        for csr in self.reader.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster):
+        for csr in self.context.reader.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster):
             try:
                 yield csr, read_cluster_request(csr)
             except Unacceptable:
                 continue
 
     async def _approve(self, csr: Object, event: str, message: str) -> Outcome:
-        approval = approval_of(csr, APPROVED_REASON, message, now=rfc3339(self.clock.now()))
-        await self.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
-        self.events.normal(csr, event, message)
+        approval = approval_of(csr, APPROVED_REASON, message, now=rfc3339(self.context.clock.now()))
+        await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
+        self.context.events.normal(csr, event, message)
         return Done()
 
 
@@ -156,6 +142,11 @@ class CsrHubDriver:
 
     approvals: CsrApprovalReconciler
 
+    @classmethod
+    def make(cls, context: HubContext) -> CsrHubDriver:
+        """Return the driver, ready to use."""
+        return cls(CsrApprovalReconciler(context))
+
     def recognises(self, cluster: Cluster) -> bool:
         """Every cluster that does not say it registers otherwise."""
         marks = (Annotation.EKS_CLUSTER_ARN, Annotation.MANAGED_CLUSTER_ARN)
@@ -170,11 +161,8 @@ class CsrHubDriver:
 
     def vouches_for(self, cluster: Cluster) -> bool:
         """Whether an allow-listed requester's first certificate for this name was approved."""
-        policy = self.approvals.policy
-        return policy.auto_approve and any(
-            is_approved(csr) and request.requester in policy.users
-            for csr, request in self.approvals.requests_of(cluster.name)
-        )
+        covers = self.approvals.covers
+        return any(is_approved(csr) and covers(request) for csr, request in self.approvals.requests_of(cluster.name))
 
     def controllers(self) -> Iterable[ControllerSpec]:
         """Return the approval of requests."""
@@ -187,5 +175,5 @@ class CsrHubDriver:
 
     def _pending_requests(self, cluster: Object) -> Iterable[ObjectKey]:
         name = cluster["metadata"]["name"]
-        found = self.approvals.reader.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
+        found = self.approvals.context.reader.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
         return [ObjectKey.of(csr) for csr in found if is_pending(csr)]

@@ -39,6 +39,7 @@ class ClusterRequest:
     cluster: str
     agent: str
     requester: str  # authenticated by the API server
+    requester_groups: frozenset[str]  # likewise
     key_thumbprint: str
 
     @property
@@ -68,7 +69,8 @@ def read_cluster_request(csr: Object) -> ClusterRequest:
     _require_subject(asked, ({cluster_group(cluster)}, {cluster_group(cluster), MANAGED_CLUSTERS_GROUP}))
     if asked.names or asked.extensions:
         raise Unacceptable("the request asks for alternative names or extensions, which no agent needs")
-    return ClusterRequest(cluster, agent, str(spec.get("username") or ""), asked.key.thumbprint)
+    groups = frozenset(spec.get("groups") or ())
+    return ClusterRequest(cluster, agent, str(spec.get("username") or ""), groups, asked.key.thumbprint)
 
 
 def read_addon_request(csr: Object) -> AddonRequest:

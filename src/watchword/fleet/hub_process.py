@@ -1,0 +1,95 @@
+"""The hub's controllers put together: what `watchword hub` and every fleet run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeAlias
+
+from watchword.api.meta import ObjectKey
+from watchword.api.names import HUB_NAMESPACE
+from watchword.discovery.controllers import SCOPES, discovery_controllers
+from watchword.discovery.own_authorities import OwnAuthorities
+from watchword.drivers.catalog import find_cluster_driver
+from watchword.drivers.interface import AllowList, HubContext, HubDriver
+from watchword.hub import controllers as registration
+from watchword.hub import prerequisites
+from watchword.hub.token_policy import TokenPolicy
+from watchword.kube.client import Client
+from watchword.runtime.clock import Clock
+from watchword.runtime.connection import Connection
+from watchword.runtime.election import ElectionTiming
+from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.reconcile import ControllerSpec
+
+LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
+
+Extension: TypeAlias = Callable[[registration.HubParts], Iterable[ControllerSpec]]
+"""More promises for the same process: add-ons, accounts. Asks the cache for what it follows."""
+
+
+@dataclass(frozen=True)
+class HubOptions:
+    """How a hub behaves."""
+
+    identity: str = "hub"
+    drivers: tuple[str, ...] = ("csr",)
+    allow: AllowList = field(default_factory=AllowList)
+    own_ca: bytes = b""
+    install: bool = True  # apply what the controllers need; off where another hand does it
+    elect: bool = True
+    health: tuple[str, int] | None = None
+    timing: ElectionTiming = field(default_factory=ElectionTiming)
+
+
+async def run_hub(
+    client: Client,
+    options: HubOptions,
+    *,
+    clock: Clock,
+    random: Random,
+    extensions: Sequence[Extension] = (),
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Run every promise of the hub until asked to stop; raises what the manager raises."""
+    if options.install:
+        await prerequisites.install(client)
+    manager = Manager(
+        ManagerOptions(
+            name="watchword.dev/hub",
+            identity=options.identity,
+            lease=LEASE if options.elect else None,
+            timing=options.timing,
+            health=options.health,
+        ),
+        clock=clock,
+        random=random,
+    )
+    connection = manager.connect(client)
+    parts = hub_parts(connection, options, clock)
+    manager.add(*registration.controllers(parts))
+    manager.add(
+        *discovery_controllers(connection.cache, connection.client, clock, authorities=OwnAuthorities(options.own_ca))
+    )
+    for extension in extensions:
+        manager.add(*extension(parts))
+    await manager.run(stop)
+
+
+def hub_parts(connection: Connection, options: HubOptions, clock: Clock) -> registration.HubParts:
+    """Return what reconcilers are made of, with the cache told what to follow."""
+    registration.follow(connection.cache)
+    for resource, scope in SCOPES:
+        connection.cache.informer(resource, scope)
+    drivers = tuple(make_driver(name, connection, options, clock) for name in options.drivers)
+    return registration.HubParts(connection.cache, connection.client, connection.events, clock, drivers)
+
+
+def make_driver(name: str, connection: Connection, options: HubOptions, clock: Clock) -> HubDriver:
+    """Return the hub's side of a driver; `UnknownDriver` when there is none of that name."""
+    entry = find_cluster_driver(name)
+    assert entry.hub is not None  # that is what makes it a driver by which clusters register
+    policy = TokenPolicy(connection.cache, connection.client)
+    return entry.hub(HubContext(connection.cache, connection.client, connection.events, clock, options.allow, policy))

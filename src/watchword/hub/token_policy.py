@@ -1,0 +1,52 @@
+"""Holds bootstrap tokens to the clusters they were made for, and to the number of times they may be used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watchword.api.bootstrap import ANNOTATION_USED_BY, TOKEN_SECRET_NAMESPACE
+from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.resources import SECRETS
+from watchword.discovery.binding import ClusterBinding, judge_binding
+from watchword.kube.client import Client
+from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.reconcile import Reader
+
+BOOTSTRAP_USER = "system:bootstrap:"
+SECRET_PREFIX = "bootstrap-token-"  # noqa: S105 - how such Secrets are called
+
+
+@dataclass(frozen=True)
+class TokenPolicy:
+    """Decides for one requester and one cluster, and keeps the record of uses on the token itself."""
+
+    reader: Reader
+    client: Client
+
+    async def __call__(self, requester: str, cluster: str) -> str | None:
+        """Return why this requester may not register the cluster, or None after noting that it does."""
+        token = requester.removeprefix(BOOTSTRAP_USER)
+        if token == requester:
+            return None  # not a bootstrap token: the allow-list alone decides
+        secret = self.reader.get(SECRETS, ObjectKey(TOKEN_SECRET_NAMESPACE, SECRET_PREFIX + token))
+        if secret is None:
+            return f"the token {token} is gone: create a new one"
+        used = uses_of(secret)
+        binding = ClusterBinding.from_annotations(annotations_of(secret))
+        objection = judge_binding(binding, cluster, other_clusters=len(used - {cluster}))
+        if objection:
+            return objection
+        if binding.maximum_uses is not None and cluster not in used:
+            await self._note(secret, used | {cluster})
+        return None
+
+    async def _note(self, secret: Object, used: set[str]) -> None:
+        """Write the use down before it happens: a crash in between costs a use, never grants one."""
+        annotations = {ANNOTATION_USED_BY: ",".join(sorted(used))}
+        patch = with_preconditions(secret, {"metadata": {"annotations": annotations}})
+        await self.client.patch(SECRETS, ObjectKey.of(secret), patch)
+
+
+def uses_of(secret: Object) -> set[str]:
+    """Return the clusters that a token has brought in."""
+    return set(filter(None, annotations_of(secret).get(ANNOTATION_USED_BY, "").split(",")))
