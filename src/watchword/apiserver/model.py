@@ -138,6 +138,7 @@ class ResourceKind:
     to_stored: Callable[[Object], Object] | None = None
     from_stored: Callable[[Object], Object] | None = None
     default: tuple[Callable[[Object], None], ...] = ()  # defaults that a schema cannot say; run on decoded bodies
+    begin_deletion: Callable[[Object], None] | None = None  # changes, once, the object that deletion marks
     stored: bool = True  # False: questions that are answered and not kept (reviews); a handler serves them
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from watchword.api.http import Request, Response
 from watchword.apiserver.access import Access, Compose
+from watchword.apiserver.crd.definitions import Definitions
 from watchword.apiserver.discovery import Discovery
 from watchword.apiserver.kinds import BUILTINS
 from watchword.apiserver.model import Handler, Now
@@ -44,12 +45,14 @@ class ControlPlane:
         self.now = now
         self.kinds = KindTable(BUILTINS)
         self.registry = ObjectRegistry(store, self.kinds, now=now, entropy=entropy)
+        self.definitions = Definitions(self.registry, self.kinds, now)
         self.health = Health()
         self._access = compose(self.registry)
         self._server = self._compose_server(entropy, limit, observe)
 
     async def start(self) -> None:
         """Begin the controllers; afterwards requests are answered as a running cluster would."""
+        await self.definitions.start()  # first: the others follow every kind there is
         for service in self._access.services:
             await service.start()
         self.health.ready = True
@@ -59,6 +62,7 @@ class ControlPlane:
         self.health.ready = False
         for service in reversed(self._access.services):
             await service.stop()
+        await self.definitions.stop()
         await self.store.close()
 
     async def handle(self, request: Request) -> Response:

@@ -19,6 +19,12 @@ from watchword.api.resources import (
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
 from watchword.apiserver.authz.validation import default_binding, validate_binding, validate_role
+from watchword.apiserver.crd.hooks import (
+    default_definition,
+    mark_terminating,
+    prepare_definition,
+    validate_definition,
+)
 from watchword.apiserver.csr.strategy import prepare_request
 from watchword.apiserver.csr.validation import validate_request
 from watchword.apiserver.kinds.build import Rules, builtin, fields, status_apart
@@ -70,7 +76,9 @@ ACCESS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         CUSTOM_RESOURCE_DEFINITIONS,
+        Rules(default=(default_definition,), prepare=(prepare_definition,), validate=(validate_definition,)),
         columns=DATED,
+        begin_deletion=mark_terminating,
         short_names=("crd", "crds"),
         categories=("api-extensions",),
         subresources=("status",),

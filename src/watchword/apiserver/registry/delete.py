@@ -103,6 +103,8 @@ def mark_deleting(kind: ResourceKind, old: Object, options: DeleteOptions, *, no
         metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):
             metadata["generation"] += 1
+        if kind.begin_deletion is not None:
+            kind.begin_deletion(new)
     if kind.resource.kind == "Namespace" and not kind.resource.group:
         new["status"] = {**(new.get("status") or {}), "phase": "Terminating"}
     return new

@@ -1,0 +1,133 @@
+"""From a definition to its objects and back to nothing, through the whole control plane."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.apiserver.conftest import Guarded
+from tests.apiserver.crd.definitions import a_definition, a_version, with_field
+
+from watchword.api.meta import Object
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+FOOS = "/apis/ex.com/v1/namespaces/default/foos"
+SPEC = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "required": ["size"],
+            "properties": {"size": {"type": "integer", "maximum": 5}, "colour": {"type": "string", "default": "red"}},
+        },
+        "status": {"type": "object", "properties": {"phase": {"type": "string"}}},
+    },
+}
+
+
+def a_foo(name: str = "a", **fields: Any) -> Object:
+    return {"apiVersion": "ex.com/v1", "kind": "Foo", "metadata": {"name": name}, "spec": {"size": 1}, **fields}
+
+
+@pytest.fixture
+async def foos(guarded: Guarded) -> Guarded:
+    """A control plane that serves Foos with a status."""
+    await guarded.call("POST", CRDS, a_definition(versions=[a_version(SPEC, subresources={"status": {}})]))
+    return guarded
+
+
+async def test_a_kind_is_served_as_soon_as_its_definition_is_stored(guarded: Guarded) -> None:
+    created = await guarded.send(
+        "POST", CRDS, a_definition(), headers={"Authorization": "Bearer admin-of-this-instance"}
+    )
+    status, _ = await guarded.call("POST", FOOS, {"apiVersion": "ex.com/v1", "kind": "Foo", "metadata": {"name": "a"}})
+
+    assert (created.status, status) == (201, 201)
+
+
+async def test_a_definition_is_told_that_it_is_established(foos: Guarded) -> None:
+    _, definition = await foos.call("GET", f"{CRDS}/foos.ex.com")
+
+    conditions = {row["type"]: row["status"] for row in definition["status"]["conditions"]}
+    assert conditions == {"NamesAccepted": "True", "Established": "True"}
+    assert definition["status"]["acceptedNames"]["listKind"] == "FooList"
+    assert definition["status"]["storedVersions"] == ["v1"]
+
+
+async def test_objects_are_pruned_defaulted_and_judged(foos: Guarded) -> None:
+    _, stored = await foos.call("POST", FOOS, a_foo(odd=1, status={"phase": "mine"}))
+    code, refused = await foos.call("POST", FOOS, a_foo("b", spec={"size": 9}))
+
+    assert stored["spec"] == {"size": 1, "colour": "red"}
+    assert "odd" not in stored
+    assert "status" not in stored
+    assert code == 422
+    assert refused["message"] == (
+        'Foo.ex.com "b" is invalid: spec.size: Invalid value: 9: spec.size in body should be less than or equal to 5'
+    )
+
+
+async def test_status_has_an_endpoint_of_its_own(foos: Guarded) -> None:
+    _, foo = await foos.call("POST", FOOS, a_foo())
+    _, changed = await foos.call("PUT", f"{FOOS}/a/status", {**foo, "spec": {"size": 3}, "status": {"phase": "Up"}})
+
+    assert (changed["spec"]["size"], changed["status"]) == (1, {"phase": "Up"})
+    assert changed["metadata"]["generation"] == 1
+
+
+async def test_a_bad_definition_is_refused(guarded: Guarded) -> None:
+    code, refused = await guarded.call("POST", CRDS, with_field({"type": "array"}))
+
+    assert code == 422
+    assert refused["details"]["causes"][0]["field"] == "spec.validation.openAPIV3Schema.properties[a].items"
+
+
+async def test_a_new_version_is_served_and_the_old_one_stays(foos: Guarded) -> None:
+    await foos.call("POST", FOOS, a_foo())
+    _, definition = await foos.call("GET", f"{CRDS}/foos.ex.com")
+    versions = definition["spec"]["versions"]
+    definition["spec"]["versions"] = [{**versions[0], "storage": False}, {**versions[0], "name": "v2"}]
+    await foos.call("PUT", f"{CRDS}/foos.ex.com", definition)
+
+    _, foo = await foos.call("GET", "/apis/ex.com/v2/namespaces/default/foos/a")
+    _, definition = await foos.call("GET", f"{CRDS}/foos.ex.com")
+
+    assert (foo["apiVersion"], foo["spec"]["size"]) == ("ex.com/v2", 1)
+    assert definition["status"]["storedVersions"] == ["v1", "v2"]
+
+
+async def test_a_definition_takes_its_objects_along(foos: Guarded) -> None:
+    await foos.call("POST", FOOS, a_foo())
+    code, deleting = await foos.call("DELETE", f"{CRDS}/foos.ex.com")
+
+    assert code == 200
+    assert deleting["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    assert (await foos.call("GET", f"{CRDS}/foos.ex.com"))[0] == 404
+    assert (await foos.call("GET", FOOS))[0] == 404
+
+
+async def test_a_definition_waits_for_the_finalizers_of_its_objects(foos: Guarded) -> None:
+    await foos.call("POST", FOOS, {**a_foo(), "metadata": {"name": "a", "finalizers": ["ex.com/wait"]}})
+    await foos.call("DELETE", f"{CRDS}/foos.ex.com")
+
+    code, refused = await foos.call("POST", FOOS, a_foo("b"))
+    assert (code, refused["reason"]) == (403, "Forbidden")
+    _, foo = await foos.call("GET", f"{FOOS}/a")
+    await foos.call("PUT", f"{FOOS}/a", {**foo, "metadata": {**foo["metadata"], "finalizers": []}})
+    await asyncio.sleep(1)  # virtual: the next look at what is left
+
+    assert (await foos.call("GET", f"{CRDS}/foos.ex.com"))[0] == 404
+
+
+async def test_names_in_use_are_not_given_twice(foos: Guarded) -> None:
+    rival = a_definition(names={"plural": "bars", "singular": "bar", "kind": "Foo", "listKind": "BarList"})
+    await foos.call("POST", CRDS, {**rival, "metadata": {"name": "bars.ex.com"}})
+
+    _, definition = await foos.call("GET", f"{CRDS}/bars.ex.com")
+    conditions = {row["type"]: (row["status"], row["reason"]) for row in definition["status"]["conditions"]}
+    assert conditions == {"NamesAccepted": ("False", "KindConflict"), "Established": ("False", "NotAccepted")}
+    assert (await foos.call("GET", "/apis/ex.com/v1/bars"))[0] == 404
+
+    await foos.call("DELETE", f"{CRDS}/foos.ex.com")
+    assert (await foos.call("GET", "/apis/ex.com/v1/bars"))[0] == 200
