@@ -138,6 +138,18 @@ def test_spec_and_status_change_under_their_own_endpoints(bench: Any) -> None:
     assert (by_status["spec"]["replicas"], by_status["status"]) == (1, {"replicas": 3})
 
 
+def test_a_changed_annotation_of_a_deployment_is_a_new_generation(bench: Any) -> None:
+    old, _ = bench.write("Deployment.apps", deployment())
+    old["metadata"]["generation"] = 4
+    body = deepcopy(old)
+    body["metadata"]["annotations"] = {"a": "b"}
+
+    annotated, _ = bench.write("Deployment.apps", body, old=old)
+    unchanged, _ = bench.write("Deployment.apps", old, old=old)
+
+    assert (annotated["metadata"]["generation"], unchanged["metadata"]["generation"]) == (5, 4)
+
+
 def test_a_replica_set_takes_the_labels_of_its_template(bench: Any) -> None:
     stored, errors = bench.write("ReplicaSet.apps", deployment())
 

@@ -88,7 +88,7 @@ WORKLOADS: tuple[ResourceKind, ...] = (
         DEPLOYMENTS,
         Rules(
             default=(workloads.default_deployment,),
-            prepare=(status_apart(DEPLOYMENTS),),
+            prepare=(status_apart(DEPLOYMENTS), workloads.prepare_deployment),
             validate=(workloads.validate_deployment,),
         ),
         columns=columns.DEPLOYMENT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from watchword.api.meta import Object
+from watchword.api.meta import Object, annotations_of
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.kinds.metadata import immutable_errors, metadata_errors
 from watchword.apiserver.kinds.numbers import int_or_percent_errors, negative_errors
@@ -28,6 +28,15 @@ def default_deployment(deployment: Object) -> None:
         rolling.setdefault("maxUnavailable", "25%")
         rolling.setdefault("maxSurge", "25%")
     default_template(spec)
+
+
+def prepare_deployment(operation: Operation) -> None:
+    """Count a change of annotations as a new generation: a rollout may be asked for that way."""
+    new, old = operation.new, operation.old
+    if new is None or old is None or operation.subresource:
+        return
+    if annotations_of(new) != annotations_of(old):
+        new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
 
 
 def default_replica_set(replica_set: Object) -> None:
