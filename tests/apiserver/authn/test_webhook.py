@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object
-from watchword.apiserver.authn.model import CredentialRefused, Identity
+from watchword.apiserver.authn.errors import CredentialRefused
+from watchword.apiserver.authn.model import Identity
 from watchword.apiserver.authn.webhook import WebhookTokenAuthenticator, read_answer
 from watchword.apiserver.model import User
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from watchword.apiserver.authn.cache import Memory
-from watchword.apiserver.authn.model import CREDENTIAL_ID, CredentialRefused
+from watchword.apiserver.authn.errors import CredentialRefused
+from watchword.apiserver.authn.model import CREDENTIAL_ID
 from watchword.apiserver.model import Now, User
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.chains import verify_chain

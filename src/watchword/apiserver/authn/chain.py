@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from watchword.apiserver import errors
 from watchword.apiserver.authn.certificates import CertificateAuthenticator
-from watchword.apiserver.authn.model import CredentialRefused, Identity, TokenAuthenticator, authenticated
+from watchword.apiserver.authn.errors import CredentialRefused
+from watchword.apiserver.authn.model import Identity, TokenAuthenticator, authenticated
 from watchword.apiserver.model import HandlerRequest, User
 
 UNKNOWN_TOKEN = "invalid bearer token"  # noqa: S105 - a message

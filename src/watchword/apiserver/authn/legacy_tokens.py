@@ -15,8 +15,8 @@ from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver import errors
 from watchword.apiserver.authn.cache import Memory
+from watchword.apiserver.authn.errors import CredentialRefused
 from watchword.apiserver.authn.model import (
-    CredentialRefused,
     Identity,
     service_account_groups,
     service_account_name,

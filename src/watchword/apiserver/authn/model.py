@@ -20,10 +20,6 @@ _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 
 
-class CredentialRefused(Exception):
-    """A credential was shown and is not good; the message may be told to reviewers, never the credential."""
-
-
 @dataclass(frozen=True, slots=True)
 class Identity:
     """An established user, and for which of the asked audiences the credential is good."""

@@ -13,9 +13,9 @@ from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
 from watchword.apiserver import errors
 from watchword.apiserver.authn.cache import Memory
+from watchword.apiserver.authn.errors import CredentialRefused
 from watchword.apiserver.authn.model import (
     CREDENTIAL_ID,
-    CredentialRefused,
     Identity,
     service_account_groups,
     service_account_name,

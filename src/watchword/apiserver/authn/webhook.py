@@ -10,7 +10,8 @@ from typing import Any
 
 from watchword.api.meta import Object
 from watchword.apiserver.authn.cache import Memory
-from watchword.apiserver.authn.model import CredentialRefused, Identity
+from watchword.apiserver.authn.errors import CredentialRefused
+from watchword.apiserver.authn.model import Identity
 from watchword.apiserver.model import Now, User
 
 ANSWERS_REMEMBERED = timedelta(seconds=10)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from watchword.apiserver.controllers.certificate_requests import CertificateRequests
 from watchword.apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
+from watchword.apiserver.controllers.controller import Controller, Part
 from watchword.apiserver.controllers.feed import Feed
 from watchword.apiserver.controllers.garbage_collection import GarbageCollection
 from watchword.apiserver.controllers.legacy_tokens import LegacyTokens
@@ -15,7 +16,7 @@ from watchword.apiserver.controllers.namespace_lifecycle import NamespaceLifecyc
 from watchword.apiserver.controllers.parts import ControllerParts
 from watchword.apiserver.model import Service
 
-CONTROLLERS: Mapping[str, Callable[[ControllerParts, Feed], Service]] = {
+CONTROLLERS: Mapping[str, Callable[[ControllerParts, Feed], Part]] = {
     "cluster-role-aggregation": lambda parts, _: ClusterRoleAggregation(parts.registry),
     "namespace-lifecycle": lambda parts, feed: NamespaceLifecycle(parts.registry, feed, parts.now),
     "garbage-collection": lambda parts, feed: GarbageCollection(parts.registry, feed),
@@ -25,6 +26,7 @@ CONTROLLERS: Mapping[str, Callable[[ControllerParts, Feed], Service]] = {
         parts.registry, parts.authorizer, parts.authority, parts.now, parts.certificate_lifetime
     ),
 }
+"""Every built-in controller; a plane may run fewer."""
 
 
 @dataclass
@@ -38,7 +40,8 @@ class BuiltInControllers:
     async def start(self) -> None:
         """Start all of them."""
         feed = Feed(self.parts.registry)
-        self._running = [CONTROLLERS[name](self.parts, feed) for name in self.names]
+        registry = self.parts.registry
+        self._running = [Controller(registry, CONTROLLERS[name](self.parts, feed)) for name in self.names]
         for controller in self._running:
             await controller.start()
         self._running.append(feed)

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from watchword.api.conditions import conditions_of
-from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.authz.model import Authorizer
+from watchword.apiserver.controllers.controller import Watches
+from watchword.apiserver.controllers.removal import remove
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.csr.model import (
     APPROVED,
@@ -28,7 +30,7 @@ from watchword.apiserver.csr.model import (
     usages_of,
 )
 from watchword.apiserver.csr.signers import SIGNERS, choose_lifetime, judge_kubelet_client, sign_request
-from watchword.apiserver.model import ApiError, Now, Registry, RequestInfo
+from watchword.apiserver.model import Now, Registry, RequestInfo
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
@@ -47,25 +49,17 @@ class CertificateRequests:
     now: Now
     longest: timedelta
     _unauthorized: set[str] = field(default_factory=set)  # requests that a new binding may approve
-    _stops: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.worker: Worker[str] = Worker("certificate requests", self.sync)
 
-    async def start(self) -> None:
-        """Begin."""
-        self.worker.start()
-        self._stops = [
-            self.registry.subscribe(CERTIFICATE_SIGNING_REQUESTS, self._request_changed),
-            self.registry.subscribe(CLUSTER_ROLE_BINDINGS, self._rights_changed),
-            self.registry.subscribe(CLUSTER_ROLES, self._rights_changed),
-        ]
-
-    async def stop(self) -> None:
-        """End."""
-        for stop in self._stops:
-            stop()
-        await self.worker.stop()
+    def watches(self) -> Watches:
+        """Be woken by requests, and by rights that may approve one."""
+        return {
+            CERTIFICATE_SIGNING_REQUESTS: self._request_changed,
+            CLUSTER_ROLE_BINDINGS: self._rights_changed,
+            CLUSTER_ROLES: self._rights_changed,
+        }
 
     def _request_changed(self, change: str, new: Object, _old: Object | None) -> None:
         name = new["metadata"]["name"]
@@ -85,7 +79,7 @@ class CertificateRequests:
         now = self.now()
         until = judge_age(csr)
         if until is not None and until <= now:
-            await self._remove(csr)
+            await remove(self.registry, CERTIFICATE_SIGNING_REQUESTS, csr)
             return None
         await self._approve(csr)
         if has_condition(csr, APPROVED):
@@ -145,13 +139,6 @@ class CertificateRequests:
         csr["status"] = {**(csr.get("status") or {}), "conditions": [*conditions_of(csr), row]}
         stored = await self.registry.update(CERTIFICATE_SIGNING_REQUESTS, csr, subresource)
         csr.update(stored)
-
-    async def _remove(self, csr: Object) -> None:
-        try:
-            await self.registry.delete(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.of(csr), uid=uid_of(csr))
-        except ApiError as refusal:
-            if refusal.code not in {404, 409}:
-                raise
 
 
 def recognised_rights(csr: Object) -> list[tuple[str, str]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.resources import CLUSTER_ROLES
 from watchword.api.selectors import SelectorError, selector_from
+from watchword.apiserver.controllers.controller import Watches
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.model import Registry
 
@@ -17,22 +18,14 @@ class ClusterRoleAggregation:
     """Woken by every ClusterRole; looks at all that aggregate."""
 
     registry: Registry
-    _stop_watching: Callable[[], None] | None = None
+    _aggregated: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.worker: Worker[str] = Worker("cluster role aggregation", self.sync)
-        self._aggregated: set[str] = set()
 
-    async def start(self) -> None:
-        """Begin."""
-        self.worker.start()
-        self._stop_watching = self.registry.subscribe(CLUSTER_ROLES, self._role_changed)
-
-    async def stop(self) -> None:
-        """End."""
-        if self._stop_watching is not None:
-            self._stop_watching()
-        await self.worker.stop()
+    def watches(self) -> Watches:
+        """Be woken by ClusterRoles."""
+        return {CLUSTER_ROLES: self._role_changed}
 
     def _role_changed(self, change: str, new: Object, old: Object | None) -> None:
         name = new["metadata"]["name"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
+from watchword.apiserver.controllers.controller import Watches
 from watchword.apiserver.controllers.feed import Feed, stored_kinds
 from watchword.apiserver.controllers.owners import (
     FOREGROUND,
@@ -27,30 +29,18 @@ from watchword.apiserver.model import ApiError, Registry
 
 
 @dataclass
-class GarbageCollection:
-    """Woken by every object that has or is an owner; decides on the live state, never on its memory."""
+class OwnerWatch:
+    """Follows every object and wakes those that may have lost an owner, or may be released."""
 
     registry: Registry
-    feed: Feed
+    wake: Callable[[Node], None]
     graph: OwnerGraph = field(default_factory=OwnerGraph)
-    _waiting: dict[str, Node] = field(default_factory=dict)  # owners that wait for their dependents, by UID
-    _unresolved: set[Node] = field(default_factory=set)  # dependents of kinds not served now
-    _owners: dict[tuple[str, str], Resource] = field(default_factory=dict)  # kinds that can own, by group and kind
+    waiting: dict[str, Node] = field(default_factory=dict)  # owners that wait for their dependents, by UID
+    unresolved: set[Node] = field(default_factory=set)  # dependents of kinds not served now
+    owners: dict[tuple[str, str], Resource] = field(default_factory=dict)  # kinds that can own, by group and kind
 
-    def __post_init__(self) -> None:
-        self.worker: Worker[Node] = Worker("garbage collection", self.sync, parallel=32)
-        self.feed.listeners.append(self._changed)
-        self.feed.kinds_changed.append(self._kinds_changed)
-
-    async def start(self) -> None:
-        """Begin."""
-        self.worker.start()
-
-    async def stop(self) -> None:
-        """End."""
-        await self.worker.stop()
-
-    def _changed(self, resource: Resource, change: str, obj: Object) -> None:
+    def changed(self, resource: Resource, change: str, obj: Object) -> None:
+        """Take note of one change."""
         node = Node.of(resource, obj)
         if change == "DELETED":
             self._gone(node)
@@ -61,35 +51,54 @@ class GarbageCollection:
             if FOREGROUND in finalizers:
                 self._begin_waiting(node)
             if ORPHAN in finalizers or FOREGROUND in finalizers:
-                self.worker.wake(node)
+                self.wake(node)
         elif node in self.graph.owners:
-            self.worker.wake(node)
-        if self._waiting:
+            self.wake(node)
+        if self.waiting:
             self._wake_waiting(self.graph.owners.get(node, frozenset()))
 
+    def kinds_changed(self) -> None:
+        """Learn which kinds are served now; some owners may have become known."""
+        served = [kind.resource for kind in stored_kinds(self.registry.kinds())]
+        self.owners = {(resource.group, resource.kind): resource for resource in served}
+        for node in list(self.unresolved):
+            self.wake(node)
+
     def _begin_waiting(self, node: Node) -> None:
-        if node.uid not in self._waiting:
-            self._waiting[node.uid] = node
+        if node.uid not in self.waiting:
+            self.waiting[node.uid] = node
             for dependent in self.graph.dependents_of(node.uid):
-                self.worker.wake(dependent)
+                self.wake(dependent)
 
     def _gone(self, node: Node) -> None:
-        self._waiting.pop(node.uid, None)
-        self._unresolved.discard(node)
+        self.waiting.pop(node.uid, None)
+        self.unresolved.discard(node)
         self._wake_waiting(self.graph.drop(node))
         for dependent in self.graph.dependents_of(node.uid):
-            self.worker.wake(dependent)
+            self.wake(dependent)
 
     def _wake_waiting(self, owners: frozenset[str]) -> None:
         for uid in owners:
-            if uid in self._waiting:
-                self.worker.wake(self._waiting[uid])
+            if uid in self.waiting:
+                self.wake(self.waiting[uid])
 
-    def _kinds_changed(self) -> None:
-        served = [kind.resource for kind in stored_kinds(self.registry.kinds())]
-        self._owners = {(resource.group, resource.kind): resource for resource in served}
-        for node in list(self._unresolved):
-            self.worker.wake(node)
+
+@dataclass
+class GarbageCollection:
+    """Woken by every object that has or is an owner; decides on the live state, never on its memory."""
+
+    registry: Registry
+    feed: Feed
+
+    def __post_init__(self) -> None:
+        self.worker: Worker[Node] = Worker("garbage collection", self.sync, parallel=32)
+        self.seen = OwnerWatch(self.registry, self.worker.wake)
+        self.feed.listeners.append(self.seen.changed)
+        self.feed.kinds_changed.append(self.seen.kinds_changed)
+
+    def watches(self) -> Watches:
+        """Return nothing: the feed tells of every kind."""
+        return {}
 
     async def sync(self, node: Node) -> float | None:
         """Bring one object in line with its owners and with its own deletion."""
@@ -106,32 +115,32 @@ class GarbageCollection:
         return None
 
     async def _orphan_dependents(self, node: Node, obj: Object) -> None:
-        for dependent, live in each_live(self.graph.dependents_of(node.uid), self.registry.get):
+        for dependent, live in each_live(self.seen.graph.dependents_of(node.uid), self.registry.get):
             await self.registry.update(dependent.resource, without_references(live, frozenset({node.uid})))
         await self.registry.update(node.resource, without_finalizer(obj, ORPHAN))
 
     async def _finish_foreground(self, node: Node, obj: Object) -> None:
-        live = each_live(self.graph.dependents_of(node.uid), self.registry.get)
+        live = each_live(self.seen.graph.dependents_of(node.uid), self.registry.get)
         blocking = [dependent for dependent, each in live if blocks(each, node.uid)]
         if not blocking:
             await self.registry.update(node.resource, without_finalizer(obj, FOREGROUND))
             return
         for dependent in blocking:
-            if dependent.uid not in self._waiting:
+            if dependent.uid not in self.seen.waiting:
                 self.worker.wake(dependent)
 
     async def _judge(self, node: Node, obj: Object) -> None:
         standings = {str(ref.get("uid")): self._standing(node, ref) for ref in references_of(obj)}
         if Standing.UNKNOWN in standings.values():
-            self._unresolved.add(node)
+            self.seen.unresolved.add(node)
             return
-        self._unresolved.discard(node)
-        dependents = self.graph.dependents_of(node.uid)
+        self.seen.unresolved.discard(node)
+        dependents = self.seen.graph.dependents_of(node.uid)
         verdict = judge_dependent(standings, has_dependents=bool(dependents))
         if verdict.strip:
             await self.registry.update(node.resource, without_references(obj, verdict.strip))
         elif verdict.delete:
-            if verdict.foreground and any(each.uid in self._waiting for each in dependents):
+            if verdict.foreground and any(each.uid in self.seen.waiting for each in dependents):
                 obj = await self.registry.update(node.resource, unblocking(obj))
             await self._delete(node, obj, foreground=verdict.foreground)
 
@@ -149,7 +158,7 @@ class GarbageCollection:
                 raise
 
     def _standing(self, node: Node, ref: Object) -> Standing:
-        resource = self._owners.get(group_and_kind(ref))
+        resource = self.seen.owners.get(group_and_kind(ref))
         if resource is None or (resource.namespaced and not node.resource.namespaced):
             return Standing.UNKNOWN
         key = ObjectKey(node.key.namespace if resource.namespaced else "", str(ref.get("name") or ""))

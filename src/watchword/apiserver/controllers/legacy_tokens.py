@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
+from watchword.apiserver.controllers.controller import Watches
+from watchword.apiserver.controllers.removal import remove
 from watchword.apiserver.controllers.worker import Worker
-from watchword.apiserver.model import ApiError, Registry
+from watchword.apiserver.model import Registry
 from watchword.apiserver.tokens.issuer import TokenIssuer
 
 SECRET_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - a type, not a secret
@@ -26,24 +28,13 @@ class LegacyTokens:
     issuer: TokenIssuer
     root_bundle: Callable[[], bytes]
     _secrets: dict[ObjectKey, str] = field(default_factory=dict)  # token Secrets and their account's name
-    _stops: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.worker: Worker[ObjectKey] = Worker("legacy tokens", self.sync)
 
-    async def start(self) -> None:
-        """Begin."""
-        self.worker.start()
-        self._stops = [
-            self.registry.subscribe(SECRETS, self._secret_changed),
-            self.registry.subscribe(SERVICE_ACCOUNTS, self._account_changed),
-        ]
-
-    async def stop(self) -> None:
-        """End."""
-        for stop in self._stops:
-            stop()
-        await self.worker.stop()
+    def watches(self) -> Watches:
+        """Be woken by Secrets and by accounts that come or go."""
+        return {SECRETS: self._secret_changed, SERVICE_ACCOUNTS: self._account_changed}
 
     def _secret_changed(self, change: str, new: Object, _old: Object | None) -> None:
         if new.get("type") != SECRET_TYPE:
@@ -74,7 +65,7 @@ class LegacyTokens:
         name = annotations_of(secret).get(NAME_ANNOTATION, "")
         account = self.registry.get(SERVICE_ACCOUNTS, ObjectKey(key.namespace, name))
         if account is None or is_of_another(secret, account):
-            await self._delete(secret)
+            await remove(self.registry, SECRETS, secret)
             return None
         filled = self._filled(secret, account)
         if filled != secret:
@@ -93,13 +84,6 @@ class LegacyTokens:
             data["namespace"] = _encoded(secret["metadata"]["namespace"].encode())
         annotations = {**annotations_of(secret), UID_ANNOTATION: uid_of(account)}
         return {**secret, "metadata": {**secret["metadata"], "annotations": annotations}, "data": data}
-
-    async def _delete(self, secret: Object) -> None:
-        try:
-            await self.registry.delete(SECRETS, ObjectKey.of(secret), uid=uid_of(secret))
-        except ApiError as refusal:
-            if refusal.code not in {404, 409}:
-                raise
 
     async def _forget(self, key: ObjectKey) -> None:
         """Drop a Secret that is gone from the accounts that still list it."""

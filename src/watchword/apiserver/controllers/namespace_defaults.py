@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
+from watchword.apiserver.controllers.controller import Watches
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.model import ApiError, Registry
 
@@ -23,25 +24,17 @@ class NamespaceDefaults:
 
     registry: Registry
     root_bundle: Callable[[], bytes]
-    _stops: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.worker: Worker[str] = Worker("namespace defaults", self.sync)
 
-    async def start(self) -> None:
-        """Begin."""
-        self.worker.start()
-        self._stops = [
-            self.registry.subscribe(NAMESPACES, self._namespace_changed),
-            self.registry.subscribe(SERVICE_ACCOUNTS, self._account_changed),
-            self.registry.subscribe(CONFIG_MAPS, self._bundle_changed),
-        ]
-
-    async def stop(self) -> None:
-        """End."""
-        for stop in self._stops:
-            stop()
-        await self.worker.stop()
+    def watches(self) -> Watches:
+        """Be woken by namespaces, accounts and bundles."""
+        return {
+            NAMESPACES: self._namespace_changed,
+            SERVICE_ACCOUNTS: self._account_changed,
+            CONFIG_MAPS: self._bundle_changed,
+        }
 
     def refresh(self) -> None:
         """Look at every namespace again: the bundle has changed."""
@@ -66,7 +59,7 @@ class NamespaceDefaults:
         if namespace is None or is_deleting(namespace):
             return None
         if self.registry.get(SERVICE_ACCOUNTS, ObjectKey(name, ACCOUNT)) is None:
-            await self._create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(ObjectKey(name, ACCOUNT)))
+            await _create(self.registry, SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(ObjectKey(name, ACCOUNT)))
         await self._publish(ObjectKey(name, BUNDLE))
         return None
 
@@ -75,18 +68,19 @@ class NamespaceDefaults:
         found = self.registry.get(CONFIG_MAPS, key)
         if found is None:
             metadata = {"annotations": {DESCRIPTION: _DESCRIBED}}
-            await self._create(CONFIG_MAPS, CONFIG_MAPS.manifest(key, metadata=metadata, data=wanted))
+            await _create(self.registry, CONFIG_MAPS, CONFIG_MAPS.manifest(key, metadata=metadata, data=wanted))
         elif found.get("data") != wanted or DESCRIPTION not in annotations_of(found):
             found["data"] = wanted
             found["metadata"].setdefault("annotations", {})[DESCRIPTION] = _DESCRIBED
             await self.registry.update(CONFIG_MAPS, found)
 
-    async def _create(self, resource: Resource, obj: Object) -> None:
-        try:
-            await self.registry.create(resource, obj)
-        except ApiError as refusal:
-            if refusal.reason != "AlreadyExists" and not _ends(refusal):
-                raise
+
+async def _create(registry: Registry, resource: Resource, obj: Object) -> None:
+    try:
+        await registry.create(resource, obj)
+    except ApiError as refusal:
+        if refusal.reason != "AlreadyExists" and not _ends(refusal):
+            raise
 
 
 def _ends(refusal: ApiError) -> bool:

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from watchword.api.conditions import Condition, conditions_of, merge_condition
-from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
+from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting
 from watchword.api.resources import CORE_EVENTS, NAMESPACES, PODS
 from watchword.api.time import parse_rfc3339
+from watchword.apiserver.controllers.controller import Watches
 from watchword.apiserver.controllers.feed import Feed, stored_kinds
+from watchword.apiserver.controllers.removal import remove
 from watchword.apiserver.controllers.worker import Worker
-from watchword.apiserver.model import ApiError, Now, Registry
+from watchword.apiserver.model import Now, Registry
 
 FINALIZER = "kubernetes"
+
+# Deletion here works on the registry itself: these three can only ever succeed, and are told for those who look.
+_SUCCEEDED = (
+    Condition.false(
+        "NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"
+    ),
+    Condition.false(
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    Condition.false(
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+)
 
 
 @dataclass
@@ -25,22 +44,14 @@ class NamespaceLifecycle:
     feed: Feed
     now: Now
     _ending: set[str] = field(default_factory=set)
-    _stop_watching: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         self.worker: Worker[str] = Worker("namespace lifecycle", self.sync)
         self.feed.listeners.append(self._content_changed)
 
-    async def start(self) -> None:
-        """Begin."""
-        self.worker.start()
-        self._stop_watching = self.registry.subscribe(NAMESPACES, self._namespace_changed)
-
-    async def stop(self) -> None:
-        """End."""
-        if self._stop_watching is not None:
-            self._stop_watching()
-        await self.worker.stop()
+    def watches(self) -> Watches:
+        """Be woken by namespaces; the feed tells of their content."""
+        return {NAMESPACES: self._namespace_changed}
 
     def _namespace_changed(self, change: str, new: Object, _old: Object | None) -> None:
         name = new["metadata"]["name"]
@@ -66,7 +77,7 @@ class NamespaceLifecycle:
         remaining = await self._delete_content(name)
         if remaining:
             await self._report(namespace, remaining)
-            return self._next_grace_end(remaining)
+            return next_grace_end(remaining, now=self.now())
         namespace["spec"]["finalizers"] = [each for each in finalizers if each != FINALIZER]
         await self.registry.update(NAMESPACES, namespace, "finalize")
         return None
@@ -95,20 +106,7 @@ class NamespaceLifecycle:
             if finalizers_of(obj) or ends is None or ends > self.now():
                 return
             grace = 0  # its time is over and nobody ended it
-        try:
-            await self.registry.delete(resource, ObjectKey.of(obj), uid=uid_of(obj), grace_seconds=grace)
-        except ApiError as refusal:
-            if refusal.code not in {404, 409}:
-                raise
-
-    def _next_grace_end(self, remaining: dict[Resource, list[Object]]) -> float | None:
-        ends = [
-            parse_rfc3339(pod["metadata"]["deletionTimestamp"])
-            for pod in remaining.get(PODS, [])
-            if is_deleting(pod) and not finalizers_of(pod)
-        ]
-        waits = [(end - self.now()).total_seconds() for end in ends if end is not None]
-        return max(min(waits), 0.001) if waits else None
+        await remove(self.registry, resource, obj, grace_seconds=grace)
 
     async def _report(self, namespace: Object, remaining: dict[Resource, list[Object]]) -> None:
         rows = conditions_of(namespace)
@@ -120,6 +118,17 @@ class NamespaceLifecycle:
         if changed:
             namespace["status"] = {**(namespace.get("status") or {}), "conditions": rows}
             await self.registry.update(NAMESPACES, namespace, "status")
+
+
+def next_grace_end(remaining: dict[Resource, list[Object]], *, now: datetime) -> float | None:
+    """Return in how many seconds the first pod's grace is over, None when no pod is waited for."""
+    ends = [
+        parse_rfc3339(pod["metadata"]["deletionTimestamp"])
+        for pod in remaining.get(PODS, [])
+        if is_deleting(pod) and not finalizers_of(pod)
+    ]
+    waits = [(end - now).total_seconds() for end in ends if end is not None]
+    return max(min(waits), 0.001) if waits else None
 
 
 def describe_remains(remaining: dict[Resource, list[Object]]) -> list[Condition]:
@@ -139,20 +148,5 @@ def describe_remains(remaining: dict[Resource, list[Object]]) -> list[Condition]
             "SomeFinalizersRemain",
             f"Some content in the namespace has finalizers remaining: {held}",
         )
-    return [
-        Condition.false(
-            "NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"
-        ),
-        Condition.false(
-            "NamespaceDeletionGroupVersionParsingFailure",
-            "ParsedGroupVersions",
-            "All legacy kube types successfully parsed",
-        ),
-        Condition.false(
-            "NamespaceDeletionContentFailure",
-            "ContentDeleted",
-            "All content successfully deleted, may be waiting on finalization",
-        ),
-        Condition.true("NamespaceContentRemaining", "SomeResourcesRemain", f"Some resources are remaining: {counts}"),
-        finalizers,
-    ]
+    remains = f"Some resources are remaining: {counts}"
+    return [*_SUCCEEDED, Condition.true("NamespaceContentRemaining", "SomeResourcesRemain", remains), finalizers]

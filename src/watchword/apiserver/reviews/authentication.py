@@ -10,7 +10,7 @@ from watchword.api.resources import SELF_SUBJECT_REVIEWS, TOKEN_REVIEWS
 from watchword.api.time import rfc3339
 from watchword.apiserver import errors
 from watchword.apiserver.authn.chain import TokenChain
-from watchword.apiserver.authn.model import CredentialRefused
+from watchword.apiserver.authn.errors import CredentialRefused
 from watchword.apiserver.model import HandlerRequest, Now
 from watchword.apiserver.reviews.questions import answer, read_question, text, texts, user_info
 

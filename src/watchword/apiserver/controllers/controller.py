@@ -1,0 +1,45 @@
+"""What every built-in controller has in common: it is woken by changes and works on keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from watchword.api.meta import Object, Resource
+from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.model import Registry
+
+Watches = Mapping[Resource, Callable[[str, Object, Object | None], None]]
+"""What is listened to, and who listens."""
+
+
+class Part(Protocol):
+    """The knowledge of one controller: its worker, and what wakes it."""
+
+    worker: Worker[Any]
+
+    def watches(self) -> Watches:
+        """Return the subscriptions that wake the worker."""
+        ...
+
+
+@dataclass
+class Controller:
+    """Runs one part as a service."""
+
+    registry: Registry
+    part: Part
+    _stops: list[Callable[[], None]] = field(default_factory=list)
+
+    async def start(self) -> None:
+        """Begin; what exists already wakes the worker first."""
+        self.part.worker.start()
+        for resource, listener in self.part.watches().items():
+            self._stops.append(self.registry.subscribe(resource, listener))
+
+    async def stop(self) -> None:
+        """End; returns when nothing of it runs any more."""
+        while self._stops:
+            self._stops.pop()()
+        await self.part.worker.stop()
