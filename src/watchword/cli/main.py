@@ -15,6 +15,8 @@ from watchword.cli._lazy import LazyGroup
 COMMANDS: dict[str, tuple[str, str]] = {
     "token": ("watchword.cli.token", "Make, list and delete the tokens by which others find this cluster and join it."),
     "discover": ("watchword.cli.discover", "Find a cluster, check that it is the one, and print how to reach it."),
+    "hub": ("watchword.cli.hub", "Run the controllers of a hub."),
+    "agent": ("watchword.cli.agent", "Run the agent of a managed cluster."),
     "apiserver": ("watchword.cli.apiserver", "Run a Kubernetes API in one process."),
     "completion": ("watchword.cli.completion", "Print the shell code that completes commands."),
 }

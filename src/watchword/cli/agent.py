@@ -1,0 +1,100 @@
+"""`watchword agent`: the agent of a managed cluster, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.discovery_options import duration
+from watchword.cli.process_options import Gates, Pairs, identity, process_options, run_until_stopped
+
+if TYPE_CHECKING:
+    from watchword.agent.options import AgentOptions
+
+
+@click.command("agent")
+@click.option("--spoke-cluster-name", "--cluster-name", "cluster_name", required=True, help="The name on the hub.")
+@click.option("--agent-name", default="", help="This agent's name; by default the one on record.")
+@click.option("--namespace", default="open-cluster-management-agent", show_default=True, help="Where its Secret is.")
+@click.option("--bootstrap-kubeconfig", type=click.Path(path_type=Path), help="How to reach the hub to join.")
+@click.option("--hub-kubeconfig-secret", default="hub-kubeconfig-secret", show_default=True, help="Its own credential.")
+@click.option("--hub-kubeconfig-dir", type=click.Path(path_type=Path), hidden=True, help="Accepted and not needed.")
+@click.option("--registration-auth", default="csr", show_default=True, help="How the cluster registers.")
+@click.option("--addon-kubeclient-registration-auth", "addon_auth", default="csr", show_default=True, help="csr|token")
+@click.option("--addon-token-expiration-seconds", "addon_token_seconds", type=click.IntRange(0), default=0)
+@click.option("--client-cert-expiration-seconds", "certificate_seconds", type=click.IntRange(0), default=0)
+@click.option("--spoke-external-server-urls", "urls", default="", help="How the hub can reach this cluster.")
+@click.option("--cluster-labels", type=Pairs(), default="", help="Labels for the ManagedCluster.")
+@click.option("--cluster-annotations", type=Pairs(), default="", help="Annotations for the ManagedCluster.")
+@click.option("--max-custom-cluster-claims", "most_claims", type=click.IntRange(0), default=20, show_default=True)
+@click.option("--reserved-cluster-claim-suffixes", "claim_suffixes", default="", help="Claims always reported.")
+@click.option("--appliedmanifestwork-eviction-grace-period", "eviction", default="60m", show_default=True)
+@click.option("--status-sync-interval", "feedback", default="30s", show_default=True)
+@click.option("--feature-gates", type=Gates(), default="", help="Accepted for compatibility.")
+@process_options
+@connection_options
+def command(connection: Connection, **flags: Any) -> None:
+    """Run the agent of a managed cluster.
+
+    It joins the hub with the bootstrap kubeconfig, keeps its own credential in a Secret, renews it in time,
+    and applies the work that the hub hands to it.
+    """
+    from watchword.agent.options import judge_options, warnings_about  # noqa: PLC0415 - help must not pay for it
+
+    options = _options(flags)
+    objections = judge_options(options)
+    if objections:
+        raise click.UsageError("; ".join(objections))
+    for warning in warnings_about(options):
+        click.echo(f"warning: {warning}", err=True)
+    run_until_stopped(lambda stop: _run(connection, options, flags, stop))
+
+
+def _options(flags: dict[str, Any]) -> AgentOptions:
+    from watchword.agent.cluster_facts import ClaimPolicy  # noqa: PLC0415 - help must not pay for it
+    from watchword.agent.options import ADDON_TOKEN_LIFE, AgentOptions  # noqa: PLC0415 - same
+
+    seconds, token_seconds = flags["certificate_seconds"], flags["addon_token_seconds"]
+    return AgentOptions(
+        cluster_name=flags["cluster_name"],
+        agent_name=flags["agent_name"],
+        namespace=flags["namespace"],
+        hub_secret=flags["hub_kubeconfig_secret"],
+        registration_auth=flags["registration_auth"],
+        addon_auth=flags["addon_auth"],
+        certificate_life=timedelta(seconds=seconds) if seconds else None,
+        addon_token_life=timedelta(seconds=token_seconds) if token_seconds else ADDON_TOKEN_LIFE,
+        external_urls=_split(flags["urls"]),
+        labels=flags["cluster_labels"],
+        annotations=flags["cluster_annotations"],
+        claims=ClaimPolicy(flags["most_claims"], _split(flags["claim_suffixes"])),
+        eviction_grace=duration(flags["eviction"], "--appliedmanifestwork-eviction-grace-period"),
+        feedback_interval=duration(flags["feedback"], "--status-sync-interval"),
+    )
+
+
+async def _run(connection: Connection, options: AgentOptions, flags: dict[str, Any], stop: asyncio.Event) -> None:
+    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+
+    from watchword.agent.agent import Agent, AgentParts  # noqa: PLC0415 - same
+    from watchword.agent.kubeconfig_connector import KubeconfigConnector  # noqa: PLC0415 - same
+    from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
+    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.runtime.manager import ManagerOptions  # noqa: PLC0415 - same
+
+    elect = not flags["disable_leader_election"]
+    lease = ObjectKey(options.namespace, f"{options.hub_secret}-lock") if elect else None
+    manager = ManagerOptions("watchword.dev/agent", identity(), lease=lease, health=flags["listen"])
+    async with connection.client() as client:
+        connector = KubeconfigConnector(flags["bootstrap_kubeconfig"])
+        parts = AgentParts(options, client, connector, SystemClock(), SystemRandom(), manager=manager)
+        await Agent(parts).run(stop)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)

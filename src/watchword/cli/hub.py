@@ -1,0 +1,67 @@
+"""`watchword hub`: the controllers of a hub, until they are told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.process_options import Gates, identity, process_options, run_until_stopped
+
+AUTO_APPROVAL = "ManagedClusterAutoApproval"
+
+
+@click.command("hub")
+@click.option("--namespace", default="open-cluster-management-hub", show_default=True, help="Where the hub's lease is.")
+@click.option(
+    "--enabled-registration-drivers", "drivers", default="csr", show_default=True, help="How clusters may register."
+)
+@click.option("--feature-gates", type=Gates(), default="", help=f"For example {AUTO_APPROVAL}=true.")
+@click.option(
+    "--auto-approved-csr-users",
+    "--cluster-auto-approval-users",
+    "users",
+    multiple=True,
+    help=f"Users whose first request is approved without a person, with {AUTO_APPROVAL}; separated by commas.",
+)
+@click.option("--auto-approved-csr-groups", "groups", multiple=True, help="The same for groups.")
+@click.option("--install/--no-install", default=True, help="Apply the kinds and roles that the controllers need.")
+@process_options
+@connection_options
+def command(connection: Connection, **flags: Any) -> None:
+    """Run the controllers of a hub.
+
+    They accept and remove clusters, approve their certificates, keep their rights, and sign what joining
+    clusters are told. Any number of replicas may run; one works at a time.
+    """
+    run_until_stopped(lambda stop: _run(connection, flags, stop))
+
+
+async def _run(connection: Connection, flags: dict[str, Any], stop: asyncio.Event) -> None:
+    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+
+    from watchword.drivers.interface import AllowList  # noqa: PLC0415 - same
+    from watchword.fleet.hub_process import HubOptions, run_hub  # noqa: PLC0415 - same
+    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+
+    allow = AllowList(
+        enabled=flags["feature_gates"].get(AUTO_APPROVAL, False),
+        users=frozenset(_split(flags["users"])),
+        groups=frozenset(_split(flags["groups"])),
+    )
+    options = HubOptions(
+        identity=identity(),
+        drivers=tuple(_split([flags["drivers"]])),
+        allow=allow,
+        install=flags["install"],
+        elect=not flags["disable_leader_election"],
+        health=flags["listen"],
+    )
+    async with connection.client() as client:
+        await run_hub(client, options, clock=SystemClock(), random=SystemRandom(), stop=stop)
+
+
+def _split(values: list[str] | tuple[str, ...]) -> list[str]:
+    return [part for value in values for part in value.split(",") if part]

@@ -1,0 +1,106 @@
+"""What every long-running process of ours has in common: who it is, where it says how it is, how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def identity() -> str:
+    """Return a name that no other replica has: the pod's, or the host's with something random."""
+    return os.environ.get("POD_NAME") or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+
+
+class Address(click.ParamType[tuple[str, int] | None]):
+    """HOST:PORT, or nothing for none."""
+
+    name = "host:port"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int] | None:
+        """Read the address; port 0 means a free one."""
+        if not value:
+            return None
+        host, _, port = value.rpartition(":")
+        if not port.isdigit() or int(port) > 65535:
+            self.fail(f"{value!r} is not HOST:PORT", param, ctx)
+        return host or "127.0.0.1", int(port)
+
+
+class Pairs(click.ParamType[dict[str, str]]):
+    """NAME=VALUE, separated by commas."""
+
+    name = "name=value,…"
+
+    def convert(
+        self, value: str | dict[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, str]:
+        """Read the pairs."""
+        if isinstance(value, dict):
+            return value
+        rows = [row.partition("=") for row in value.split(",") if row]
+        if any(not name or not sign for name, sign, _ in rows):
+            self.fail(f"{value!r} is not a list of NAME=VALUE", param, ctx)
+        return {name: text for name, _, text in rows}
+
+
+class Gates(click.ParamType[dict[str, bool]]):
+    """FEATURE=true, separated by commas."""
+
+    name = "feature=true,…"
+
+    def convert(
+        self, value: str | dict[str, bool], param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, bool]:
+        """Read the switches; unknown features are kept, as other versions may know them."""
+        if isinstance(value, dict):
+            return value
+        pairs = Pairs().convert(value, param, ctx)
+        if any(text not in ("true", "false") for text in pairs.values()):
+            self.fail(f"{value!r}: each feature is switched with true or false", param, ctx)
+        return {name: text == "true" for name, text in pairs.items()}
+
+
+def process_options(command: F) -> F:
+    """Add the options that each long-running process has."""
+
+    @click.option("--listen", type=Address(), default="", help="Where to serve /healthz, /readyz and /metrics.")
+    @click.option("--disable-leader-election", is_flag=True, help="Run at once, without a lease; for a single replica.")
+    @wraps(command)
+    def with_options(*args: Any, **kwargs: Any) -> Any:
+        return command(*args, **kwargs)
+
+    return with_options  # type: ignore[return-value]  # a command stays a command
+
+
+def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+    """Run a process until Ctrl-C or SIGTERM; a second signal ends it at once."""
+    from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - help must not pay for it
+    from watchword.runtime.loop import run  # noqa: PLC0415 - same
+
+    configure_logging()
+
+    async def supervised() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+
+        def on_signal() -> None:
+            if stop.is_set() and task is not None:
+                task.cancel()
+            stop.set()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, on_signal)
+        await main(stop)
+
+    run(supervised())
