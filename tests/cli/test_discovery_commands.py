@@ -39,7 +39,7 @@ async def test_a_created_token_is_listed_without_its_secret_and_deleted(hub: Fin
     await watchword(hub, "token", "list", "-o", "json", "--show-secret")
     document = json.loads(capsys.readouterr().out)
     await watchword(hub, "token", "delete", token.reveal())
-    await watchword(hub, "token", "delete", token.id, code=1)
+    await watchword(hub, "token", "delete", token.id, code=2)
     await watchword(hub, "token", "delete", token.id, "--ignore-not-found")
     assert f"{token.id}.***" in listed
     assert token.secret.reveal() not in listed
@@ -71,7 +71,7 @@ async def test_a_wrong_pin_stops_discovery_with_one_sentence(hub: FindableHub, c
     async with hub.controllers():
         await hub.signed_for(token)
         arguments = ("--token", token.reveal(), "--discovery-token-ca-cert-hash", pin)
-        await watchword(hub, "discover", address, *arguments, code=1)
+        await watchword(hub, "discover", address, *arguments, code=4)
     shown = capsys.readouterr()
     assert "clusters:" not in shown.out
     assert "pinned" in shown.err

@@ -23,6 +23,12 @@ class Failure:
 # The first row that matches decides, so a row stands before those of its base classes. Names instead of
 # classes: a room that was never imported cannot have raised, and must not be imported for this table.
 EXIT_CODES: tuple[tuple[str, str, int], ...] = (
+    ("watchword.discovery.errors", "NotTrusted", REFUSED),
+    ("watchword.discovery.errors", "NotYetThere", UNREACHABLE),
+    ("watchword.discovery.errors", "TokenRefused", NOT_USABLE),
+    ("watchword.discovery.errors", "ClusterInfoRefused", NOT_USABLE),
+    ("watchword.discovery.errors", "SourceRefused", NOT_USABLE),
+    ("watchword.pki.errors", "PkiError", NOT_USABLE),
     ("watchword.kube.errors", "ConfigError", NOT_USABLE),
     ("watchword.kube.errors", "Unreachable", UNREACHABLE),
     ("watchword.kube.errors", "Unauthorized", REFUSED),
