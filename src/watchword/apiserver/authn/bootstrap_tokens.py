@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+import orjson
+
 from watchword.api.meta import Object, ObjectKey, is_deleting
 from watchword.api.resources import SECRETS
 from watchword.api.time import parse_rfc3339
@@ -24,8 +26,29 @@ GROUP_KEYS = ("auth-extra-groups", "auth-groups")  # the shipped spelling and th
 
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})", re.ASCII)
 _GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]", re.ASCII)
-# Compared when no Secret is there, so that an unknown id costs as much as a wrong secret.
-_NOBODYS_SECRET: Object = {"type": SECRET_TYPE, "metadata": {}, "data": {"token-secret": "", "token-id": ""}}
+# Read and compared when no Secret is there, so that an unknown id costs as much as a wrong secret.
+_NOBODYS_SECRET = orjson.dumps(
+    {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": f"{NAME_PREFIX}000000",
+            "namespace": NAMESPACE,
+            "uid": "00000000-0000-0000-0000-000000000000",
+            "resourceVersion": "0",
+            "creationTimestamp": "2000-01-01T00:00:00Z",
+        },
+        "type": SECRET_TYPE,
+        "data": {
+            "token-id": "",
+            "token-secret": "bm9ib2R5J3Mgc2VjcmV0IQ==",
+            "expiration": "MjAwMC0wMS0wMVQwMDowMDowMFo=",
+            "usage-bootstrap-authentication": "dHJ1ZQ==",
+            "usage-bootstrap-signing": "dHJ1ZQ==",
+            "auth-extra-groups": "c3lzdGVtOmJvb3RzdHJhcHBlcnM6bm9ib2R5",
+        },
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +65,7 @@ class BootstrapTokenAuthenticator:
             return None
         token_id, secret = found.groups()
         stored = self.registry.get(SECRETS, ObjectKey(NAMESPACE, f"{NAME_PREFIX}{token_id}"))
-        user = judge_bootstrap_token(token_id, secret, stored or _NOBODYS_SECRET, now=self.now())
+        user = judge_bootstrap_token(token_id, secret, stored or orjson.loads(_NOBODYS_SECRET), now=self.now())
         return None if user is None else Identity(user, audiences)
 
 
@@ -51,12 +74,13 @@ def judge_bootstrap_token(token_id: str, secret: str, stored: Object, *, now: da
     data = _decoded(stored.get("data") or {})
     matches = hmac.compare_digest(data.get("token-secret", b""), secret.encode())
     groups = read_groups(data)
+    expired = is_expired(data, now=now)  # judged before the secret counts: a right guess takes no longer
     good = (
         matches
         and not is_deleting(stored)
         and stored.get("type") == SECRET_TYPE
         and data.get("token-id") == token_id.encode()
-        and not is_expired(data, now=now)
+        and not expired
         and data.get("usage-bootstrap-authentication") == b"true"
         and groups is not None
     )
