@@ -43,13 +43,13 @@ def told(*facts: Fact, scope: Scope | None = None) -> Informer:
 
 
 def versions(informer: Informer) -> dict[str, str]:
-    return {key.name: obj["metadata"]["resourceVersion"] for key, obj in informer.select()}
+    return {key.name: obj["metadata"]["resourceVersion"] for key, obj in informer.store.select()}
 
 
 async def test_an_object_is_whole_with_kind_and_without_managed_fields() -> None:
     informer = told(Snapshot([raw(A, 1, data={"k": "v"}, metadata={"managedFields": [{"manager": "x"}]})], "5"))
 
-    assert informer.get(A) == {
+    assert informer.store.get(A) == {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "a", "namespace": "ns", "uid": "uid-ns/a", "resourceVersion": "1"},
@@ -60,7 +60,7 @@ async def test_an_object_is_whole_with_kind_and_without_managed_fields() -> None
 async def test_data_that_only_mentions_managed_fields_is_left_alone() -> None:
     informer = told(Snapshot([raw(A, 1, data={"managedFields": "v"})], "5"))
 
-    obj = informer.get(A)
+    obj = informer.store.get(A)
 
     assert obj is not None
     assert obj["data"] == {"managedFields": "v"}
@@ -181,7 +181,7 @@ async def test_what_is_of_no_interest_is_not_kept() -> None:
     informer.take(modified(B, 6, type="theirs"))
     informer.take(modified(B, 2, type="ours"))
 
-    assert len(informer) == 0
+    assert len(informer.store) == 0
     assert heard == [False, True]
 
 
@@ -189,7 +189,7 @@ async def test_a_projection_never_loses_the_identity() -> None:
     informer = Informer(SECRETS, Scope(), project=metadata_only)
     informer.take(Snapshot([raw(A, 1, data={"password": "hunter2"}, metadata={"labels": {"x": "y"}})], "5"))
 
-    obj = informer.get(A)
+    obj = informer.store.get(A)
 
     assert obj is not None
     assert set(obj) == {"apiVersion", "kind", "metadata"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from random import Random
@@ -10,12 +11,16 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.api.meta import ObjectKey, Resource
+from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import SECRETS
-from watchword.kube.watch import Change, Fact, Heartbeat, Snapshot
+from watchword.kube.client import Client
+from watchword.kube.faults import FaultPlan, FaultyTransport, WatchFaults
+from watchword.kube.local import LocalTransport
+from watchword.kube.watch import Change, Fact, FollowOptions, Heartbeat, Snapshot
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import Informer, Scope
 from watchword.runtime.virtual import run_virtual
+from watchword.testing.memory import MemoryApi
 
 
 @dataclass
@@ -133,7 +138,41 @@ def test_the_cache_equals_the_servers_list_after_any_trouble(steps: list[str], s
         trouble.heal()
 
         expected = {name: orjson.loads(raw) for name, raw in trouble.server.state(len(trouble.server.history)).items()}
-        assert {key.name: obj for key, obj in trouble.informer.select()} == expected
+        assert {key.name: obj for key, obj in trouble.informer.store.select()} == expected
         assert {key.name: orjson.loads(raw) for key, raw in trouble.heard.items()} == expected
 
     run_virtual(main())
+
+
+ROUGH = FaultPlan(
+    *(0.1, 0.1, 0.1, 0.2, 0.05, 0.3),
+    watch=WatchFaults(drop=0.1, cut=0.1, delay=0.2, duplicate=0.1, reorder=0.1, stall=0.05, expire=0.05),
+)
+
+
+async def rough_passage(random: Random) -> tuple[dict[ObjectKey, Object], dict[ObjectKey, Object]]:
+    """Write at random while everything between server and cache breaks; return what each holds in the end."""
+    api = MemoryApi()
+    weather = FaultyTransport(LocalTransport(api.handle), ROUGH, random)
+    cache = Cache.of(Client(weather, random=random), FollowOptions(random=random))
+    informer = cache.informer(SECRETS)
+    running = asyncio.create_task(cache.run())
+    for _ in range(60):
+        key = ObjectKey("ns", random.choice("abcd"))
+        if random.random() < 0.3:
+            api.remove(SECRETS.path(key))
+        else:
+            api.put(SECRETS.path(key), SECRETS.manifest(key))
+        await asyncio.sleep(random.choice([0, 0, 1, 30, 300]))
+    weather.plan = FaultPlan()
+    await asyncio.sleep(1800)
+    running.cancel()
+    return dict(informer.store.select()), {ObjectKey.of(obj): obj for obj in api.objects.values()}
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_the_cache_equals_the_server_after_a_rough_passage_over_the_whole_client(seed: int) -> None:
+    cached, stored = run_virtual(rough_passage(Random(seed)), seed=seed)
+
+    assert cached == stored

@@ -44,7 +44,7 @@ async def running(work: Any) -> AsyncIterator[None]:
 
 async def version_in(informer: Informer, key: ObjectKey, expected: str) -> None:
     await informer.wait_for(expected)
-    obj = informer.get(key)
+    obj = informer.store.get(key)
     assert obj is not None
     assert obj["metadata"]["resourceVersion"] == expected
 
@@ -62,7 +62,7 @@ async def test_the_cache_follows_a_collection(plane: Plane) -> None:
         changed = await client.patch(CONFIG_MAPS, key, {"data": {"x": "1"}})
         await version_in(informer, key, changed["metadata"]["resourceVersion"])
 
-        obj = informer.get(key)
+        obj = informer.store.get(key)
         assert obj is not None
         assert "managedFields" not in obj["metadata"]
 

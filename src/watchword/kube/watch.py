@@ -105,6 +105,7 @@ class _Follower:
     scope: WatchQuery
     options: FollowOptions
     version: str = ""  # told up to here; empty: a snapshot is due
+    changed: str = ""  # the last change that was told
     initial: dict[ObjectKey, bytes] | None = None  # collects the snapshot while the server streams it
     failures: int = 0
     silences: int = 0
@@ -191,10 +192,11 @@ class _Follower:
     def _take(self, event: WatchEvent) -> Fact | None:
         if is_older(event.resource_version, self.version):
             raise _StartAgain("the server went back in time: it was restored, or events came out of order")
-        repeated = event.resource_version == self.version
         self.version = event.resource_version or self.version
         if event.type == "BOOKMARK":
             return Heartbeat(self.version)
+        repeated = event.resource_version == self.changed  # a bookmark of that version repeats nothing
+        self.changed = event.resource_version
         return None if repeated else Change(event.type, event.raw, event.resource_version)
 
     async def _wait_out(self, trouble: KubeError) -> None:

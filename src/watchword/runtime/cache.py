@@ -15,8 +15,9 @@ from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.watch import FollowOptions, follow
 from watchword.runtime.errors import CacheError
-from watchword.runtime.informer import Feed, IndexFunction, Informer, Listener, Scope
+from watchword.runtime.informer import Feed, Informer, Listener, Scope
 from watchword.runtime.records import Projection, head_of
+from watchword.runtime.store import IndexFunction
 
 
 class Cache:
@@ -63,7 +64,7 @@ class Cache:
     def index(self, resource: Resource, name: str, function: IndexFunction) -> None:
         """Make the objects of a kind findable by the values that a function gives for them."""
         for informer in self.informers(resource) or [self.informer(resource)]:
-            informer.add_index(name, function)
+            informer.store.add_index(name, function)
 
     async def run(self) -> None:
         """Follow everything for ever."""
@@ -86,7 +87,7 @@ class Cache:
     def get(self, resource: Resource, key: ObjectKey) -> Object | None:
         """Return the object, or None when the cache has not seen it."""
         for informer in self._covering(resource, key.namespace):
-            found = informer.get(key)
+            found = informer.store.get(key)
             if found is not None:
                 return found
         return None
@@ -95,16 +96,17 @@ class Cache:
         """Return the objects of a kind, in key order."""
         found: dict[ObjectKey, Object] = {}
         for informer in self._covering(resource, namespace):
-            found.update(informer.select(namespace=namespace, labels=labels))
+            found.update(informer.store.select(namespace=namespace, labels=labels))
         return [found[key] for key in sorted(found, key=_order)]
 
     def by_index(self, resource: Resource, index: str, value: str) -> Sequence[Object]:
         """Return the objects whose index function gave that value, in key order."""
         found: dict[ObjectKey, Object] = {}
         for informer in self._covering(resource, ""):
-            if not informer.has_index(index):
+            keys = informer.store.indexed(index, value)
+            if keys is None:
                 raise CacheError(f"{resource.group_resource} has no index {index!r}: add it before reading by it")
-            found.update((key, obj) for key in informer.indexed(index, value) if (obj := informer.get(key)) is not None)
+            found.update((key, obj) for key in keys if (obj := informer.store.get(key)) is not None)
         return [found[key] for key in sorted(found, key=_order)]
 
     async def wait_for(self, resource: Resource, resource_version: str) -> None:

@@ -63,4 +63,4 @@ def _oldest(informers: list[Informer]) -> Callable[[], float]:
 
 
 def _total(informers: list[Informer]) -> Callable[[], float]:
-    return lambda: float(sum(len(informer) for informer in informers))
+    return lambda: float(sum(len(informer.store) for informer in informers))

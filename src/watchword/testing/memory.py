@@ -53,6 +53,11 @@ class MemoryApi:
         """Store an object as if somebody else had written it."""
         return self._store("MODIFIED" if path in self.objects else "ADDED", path, obj)
 
+    def remove(self, path: str) -> None:
+        """Delete an object, if it is there, as if somebody else had done it."""
+        if path in self.objects:
+            self._store("DELETED", path, self.objects.pop(path))
+
     def _get(self, path: str) -> Response:
         if path in self.objects:
             return Response(200, body=orjson.dumps(self.objects[path]))
@@ -65,8 +70,7 @@ class MemoryApi:
 
     def _write(self, method: str, path: str, stored: Object | None, body: Object) -> Response:
         if method == "DELETE":
-            gone = self.objects.pop(path)
-            self._store("DELETED", path, gone)
+            self.remove(path)
             return Response(200, body=orjson.dumps({"kind": "Status", "status": "Success"}))
         obj = merged(stored or {}, body) if method == "PATCH" else body
         return Response(200, body=orjson.dumps(self._store("ADDED" if stored is None else "MODIFIED", path, obj)))
@@ -92,14 +96,14 @@ class MemoryApi:
         position, loop = 0, asyncio.get_running_loop()
         end = loop.time() + seconds
         while loop.time() < end:
-            moved = self._moved
-            for kind, at, obj in self.log[position:]:
+            while position < len(self.log):
+                kind, at, obj = self.log[position]
+                position += 1
                 if _is_in(path, at) and int(obj["metadata"]["resourceVersion"]) > since:
                     yield orjson.dumps({"type": kind, "object": obj}) + b"\n"
-            position = len(self.log)
             try:
                 async with asyncio.timeout(60):
-                    await moved.wait()
+                    await self._moved.wait()
             except TimeoutError:
                 mark = {"metadata": {"resourceVersion": str(self.revision)}}
                 yield orjson.dumps({"type": "BOOKMARK", "object": mark}) + b"\n"
