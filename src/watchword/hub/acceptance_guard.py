@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -71,6 +72,7 @@ class AcceptanceGuard:
     client: Client
     clock: Clock
     _believed_until: datetime | None = field(default=None, init=False)
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     @property
     def advice(self) -> str:
@@ -82,13 +84,14 @@ class AcceptanceGuard:
 
     async def holds(self) -> bool:
         """Whether those not entitled are refused; a yes is believed for some minutes."""
-        now = self.clock.now()
-        if self._believed_until is not None and now < self._believed_until:
+        async with self._asking:  # many clusters at once ask one question
+            now = self.clock.now()
+            if self._believed_until is not None and now < self._believed_until:
+                return True
+            if not await self._refuses():
+                return False
+            self._believed_until = now + TRUSTED_FOR
             return True
-        if not await self._refuses():
-            return False
-        self._believed_until = now + TRUSTED_FOR
-        return True
 
     async def _refuses(self) -> bool:
         """Ask as a joining cluster, without storing anything: registering must pass and accepting must not."""

@@ -112,8 +112,7 @@ class ClusterAcceptanceReconciler:
         accepted = Condition.true(
             ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", "the hub's administrator accepted this cluster"
         )
-        if await self.status.set_condition(MANAGED_CLUSTERS, current, accepted) is not current:
-            self.events.normal(cluster.object, "ManagedClusterAccepted", f"cluster {cluster.name} is accepted")
+        await self.status.set_condition(MANAGED_CLUSTERS, current, accepted)
 
     async def _mark(self, cluster: Cluster) -> Object:
         """Put on finalizers and the default set in one write, before anything exists that they must clean."""
