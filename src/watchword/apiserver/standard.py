@@ -88,13 +88,13 @@ def standard_access(rules: StandardRules, *, now: Now, entropy: Callable[[int], 
 
 
 def token_chain(rules: StandardRules, registry: Registry, now: Now) -> TokenChain:
-    """Return every kind of bearer token in upstream's order: own, accounts, bootstrap, somebody else's."""
+    """Return every kind of bearer token, the most frequent first; no token is of two kinds."""
     bound = TokenTrust((rules.issuer,), rules.audiences, rules.token_keys.verifier)
     legacy = TokenTrust((LEGACY_ISSUER,), rules.audiences, rules.token_keys.verifier)
     authenticators: list[TokenAuthenticator] = [
         StaticTokenAuthenticator(rules.admin_tokens),
-        LegacyTokenAuthenticator(registry, legacy, now),
         ServiceAccountTokenAuthenticator(registry, bound, now),
+        LegacyTokenAuthenticator(registry, legacy, now),
         BootstrapTokenAuthenticator(registry, now),
     ]
     if rules.reviewer is not None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
+import orjson
 import pytest
 
+from watchword.api.http import Peer, Request
+from watchword.pki.certificates import parse_certificate
 from watchword.pki.csr import build_request
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import Subject
@@ -167,3 +171,17 @@ async def test_signing_needs_the_right_to_sign(guarded: Any) -> None:
     assert code == 403
     assert status["message"].endswith('user not permitted to sign requests with signerName "acme.test/robots"')
     assert (await guarded.call("PUT", f"{URL}/r/status", csr))[0] == 200
+
+
+async def test_issued_certificate_lets_its_holder_in_until_it_ends(guarded: Any) -> None:
+    await guarded.call("POST", URL, _body(expirationSeconds=600))
+    await _approve(guarded)
+    _, signed = await guarded.call("GET", f"{URL}/r")
+    chain = (parse_certificate(base64.b64decode(signed["status"]["certificate"])).der,)
+    request = Request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=b"{}", peer=Peer("", chain))
+
+    answer = await guarded.plane.handle(request)
+    info = orjson.loads(answer.body)["status"]["userInfo"]
+    assert (info["username"], info["groups"]) == ("bob", ["dev", "system:authenticated"])
+    await asyncio.sleep(601)  # virtual
+    assert (await guarded.plane.handle(request)).status == 401
