@@ -72,6 +72,7 @@ class Controller:
 
     async def run(self) -> None:
         """Work until the queue is closed and empty."""
+        self._log = self._log.bind()  # finds the process's logging set-up once, not for every line
         async with asyncio.TaskGroup() as group:
             for number in range(self.spec.workers):
                 group.create_task(self._work(), name=f"{self.spec.name} worker {number}")
