@@ -139,6 +139,7 @@ class ResourceKind:
     from_stored: Callable[[Object], Object] | None = None
     default: tuple[Callable[[Object], None], ...] = ()  # defaults that a schema cannot say; run on decoded bodies
     begin_deletion: Callable[[Object], None] | None = None  # changes, once, the object that deletion marks
+    scale_paths: tuple[str, str, str] | None = None  # where replicas wanted, replicas observed and the selector stand
     stored: bool = True  # False: questions that are answered and not kept (reviews); a handler serves them
 
 

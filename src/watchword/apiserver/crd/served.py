@@ -48,6 +48,7 @@ def _kind(definition: Object, version: Object) -> ResourceKind:
         short_names=texts(names, "shortNames"),
         categories=texts(names, "categories"),
         subresources=tuple(name for name in ("status", "scale") if name in subresources_of(version)),
+        scale_paths=_scale_paths(subresources_of(version).get("scale")),
         columns=columns_of(version),
         selectable_fields=_selectable(version, namespaced=resource.namespaced),
         custom=True,
@@ -56,6 +57,14 @@ def _kind(definition: Object, version: Object) -> ResourceKind:
         validate=(metadata_validator(),),
         storage_version=storage_version(definition),
     )
+
+
+def _scale_paths(scale: Object | None) -> tuple[str, str, str] | None:
+    if scale is None:
+        return None
+    names = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+    wanted, observed, selector = (text(scale, name).removeprefix(".") for name in names)
+    return wanted, observed, selector
 
 
 def _refuse_new(operation: Operation) -> None:

@@ -16,6 +16,8 @@ from watchword.apiserver.model import ResourceKind
 ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 
+_SCALE = ("spec.replicas", "status.replicas", "spec.selector")
+
 _POD_FIELDS = fields(
     "spec.nodeName",
     "spec.restartPolicy",
@@ -42,7 +44,7 @@ WORKLOADS: tuple[ResourceKind, ...] = (
         columns=pod_columns.POD,
         short_names=("po",),
         categories=("all",),
-        subresources=("binding", "ephemeralcontainers", "eviction", "log", "status"),
+        subresources=("ephemeralcontainers", "status"),
         unconditional_update=True,
         returns_deleted_object=True,
         has_generation=True,
@@ -95,6 +97,7 @@ WORKLOADS: tuple[ResourceKind, ...] = (
         short_names=("deploy",),
         categories=("all",),
         subresources=("scale", "status"),
+        scale_paths=_SCALE,
         unconditional_update=True,
         has_generation=True,
     ),
@@ -110,6 +113,7 @@ WORKLOADS: tuple[ResourceKind, ...] = (
         short_names=("rs",),
         categories=("all",),
         subresources=("scale", "status"),
+        scale_paths=_SCALE,
         unconditional_update=True,
         has_generation=True,
     ),

@@ -20,6 +20,7 @@ from watchword.apiserver.registry.patch import APPLY_PATCH, patch_type
 from watchword.apiserver.registry.registry import Verbs
 from watchword.apiserver.registry.update import Target
 from watchword.apiserver.serving.presenting import Presenter
+from watchword.apiserver.serving.scale import ScaleServer
 
 Serve = Callable[[HandlerRequest, ResourceKind], Awaitable[Response]]
 
@@ -51,7 +52,7 @@ class ResourceServer:
         """Answer a request past authorization; 405 when the kind has no such verb."""
         verb, subresource = request.info.verb, request.info.subresource
         allowed = subresource_verbs(subresource) if subresource else kind.verbs
-        serve = self._by_verb.get(verb)
+        serve = self._by_verb.get(verb) if subresource != "scale" else ScaleServer(self.verbs).serve
         if serve is None or verb not in allowed:
             raise method_not_allowed(kind.resource, verb or request.method)
         return await serve(request, kind)
