@@ -166,3 +166,12 @@ def test_tracking_never_fails(old: Any, new: Any, said: Any) -> None:
     track_update(before, after, SCHEMA, manager="two", api_version="v1", now=NOW)
 
     assert after["spec"] == new
+
+
+def test_nobody_wrote_what_an_empty_object_has_too() -> None:
+    created = a_thing({"s": "", "t": "1"})
+    empty = {**a_thing({"s": ""}), "status": {}}
+
+    track_update(None, created, SCHEMA, manager="one", api_version="v1", now=NOW, empty=empty)
+
+    assert created["metadata"]["managedFields"][0]["fieldsV1"] == {"f:spec": {"f:t": {}}}

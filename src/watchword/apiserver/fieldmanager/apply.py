@@ -8,7 +8,7 @@ from datetime import datetime
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
 from watchword.apiserver.errors import bad_request
-from watchword.apiserver.fieldmanager.compare import Comparison, all_fields, compare
+from watchword.apiserver.fieldmanager.compare import Comparison, compare
 from watchword.apiserver.fieldmanager.configured import configured_fields, leaves
 from watchword.apiserver.fieldmanager.errors import ApplyConflict, Conflict
 from watchword.apiserver.fieldmanager.fieldset import FieldSet, difference, intersection, paths, union
@@ -27,7 +27,7 @@ from watchword.apiserver.fieldmanager.merge import merge
 from watchword.apiserver.fieldmanager.remove import remove_fields, with_named_fields
 from watchword.apiserver.fieldmanager.shape import Indivisible
 from watchword.apiserver.fieldmanager.typed import check_applied
-from watchword.apiserver.fieldmanager.update import take_fields
+from watchword.apiserver.fieldmanager.update import new_fields, take_fields
 from watchword.apiserver.model import ApiError
 from watchword.apiserver.schema.json import same_json
 from watchword.apiserver.schema.model import Schema
@@ -43,11 +43,12 @@ def apply(  # noqa: PLR0913 - the parameters of an apply request
     now: datetime,
     subresource: str = "",
     reset: frozenset[str] = frozenset(),
+    empty: Object | None = None,
 ) -> Object:
     """Return the object that results, with its managedFields; neither argument is changed.
 
     Raises ApplyConflict unless forced, 500 for a configuration that does not fit the schema.
-    `reset` and `subresource` mean what they mean in `track_update`.
+    `reset`, `subresource` and `empty` mean what they mean in `track_update`.
     """
     if (applied.get("metadata") or {}).get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
@@ -55,7 +56,7 @@ def apply(  # noqa: PLR0913 - the parameters of an apply request
     if subresource == "status":
         reset = frozenset({*applied, *(live or ())} - {"status"})
     identity = make_identity(manager, APPLY, "", subresource)
-    request = _Apply(live or {}, applied, schema, identity, reset)
+    request = _Apply(live or {}, applied, schema, identity, reset, empty)
     try:
         managers = request.owners(rfc3339(now))
         result = request.result(managers)
@@ -84,12 +85,13 @@ class _Apply:
     schema: Schema
     identity: Identity
     reset: frozenset[str]
+    empty: Object | None
 
     def owners(self, time: str) -> Managers:
         """Return who owns what before this request; an object never tracked gets an owner for all it has."""
         managers = stored_managers((self.live.get("metadata") or {}).get("managedFields"))
         if self.live and not managers:
-            fields = all_fields(self.live, self.schema, self.reset)
+            fields = new_fields(self.live, self.empty, self.schema, self.reset)
             api_version = str(self.applied.get("apiVersion"))
             if fields:
                 managers[Identity("before-first-apply", UPDATE, api_version)] = Entry(fields, api_version, time)

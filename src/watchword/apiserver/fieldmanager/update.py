@@ -8,7 +8,7 @@ from typing import Any
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
 from watchword.apiserver.fieldmanager.compare import Comparison, all_fields, compare
-from watchword.apiserver.fieldmanager.fieldset import difference, union
+from watchword.apiserver.fieldmanager.fieldset import FieldSet, difference, union
 from watchword.apiserver.fieldmanager.managers import (
     UPDATE,
     Entry,
@@ -36,12 +36,14 @@ def track_update(  # noqa: PLR0913 - who, when and where are one decision; the c
     now: datetime,
     subresource: str = "",
     reset: frozenset[str] = frozenset(),
+    empty: Object | None = None,
 ) -> None:
     """Set `new`'s managedFields: the manager owns what it changed, others lose it.
 
     Call it with the object as the client meant it, before the server fills in fields of its own.
     `reset` names top-level fields that this endpoint takes from the stored object, such as `status`;
     on the status endpoint only status counts. Objects that were never tracked stay untracked.
+    `empty` is an object of the kind with no field set: what a typed kind always writes, nobody has written.
     """
     identity = make_identity(manager, UPDATE, api_version, subresource)
     if subresource == "status":
@@ -50,17 +52,27 @@ def track_update(  # noqa: PLR0913 - who, when and where are one decision; the c
     said = metadata.pop("managedFields", None)
     try:
         if old is None and not said:
-            fields = all_fields(new, schema, reset)
+            fields = new_fields(new, empty, schema, reset)
             entries = [encode_update(identity, fields, rfc3339(now))] if fields else []
         else:
             managers = _known_managers(old, said, subresource)
             if managers or old is None:
-                _take_over(managers, identity, compare(old or {}, new, schema, reset), rfc3339(now))
+                _take_over(managers, identity, compare(old or empty or {}, new, schema, reset), rfc3339(now))
             entries = encode_managers(managers)
     except Indivisible:
         entries = []  # as the reference server: better no owners than wrong ones
     if entries:
         metadata["managedFields"] = entries
+
+
+def new_fields(obj: Object, empty: Object | None, schema: Schema, reset: frozenset[str]) -> FieldSet:
+    """Return the fields that an object has beyond those of an empty one of its kind."""
+    if empty is None or not empty.keys() - _ALWAYS:
+        return all_fields(obj, schema, reset)
+    return compare(empty, obj, schema, reset).changed
+
+
+_ALWAYS = frozenset(("apiVersion", "kind", "metadata"))
 
 
 def take_fields(managers: Managers, found: Comparison, *, keep: Identity | None = None) -> None:
