@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from watchword.api.crds import HUB_CRDS
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTERS
 from watchword.apiserver.admission.fleet import SET_LABEL, FleetRights, default_cluster_set
@@ -105,3 +106,20 @@ async def test_new_cluster_is_in_a_set(given: str, expected: str) -> None:
 
     assert operation.new is not None
     assert operation.new["metadata"]["labels"][SET_LABEL] == expected
+
+
+async def test_joining_machine_introduces_itself_but_does_not_let_itself_in(guarded: Any) -> None:
+    for crd in HUB_CRDS:
+        await guarded.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    url = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
+    group, everything = "cluster.open-cluster-management.io", ["create", "get", "patch", "update"]
+    await guarded.grant("agent", {"apiGroups": [group], "resources": ["managedclusters"], "verbs": everything})
+    head = {"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster"}
+    body = {**head, "metadata": {"name": "c1"}, "spec": {"hubAcceptsClient": True}}
+
+    assert (await guarded.as_user("agent", "POST", url, body))[0] == 403
+    code, made = await guarded.as_user("agent", "POST", url, {**body, "spec": {}})
+    assert (code, made["metadata"]["labels"]) == (201, {SET_LABEL: "default"})
+    assert (await guarded.as_user("agent", "PUT", f"{url}/c1", {**made, "spec": {"hubAcceptsClient": True}}))[0] == 403
+    code, kept = await guarded.call("GET", f"{url}/c1")
+    assert not kept["spec"].get("hubAcceptsClient")
