@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -60,6 +61,10 @@ class ClusterCredentials:
     def ca_pem(self) -> bytes:
         """What clients must trust."""
         return self.authority.certificate.pem
+
+    def trust(self) -> ssl.SSLContext:
+        """Return a context that believes servers of this authority alone."""
+        return ssl.create_default_context(cadata=self.ca_pem.decode())
 
     def client_certificate(self, user: str, groups: Sequence[str] = ()) -> ClientCertificate:
         """Issue a certificate that makes its holder this user in these groups."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,7 +32,7 @@ class KubeControlPlane:
             self._etcd = ChildProcess(self._etcd_command(), self._folder / "etcd.log")
         if self._api is None:
             self._api = ChildProcess(self._api_command(), self._folder / "kube-apiserver.log")
-        await_ready(self.server, self._trust, self._etcd, self._api)
+        await_ready(self.server, self.credentials.trust, self._etcd, self._api)
 
     def stop_api_server(self, *, kill: bool) -> None:
         """End the API server, gently or as a crash does; etcd keeps what was written."""
@@ -110,6 +109,3 @@ class KubeControlPlane:
             "--service-cluster-ip-range=10.0.0.0/16",
             *self._api_flags,
         ]
-
-    def _trust(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cadata=self.credentials.ca_pem.decode())

@@ -1,0 +1,1 @@
+"""Our client against the official Python client and the closest asynchronous one, each in its own process."""
