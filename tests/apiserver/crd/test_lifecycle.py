@@ -131,3 +131,28 @@ async def test_names_in_use_are_not_given_twice(foos: Guarded) -> None:
 
     await foos.call("DELETE", f"{CRDS}/foos.ex.com")
     assert (await foos.call("GET", "/apis/ex.com/v1/bars"))[0] == 200
+
+
+async def test_metadata_of_a_wrong_type_is_refused_as_a_typed_server_does(foos: Guarded) -> None:
+    code, refused = await foos.call("POST", FOOS, {**a_foo(), "metadata": {"name": "a", "labels": {"l": 1}}})
+
+    assert code == 400
+    assert refused["message"] == (
+        'Foo in version "v1" cannot be handled as a Foo: '
+        "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"
+    )
+
+
+async def test_an_empty_list_of_owners_forgets_them(foos: Guarded) -> None:
+    _, foo = await foos.call("POST", FOOS, a_foo())
+    metadata = {**foo["metadata"], "managedFields": []}
+    _, changed = await foos.call("PUT", f"{FOOS}/a", {**foo, "metadata": metadata, "spec": {"size": 2}})
+
+    assert "managedFields" not in changed["metadata"]
+
+
+async def test_a_finalizer_without_a_domain_is_warned_about(foos: Guarded) -> None:
+    odd = {**a_foo(), "metadata": {"name": "a", "finalizers": ["mine"]}}
+    answer = await foos.send("POST", FOOS, odd, headers={"Authorization": "Bearer admin-of-this-instance"})
+
+    assert "prefer a domain-qualified finalizer name" in (answer.header("Warning") or "")

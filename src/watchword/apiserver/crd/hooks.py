@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from watchword.api.meta import Object, finalizers_of
+from watchword.api.time import parse_rfc3339
 from watchword.apiserver.crd.definition import (
     CLEANUP_FINALIZER,
     names_of,
@@ -14,6 +15,7 @@ from watchword.apiserver.crd.definition import (
     texts,
     versions_of,
 )
+from watchword.apiserver.crd.status import PENDING, with_conditions
 from watchword.apiserver.crd.validation import check_definition
 from watchword.apiserver.model import FieldError, Operation
 from watchword.apiserver.schema.cel.rules import unsupported_rules
@@ -56,8 +58,14 @@ def validate_definition(operation: Operation) -> list[FieldError]:
 
 
 def mark_terminating(definition: Object) -> None:
-    """Keep a definition, in place, until its objects are gone."""
+    """Keep a definition, in place, until its objects are gone; deleting it is no change of what it says."""
     metadata = definition["metadata"]
+    metadata.pop("deletionGracePeriodSeconds", None)
+    if metadata.get("generation"):
+        metadata["generation"] -= 1
+    since = parse_rfc3339(text(metadata, "deletionTimestamp"))
+    if since is not None:
+        definition["status"] = with_conditions(status_of(definition), [PENDING], since)
     if CLEANUP_FINALIZER not in finalizers_of(definition):
         metadata["finalizers"] = [*finalizers_of(definition), CLEANUP_FINALIZER]
 

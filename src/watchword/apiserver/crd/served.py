@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from watchword.api.meta import Object, Resource, is_deleting
+from watchword.api.meta import Object, Resource, finalizers_of, is_deleting
 from watchword.apiserver.crd.columns import columns_of
 from watchword.apiserver.crd.definition import (
     names_of,
@@ -19,9 +19,10 @@ from watchword.apiserver.crd.definition import (
     versions_of,
 )
 from watchword.apiserver.crd.jsonpath import JsonPathError, find
-from watchword.apiserver.errors import forbidden
-from watchword.apiserver.kinds.messages import schemas
+from watchword.apiserver.errors import bad_request, forbidden, quote
+from watchword.apiserver.kinds.messages import schemas, typed
 from watchword.apiserver.kinds.metadata import metadata_validator
+from watchword.apiserver.kinds.scalars import Misfit
 from watchword.apiserver.kinds.schemas import OBJECT_META
 from watchword.apiserver.model import Operation, ResourceKind
 from watchword.apiserver.schema.from_openapi import from_openapi
@@ -53,7 +54,8 @@ def _kind(definition: Object, version: Object) -> ResourceKind:
         selectable_fields=_selectable(version, namespaced=resource.namespaced),
         custom=True,
         has_generation=True,
-        prepare=(_refuse_new,) if is_deleting(definition) else (),
+        default=(_shape_metadata(resource),),
+        prepare=(_refuse_new,) if is_deleting(definition) else (_warn_of_finalizers,),
         validate=(metadata_validator(),),
         storage_version=storage_version(definition),
     )
@@ -65,6 +67,39 @@ def _scale_paths(scale: Object | None) -> tuple[str, str, str] | None:
     names = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
     wanted, observed, selector = (text(scale, name).removeprefix(".") for name in names)
     return wanted, observed, selector
+
+
+def _shape_metadata(resource: Resource) -> Callable[[Object], None]:
+    """Return the hook that gives metadata the shape it has everywhere, or refuses it as a typed server does."""
+
+    def shape(obj: Object) -> None:
+        metadata = obj.get("metadata")
+        if not isinstance(metadata, dict):
+            return  # the verbs refuse it in their own words
+        try:
+            shaped = typed().conform(OBJECT_META, metadata)
+        except Misfit as misfit:
+            head = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+            raise bad_request(f"{head}: {misfit.message}") from None
+        if metadata.get("managedFields") == []:
+            shaped["managedFields"] = []  # not nothing: it asks to forget all owners
+        obj["metadata"] = shaped
+
+    return shape
+
+
+def _warn_of_finalizers(operation: Operation) -> None:
+    known = {*_KUBERNETES_FINALIZERS, *finalizers_of(operation.old or {})}
+    for name in finalizers_of(operation.new or {}):
+        if "/" not in name and name not in known:
+            path = " including a path (/)" if "." in name else ""
+            operation.warnings.append(
+                f"metadata.finalizers: {quote(name)}: prefer a domain-qualified finalizer name{path} "
+                "to avoid accidental conflicts with other finalizer writers"
+            )
+
+
+_KUBERNETES_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
 
 
 def _refuse_new(operation: Operation) -> None:

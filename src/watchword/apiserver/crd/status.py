@@ -14,6 +14,12 @@ from watchword.apiserver.crd.names import is_established, judge_names
 
 ESTABLISHED: Final = Condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
 NOT_ACCEPTED: Final = Condition("Established", "False", "NotAccepted", "not all names are accepted")
+PENDING: Final = Condition(
+    "Terminating",
+    "True",
+    "InstanceDeletionPending",
+    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+)
 DELETING: Final = Condition(
     "Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
 )

@@ -9,6 +9,7 @@ from watchword.api.meta import Object
 from watchword.apiserver.fieldmanager.fieldset import print_path
 from watchword.apiserver.fieldmanager.shape import Indivisible, is_granular_list, item_element
 from watchword.apiserver.model import ApiError
+from watchword.apiserver.schema.json import go_print
 from watchword.apiserver.schema.model import Schema
 
 _SCALARS: dict[str, tuple[type, ...]] = {
@@ -78,4 +79,5 @@ def _check_items(value: list[Any], schema: Schema, path: str) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    return f"&value.valueUnstructured{{Value:{value!r}}}" if type(value) in (int, float) else f"&{{{value}}}"
+    scalar = type(value) in (int, float)
+    return f"&value.valueUnstructured{{Value:{value!r}}}" if scalar else f"&{{{go_print(value)}}}"

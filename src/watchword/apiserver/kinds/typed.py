@@ -51,6 +51,9 @@ class Typed:
             except Misfit as misfit:
                 head = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
                 raise bad_request(f"{head}: {misfit.message}") from None
+            metadata = obj.get("metadata")
+            if isinstance(metadata, dict) and metadata.get("managedFields") == []:
+                shaped["metadata"]["managedFields"] = []  # not nothing: it asks to forget all owners
             obj.clear()
             obj.update(shaped)
 

@@ -33,16 +33,15 @@ def apply_strategic_patch(document: Object, patch: Any, schema: Schema) -> Objec
     """
     if type(patch) is not dict:
         found = {"integer": "number", "boolean": "bool"}.get(type_name(patch), type_name(patch))
-        raise bad_request(
-            f"error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-        )
+        raise bad_request(f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
     return _merge_map(document, copy_json(patch), schema)
 
 
 def _merge_map(document: Object, patch: Object, schema: Schema) -> Object:
     if DIRECTIVE in patch:
-        directive = patch.pop(DIRECTIVE)
+        directive = patch[DIRECTIVE]
         if directive == "replace":
+            del patch[DIRECTIVE]
             return patch
         if directive == "delete":
             return {}

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from watchword.api.meta import Object
 from watchword.apiserver.model import ApiError
-from watchword.apiserver.schema.json import show
+from watchword.apiserver.schema.json import go_print
 
 DIRECTIVE: Final = "$patch"
 RETAIN: Final = "$retainKeys"
@@ -26,12 +26,12 @@ def bad_list() -> ApiError:
 
 def no_merge_key(item: Object, key: str) -> ApiError:
     """An item that cannot be matched with a present one."""
-    return bad_patch(f"map: {show(item)} does not contain declared merge key: {key}")
+    return bad_patch(f"map: {go_print(item)} does not contain declared merge key: {key}")
 
 
 def unknown_directive(directive: Any, where: Object) -> ApiError:
     """A value of $patch that nobody defined."""
-    return bad_patch(f"unknown patch type: {directive} in map: {show(where)}")
+    return bad_patch(f"unknown patch type: {go_print(directive)} in map: {go_print(where)}")
 
 
 def check_retained(retained: Any, patch: Object) -> frozenset[str]:
@@ -55,7 +55,8 @@ def check_order(items: list[Any], order: list[Any], key: str) -> None:
             continue
         identity = _identity(item, key)
         if not any(identity == each for each in wanted):
-            told = f"The order in patch list:\n{show(items)}\n doesn't match $setElementOrder list:\n{show(order)}\n"
+            told = f"The order in patch list:\n{go_print(items)}\n "
+            told += f"doesn't match $setElementOrder list:\n{go_print(order)}\n"
             raise bad_patch(told)
 
 

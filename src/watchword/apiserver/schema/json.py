@@ -35,6 +35,15 @@ def show(value: Any) -> str:
     return _dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
 
 
+def go_print(value: Any) -> str:
+    """Print a value as Go's default format does, which some messages show."""
+    if type(value) is dict:
+        return f"map[{' '.join(f'{key}:{go_print(value[key])}' for key in sorted(value))}]"
+    if type(value) is list:
+        return f"[{' '.join(map(go_print, value))}]"
+    return "<nil>" if value is None else str(value).lower() if type(value) is bool else str(value)
+
+
 def type_name(value: Any) -> str:
     """Return the JSON type of a value, telling integers from numbers."""
     return _TYPE_NAMES.get(type(value), "object")

@@ -7,10 +7,12 @@ from typing import Any
 from watchword.apiserver.schema.model import Schema
 
 
-def prune(value: Any, schema: Schema) -> list[str]:
-    """Remove unknown fields in place; return their paths, sorted."""
+def prune(value: Any, schema: Schema, *, in_order: bool = False) -> list[str]:
+    """Remove unknown fields in place; return their paths, sorted or in order of appearance."""
     unknown = _prune(value, schema)
-    return sorted(unknown) if unknown else []
+    if not unknown:
+        return []
+    return unknown if in_order else sorted(unknown)
 
 
 def _prune(value: Any, schema: Schema | None) -> list[str] | None:
@@ -35,13 +37,13 @@ def _prune_object(value: dict[str, Any], schema: Schema) -> list[str] | None:
         if below is None:
             if not keep:
                 doomed = [*doomed, key] if doomed else [key]
+                unknown = [*unknown, key] if unknown else [key]
             continue
         if (type(item) is dict or type(item) is list) and (found := _prune(item, below)):
             unknown = (unknown or []) + [_join(key, path) for path in found]
     if doomed:
         for key in doomed:
             del value[key]
-        unknown = (unknown or []) + doomed
     return unknown
 
 
