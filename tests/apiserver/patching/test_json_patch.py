@@ -84,6 +84,15 @@ def test_copies_cannot_grow_without_bound() -> None:
     assert refusal.value.code == 422
 
 
+def test_moves_cannot_nest_without_bound() -> None:
+    nesting = [op("add", "/b", value={}), op("move", "/b/a", **{"from": "/a"}), op("move", "/a", **{"from": "/b"})]
+
+    with pytest.raises(ApiError) as refusal:
+        apply_json_patch({"a": {}}, nesting * 500)
+
+    assert refusal.value.code == 422
+
+
 def test_values_of_a_patch_are_not_shared_with_the_result() -> None:
     operations = [op("add", "/x", value={"y": 1})]
 

@@ -12,10 +12,11 @@ import orjson
 from watchword.api.meta import Object
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.model import ApiError
-from watchword.apiserver.schema.json import copy_json, same_json, type_name
+from watchword.apiserver.schema.json import copy_json, is_deeper_than, same_json, type_name
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024  # "copy" can double a document with every operation
+MAX_DEPTH = 200  # as of a body: "move" can nest a document one level deeper with every operation
 
 _INDEX = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
@@ -36,7 +37,7 @@ def apply_json_patch(document: Object, operations: Any) -> Object:
     patch = _Patch(document)
     for operation in operations:
         patch.apply(operation if operation is not None else {})
-    if type(patch.document) is not dict:
+    if type(patch.document) is not dict or is_deeper_than(patch.document, MAX_DEPTH):
         _refuse()
     return patch.document
 

@@ -35,6 +35,17 @@ def show(value: Any) -> str:
     return _dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
 
 
+def is_deeper_than(value: Any, limit: int) -> bool:
+    """Whether a value nests deeper than so many levels; walks without recursion."""
+    level = [value]
+    for _ in range(limit):
+        containers = [item for item in level if type(item) in _CONTAINERS]
+        if not containers:
+            return False
+        level = [below for item in containers for below in (item.values() if type(item) is dict else item)]
+    return any(type(item) in _CONTAINERS for item in level)
+
+
 def go_print(value: Any) -> str:
     """Print a value as Go's default format does, which some messages show."""
     if type(value) is dict:
