@@ -251,9 +251,8 @@ class Client:
         now = asyncio.get_running_loop().time
         sent_at = now()
         try:
-            async with asyncio.timeout_at(give_up_at), self._in_flight:
-                async with asyncio.timeout(self._retry.attempt_timeout):
-                    response = await self.transport.send(request)
+            async with asyncio.timeout_at(min(sent_at + self._retry.attempt_timeout, give_up_at)), self._in_flight:
+                response = await self.transport.send(request)
         except TimeoutError:
             return self._too_late()
         except Unreachable as error:

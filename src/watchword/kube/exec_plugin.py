@@ -50,7 +50,7 @@ class ExecCredential:
     plugin: ExecPlugin
     cluster: Object = field(default_factory=dict)
     headers: tuple[tuple[str, str], ...] = ()
-    timeout: float = 60.0
+    timeout: float = 25.0  # shorter than a request's patience, so that the plugin is blamed and not the server
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _held: Credential | None = field(default=None, init=False)
     _expires_at: datetime | None = field(default=None, init=False)
