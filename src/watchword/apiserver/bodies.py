@@ -10,7 +10,7 @@ import orjson
 
 from watchword.api.meta import Object
 from watchword.apiserver.errors import MAX_BODY_BYTES, bad_request, too_large, unsupported_media_type
-from watchword.apiserver.model import HandlerRequest
+from watchword.apiserver.model import ApiError, HandlerRequest
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -21,9 +21,31 @@ ACCEPTED = (JSON, YAML, PROTOBUF)
 MAX_DEPTH = 200
 
 
-def decode_body(request: HandlerRequest, accepted: tuple[str, ...] = ACCEPTED) -> Object:
-    """Return the object in a request body; 400, 413 or 415 when there is none to be had."""
-    return decode(request.body, media_type(request.header("content-type")), accepted)
+def decode_body(request: HandlerRequest, accepted: tuple[str, ...] = ACCEPTED, *, kind: str = "") -> Object:
+    """Return the object in a request body, which should be of that kind; 400, 413 or 415 when there is none."""
+    try:
+        return decode(request.body, media_type(request.header("content-type")), accepted)
+    except Undecodable as refusal:
+        if not kind:
+            raise
+        head = f"the object provided is unrecognized (must be of type {kind}): "
+        raise bad_request(f"{head}{refusal.message} ({_summary(request.body)})") from None
+
+
+class Undecodable(ApiError):
+    """400: the bytes are not what their media type says."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(400, "BadRequest", message)
+
+
+def _summary(body: bytes) -> str:
+    shown = body[:_SHOWN_BYTES]
+    text = shown.decode("utf-8", "replace") if body[:1] == b"{" else shown.hex()
+    return f"{text} ..." if len(body) > _SHOWN_BYTES else text or "<empty>"
+
+
+_SHOWN_BYTES = 30
 
 
 def media_type(content_type: str) -> str:
@@ -47,19 +69,39 @@ def decode(body: bytes, media: str, accepted: tuple[str, ...] = ACCEPTED) -> Obj
 def require_object(value: Any) -> Object:
     """Refuse what is JSON but no object."""
     if not isinstance(value, dict):
-        raise bad_request("the object provided is unrecognized: the body must be one JSON object")
+        raise Undecodable(f"{NO_KIND}json: cannot unmarshal {_json_type(value)} into Go value of type {_TYPE_META}")
     return value
 
 
-def decode_json(body: bytes) -> Any:
-    """Parse JSON; 400 when it is none or nests too deep."""
+NO_KIND = "couldn't get version/kind; json parse error: "
+_TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+
+
+def decode_json(body: bytes, complaint: str = NO_KIND) -> Any:
+    """Parse JSON; 400, beginning with the complaint, when it is none or nests too deep."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as cause:
-        raise bad_request(f"couldn't get version/kind; json parse error: {cause}") from None
+        raise Undecodable(f"{complaint}{_complaint(body, cause)}") from None
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         require_shallow(value)
     return value
+
+
+def _complaint(body: bytes, cause: orjson.JSONDecodeError) -> str:
+    """Say what is wrong, in the two commonest cases with the words that Go has for it."""
+    text = body.lstrip()
+    if not text or str(cause).startswith("unexpected end"):
+        return "unexpected end of JSON input"
+    first = text[:1].decode("utf-8", "replace")
+    if first not in '{["-0123456789tfn':
+        return f"invalid character '{first}' looking for beginning of value"
+    return str(cause)
+
+
+def _json_type(value: Any) -> str:
+    names: dict[type, str] = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+    return names.get(type(value), "null")
 
 
 def decode_yaml(body: bytes) -> Any:

@@ -140,9 +140,21 @@ def method_not_allowed(resource: Resource, verb: str) -> ApiError:
     return ApiError(405, "MethodNotAllowed", message, _details(resource, ""))
 
 
+def verb_not_allowed() -> ApiError:
+    """405: the path is served, but not by this method."""
+    message = "the server does not allow this method on the requested resource"
+    return ApiError(405, "MethodNotAllowed", message, {})
+
+
 def not_acceptable(accepted: Sequence[str]) -> ApiError:
     """406: no media type in common for the answer."""
     return ApiError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(accepted)}")
+
+
+def no_representation(accepted: Sequence[str]) -> ApiError:
+    """406: the client accepts no encoding that is spoken here."""
+    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(accepted)}"
+    return ApiError(406, "NotAcceptable", message, {})
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> ApiError:

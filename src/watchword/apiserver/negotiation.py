@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from watchword.api.http import Response
-from watchword.apiserver.errors import not_acceptable, status_object
+from watchword.apiserver.errors import no_representation, not_acceptable, status_object
 from watchword.apiserver.model import ApiError, HandlerRequest
 
 JSON = "application/json"
@@ -51,6 +51,8 @@ def choose_media(request: HandlerRequest, *, transforms: bool = True) -> Media:
         media = _judge_clause(clause, transforms=transforms)
         if media is not None:
             return Media(media.type, media.transform, media.version, pretty or media.pretty)
+    if not any(_is_spoken(clause) for clause in accept.split(",")):
+        raise no_representation(ANSWERS)
     raise not_acceptable(ANSWERS)
 
 
@@ -112,6 +114,10 @@ _WARNING_CUT = 256
 def _quotable(text: str) -> str:
     safe = "".join(char if char.isprintable() else " " for char in text)
     return safe.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _is_spoken(clause: str) -> bool:
+    return clause.partition(";")[0].strip().lower() in {*ANSWERS, "*/*", "application/*"}
 
 
 def _judge_clause(clause: str, *, transforms: bool) -> Media | None:

@@ -14,8 +14,17 @@ from watchword.api.http import Request, Response
 from watchword.apiserver.authn.impersonation import impersonate
 from watchword.apiserver.authn.model import ANONYMOUS
 from watchword.apiserver.authz.model import Authorizer, require
-from watchword.apiserver.errors import MAX_BODY_BYTES, internal, too_large
-from watchword.apiserver.model import ApiError, Authenticate, Handler, HandlerRequest, Now, ResourceKind, User
+from watchword.apiserver.errors import MAX_BODY_BYTES, internal, resource_not_found, too_large, verb_not_allowed
+from watchword.apiserver.model import (
+    ApiError,
+    Authenticate,
+    Handler,
+    HandlerRequest,
+    Now,
+    RequestInfo,
+    ResourceKind,
+    User,
+)
 from watchword.apiserver.negotiation import error_response
 from watchword.apiserver.registry.kind_table import KindTable
 from watchword.apiserver.requestinfo import read_request
@@ -126,13 +135,16 @@ class ApiServer:
             handler = self._path_handler(info.path)
             return await handler(asked) if handler is not None else NOT_FOUND
         kind = parts.kinds.find(info.group, info.version, info.resource)
-        if kind is None or not _is_well_placed(kind, asked):
+        if kind is None:
+            if parts.kinds.has_builtin_group(info.group):
+                raise resource_not_found()
             return NOT_FOUND
+        require_place(kind, info)
         special = parts.handlers.get((info.group, info.resource, info.subresource))
         if special is not None:
             return await special(asked)
         if not kind.stored or (info.subresource and info.subresource not in kind.subresources):
-            return NOT_FOUND
+            raise resource_not_found()
         return await parts.resources.serve(asked, kind)
 
     def _path_handler(self, path: str) -> Handler | None:
@@ -167,12 +179,18 @@ NOT_FOUND = Response(
 )
 
 
-def _is_well_placed(kind: ResourceKind, asked: HandlerRequest) -> bool:
-    """Whether namespaced kinds are asked for in a namespace, and others without one."""
-    info = asked.info
+def require_place(kind: ResourceKind, info: RequestInfo) -> None:
+    """Refuse a path that no kind has (404), or a method that the path does not have (405)."""
+    is_namespace = info.resource == "namespaces" and not info.group
     if not kind.resource.namespaced:
-        return not info.namespace or (info.resource == "namespaces" and not info.group)
-    return bool(info.namespace) or info.verb in {"list", "watch"}
+        if info.namespace and not is_namespace:
+            raise resource_not_found()
+    elif not info.namespace and info.verb not in {"list", "watch"}:
+        raise resource_not_found() if info.name else verb_not_allowed()
+    if info.verb == "create" and info.name and not info.subresource:
+        raise verb_not_allowed()
+    if info.verb in {"update", "patch"} and not info.name:
+        raise verb_not_allowed()
 
 
 Handle = Callable[[Request], Awaitable[Response]]

@@ -18,6 +18,8 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _GENERATED = re.compile(r"(gen-[a-z]*-?)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 _REVISION_WORDS = re.compile(r"(resource version|ResourceVersion in [a-z ]+|current)(:? )\d+(?: \(\d+\))?")
+_RECORDED = re.compile(r"(ResourceVersion in record) \(\d+\)")
+_AGE = re.compile(r"^\d+[smhd](\d+[smhd])?$")
 _REVISIONS = frozenset({"resourceVersion"})
 _HEADERS = ("Content-Type", "Warning", "Retry-After", "Allow")
 
@@ -131,12 +133,14 @@ def _field(key: str, value: Any, namespace: str) -> Any:
         return "<rv>"
     if key == "continue" and value:
         return "<continue>"
+    if key == "cells":
+        return [_AGE.sub("<age>", cell) if isinstance(cell, str) else cell for cell in value]
     return _plain(value, namespace)
 
 
 def _text(text: str, namespace: str) -> str:
     text = _UID.sub("<uid>", _INSTANT.sub("<time>", text)).replace(namespace, "<ns>")
-    text = _REVISION_WORDS.sub(r"\1\2<rv>", text)
+    text = _RECORDED.sub(r"\1 (<rv>)", _REVISION_WORDS.sub(r"\1\2<rv>", text))
     return _GENERATED.sub(r"\1<five>", text)
 
 

@@ -34,7 +34,7 @@ def save(path: Path, answers: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("scenario", [pytest.param(path, id=path.stem) for path in SCENARIOS])
 async def test_shapes_are_answered_as_recorded(plane: Plane, scenario: Path) -> None:
-    replay = Replay(plane.client().transport, await plane.namespace("shapes"))
+    replay = Replay(plane.client().transport, await plane.namespace(f"shapes-{scenario.stem}"))
 
     answers = {shape.name: await replay.answer(shape) for shape in read_scenario(scenario)}
 

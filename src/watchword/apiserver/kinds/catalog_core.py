@@ -10,7 +10,12 @@ from watchword.apiserver.kinds.build import Rules, builtin, fields
 from watchword.apiserver.kinds.columns import core
 from watchword.apiserver.kinds.config import default_secret, validate_config_map, validate_secret
 from watchword.apiserver.kinds.names import dns_label
-from watchword.apiserver.kinds.namespaces import prepare_namespace, prepare_service_account, validate_namespace
+from watchword.apiserver.kinds.namespaces import (
+    default_namespace,
+    prepare_namespace,
+    prepare_service_account,
+    validate_namespace,
+)
 from watchword.apiserver.model import ResourceKind
 
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -25,6 +30,7 @@ CORE: tuple[ResourceKind, ...] = (
         NAMESPACES,
         Rules(
             name=dns_label,
+            default=(default_namespace,),
             prepare=(prepare_namespace,),
             validate=(validate_namespace,),
             fields=fields("status.phase"),

@@ -20,6 +20,7 @@ from watchword.apiserver.model import FieldError, Operation, Validator
 MAX_ANNOTATION_BYTES = 256 * 1024
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 IMMUTABLE = "field is immutable"
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
 def metadata_validator(rule: NameRule = dns_subdomain) -> Validator:
@@ -29,9 +30,14 @@ def metadata_validator(rule: NameRule = dns_subdomain) -> Validator:
         new = (operation.new or {}).get("metadata") or {}
         if operation.old is None:
             namespaced = operation.kind.resource.namespaced
-            return [*_new_errors(new, rule, namespaced=namespaced), *metadata_errors(new, "metadata")]
+            found = [*_new_errors(new, rule, namespaced=namespaced), *metadata_errors(new, "metadata")]
+            if not operation.kind.custom:
+                found.extend(unqualified_finalizers(new.get("finalizers") or [], "metadata.finalizers"))
+            return found
         old = operation.old.get("metadata") or {}
-        return [*_update_errors(new, old), *metadata_errors(new, "metadata", finalizers=False)]
+        # Upstream judges these twice, once for every object and once for the kind, and shows both causes.
+        found = list(_update_errors(new, old))
+        return [*found, *found, *metadata_errors(new, "metadata", finalizers=False)]
 
     return validate
 
@@ -98,6 +104,14 @@ def finalizer_errors(finalizers: list[str], path: str) -> Iterator[FieldError]:
         yield from (broken.invalid(path, finalizer, complaint) for complaint in qualified_name(finalizer))
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         yield broken.invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
+
+
+def unqualified_finalizers(finalizers: list[str], path: str) -> Iterator[FieldError]:
+    """Judge what only Kubernetes' own kinds forbid: finalizers of nobody's domain."""
+    for index, finalizer in enumerate(finalizers):
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            yield broken.invalid(f"{path}[{index}]", finalizer, detail)
 
 
 def immutable_errors(new: Any, old: Any, path: str) -> list[FieldError]:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+from watchword.api.meta import Object
 from watchword.apiserver.kinds.metadata import finalizer_errors
 from watchword.apiserver.model import FieldError, Operation
 
 FINALIZER = "kubernetes"
 NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+def default_namespace(obj: Object) -> None:
+    """Label a namespace with its name; whoever writes it owns the label."""
+    metadata = obj.get("metadata") or {}
+    if metadata.get("name"):
+        metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
 
 
 def prepare_namespace(operation: Operation) -> None:

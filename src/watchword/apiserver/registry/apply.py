@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object
 from watchword.apiserver.bodies import decode_yaml, require_object
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.fieldmanager.apply import apply
@@ -64,10 +64,13 @@ class Apply:
 def _read(target: Target, body: bytes) -> Object:
     config = require_object(decode_yaml(body))
     if not config.get("apiVersion") or not config.get("kind"):
-        raise bad_request("invalid object type: apiVersion and kind must be set in an apply configuration")
+        group, _, version = str(config.get("apiVersion") or "").rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={config.get('kind') or ''}")
     require_type(target.kind, config)
-    require_namespace(target.kind, config, target.key.namespace)
-    require_name(config, ObjectKey(target.key.namespace, target.key.name))
+    config["metadata"].setdefault("name", target.key.name)
+    require_name(config, target.key)
+    # What is not in the configuration must not be owned: the namespace is checked on a copy.
+    require_namespace(target.kind, {"metadata": dict(config["metadata"])}, target.key.namespace)
     return config
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import orjson
 
 from watchword.apiserver.errors import bad_request
+from watchword.apiserver.model import ApiError
 
 LATEST = -1
 """In place of a revision: go on at the latest state, inconsistently."""
@@ -32,10 +33,15 @@ def decode_continue(token: str) -> Continue:
     try:
         data = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
     except (ValueError, binascii.Error):
-        raise bad_request("continue key is not valid") from None
+        raise _invalid("") from None
     if not isinstance(data, dict) or data.get("v") != "meta.k8s.io/v1":
-        raise bad_request("continue key is not valid: server does not recognize this encoded version")
+        version = data.get("v", "") if isinstance(data, dict) else ""
+        raise _invalid(f": server does not recognize this encoded version {version}")
     revision, start = data.get("rv"), data.get("start")
     if not isinstance(revision, int) or not isinstance(start, str) or revision == 0 or not start:
-        raise bad_request("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+        raise _invalid(": incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
     return Continue(revision, start)
+
+
+def _invalid(detail: str) -> ApiError:
+    return bad_request(f"invalid continue token: continue key is not valid{detail}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import orjson
 
-from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
+from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting
 from watchword.api.time import rfc3339
 from watchword.apiserver.errors import conflict, not_found, server_timeout, success
 from watchword.apiserver.model import Now, Operation, ResourceKind
@@ -77,14 +77,22 @@ def require_preconditions(kind: ResourceKind, obj: Object, options: DeleteOption
     """Refuse with 409 to delete another object, or another state, than the caller means."""
     metadata, name = obj["metadata"], obj["metadata"]["name"]
     if options.uid and options.uid != metadata["uid"]:
-        detail = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {metadata['uid']}"
-        raise conflict(kind.resource, name, detail)
+        detail = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise conflict(_by_kind(kind.resource), name, detail)
     if options.resource_version and options.resource_version != metadata["resourceVersion"]:
         detail = (
-            f"Precondition failed: ResourceVersion in precondition: {options.resource_version}, "
-            f"ResourceVersion in object meta: {metadata['resourceVersion']}"
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+            f"ResourceVersion in record ({metadata['resourceVersion']}). The object might have been modified"
         )
-        raise conflict(kind.resource, name, detail)
+        raise conflict(_by_kind(kind.resource), name, detail)
+
+
+def _by_kind(resource: Resource) -> Resource:
+    """Return the resource as these two messages name it: by its kind."""
+    return replace(resource, plural=resource.kind)
 
 
 def mark_deleting(kind: ResourceKind, old: Object, options: DeleteOptions, *, now: Now) -> Object:
@@ -100,14 +108,19 @@ def mark_deleting(kind: ResourceKind, old: Object, options: DeleteOptions, *, no
             metadata["deletionTimestamp"] = rfc3339(now() + timedelta(seconds=grace))
     else:
         metadata["deletionTimestamp"] = rfc3339(now() + timedelta(seconds=grace))
-        metadata["deletionGracePeriodSeconds"] = grace
+        if not _is_namespace(kind):  # these end by finalizers of their own, not by grace
+            metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):
             metadata["generation"] += 1
         if kind.begin_deletion is not None:
             kind.begin_deletion(new)
-    if kind.resource.kind == "Namespace" and not kind.resource.group:
+    if _is_namespace(kind):
         new["status"] = {**(new.get("status") or {}), "phase": "Terminating"}
     return new
+
+
+def _is_namespace(kind: ResourceKind) -> bool:
+    return kind.resource.kind == "Namespace" and not kind.resource.group
 
 
 def _choose_finalizers(metadata: dict[str, Any], propagation: str) -> None:

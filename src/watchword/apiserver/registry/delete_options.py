@@ -10,6 +10,7 @@ from watchword.apiserver.bodies import decode, media_type
 from watchword.apiserver.errors import bad_request, invalid_kind
 from watchword.apiserver.field_errors import invalid, not_supported
 from watchword.apiserver.model import FieldError, HandlerRequest
+from watchword.apiserver.registry.identity import unregistered
 from watchword.apiserver.registry.options import parse_dry_run, parse_integer, parse_truth
 
 POLICIES = ("Orphan", "Background", "Foreground")
@@ -31,7 +32,7 @@ def read_delete_options(request: HandlerRequest) -> DeleteOptions:
     if request.body:
         said = decode(request.body, media_type(request.header("content-type")))
         if said.get("kind") not in {None, "", "DeleteOptions"}:
-            raise bad_request(f"{said.get('kind')} cannot be handled as a DeleteOptions")
+            raise bad_request(unregistered(str(said.get("apiVersion") or ""), str(said["kind"])))
     else:
         said = _from_query(request)
     return judge_delete_options(said)

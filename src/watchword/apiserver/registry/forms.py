@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from watchword.api.meta import Object
-from watchword.apiserver.errors import bad_request
-from watchword.apiserver.model import ResourceKind
+from watchword.apiserver.model import ApiError, ResourceKind
 from watchword.apiserver.registry.call import Call
 from watchword.apiserver.schema.defaults import apply_defaults
 from watchword.apiserver.schema.prune import prune
@@ -12,9 +11,9 @@ from watchword.apiserver.schema.prune import prune
 
 def conform(kind: ResourceKind, obj: Object, call: Call, duplicates: list[str] | None = None) -> None:
     """Prune and default in place; unknown fields become warnings or a refusal, as the caller wished."""
-    unknown = prune(obj, kind.schema)
+    unknown = prune(obj, kind.schema, in_order=not kind.custom)
     if call.strictness != "Ignore" and (unknown or duplicates):
-        complain(call, [f'unknown field "{path}"' for path in unknown], duplicates or [])
+        complain(kind, call, [f'unknown field "{path}"' for path in unknown], duplicates or [])
     for fill in kind.default:
         fill(obj)
     if kind.custom:
@@ -27,9 +26,19 @@ def default_custom(kind: ResourceKind, obj: Object) -> None:
     apply_defaults(obj, kind.schema)
 
 
-def complain(call: Call, unknown: list[str], duplicates: list[str]) -> None:
+class StrictDecoding(ApiError):
+    """400: the body has fields that its kind does not know, or names one twice."""
+
+    def __init__(self, kind: ResourceKind, complaint: str) -> None:
+        resource = kind.resource
+        head = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+        super().__init__(400, "BadRequest", f"{'' if kind.custom else head}{complaint}")
+        self.complaint = complaint
+
+
+def complain(kind: ResourceKind, call: Call, unknown: list[str], duplicates: list[str]) -> None:
     """Warn about fields, or refuse them with 400 when the caller asked for strictness."""
     complaints = [*(f'duplicate field "{path}"' for path in duplicates), *unknown]
     if call.strictness == "Strict":
-        raise bad_request(f"strict decoding error: {', '.join(complaints)}")
+        raise StrictDecoding(kind, f"strict decoding error: {', '.join(complaints)}")
     call.warnings.extend(complaints)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.model import ResourceKind
 
@@ -15,11 +15,12 @@ def require_type(kind: ResourceKind, obj: Object) -> None:
         raise bad_request("Object 'Kind' is missing in the body")
     if kind.custom and not version:
         raise bad_request("Object 'apiVersion' is missing in the body")
-    if name and name != resource.kind:
-        raise bad_request(f'{name} in version "{version or ""}" cannot be handled as a {resource.kind}')
     if version and version != resource.api_version:
+        raise bad_request(_wrong_version(kind, str(version), str(name or resource.kind)))
+    if name and name != resource.kind:
         raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+            f'{name} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"converting ({resource.version}.{name}) to ({_package(resource)}.{resource.kind}): unknown conversion"
         )
     obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
     metadata = obj.setdefault("metadata", {})
@@ -27,6 +28,24 @@ def require_type(kind: ResourceKind, obj: Object) -> None:
         obj["metadata"] = {}
     elif not isinstance(metadata, dict):
         raise bad_request(f"{resource.kind} cannot be read: metadata must be an object")
+
+
+def _wrong_version(kind: ResourceKind, version: str, name: str) -> str:
+    resource = kind.resource
+    if kind.custom:
+        return (
+            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+        )
+    return f'{name} in version "{version}" cannot be handled as a {resource.kind}: {unregistered(version, name)}'
+
+
+def unregistered(version: str, name: str) -> str:
+    """Return what upstream says of a kind that it does not know."""
+    return f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+
+
+def _package(resource: Resource) -> str:
+    return resource.group.partition(".")[0] or "core"
 
 
 def require_namespace(kind: ResourceKind, obj: Object, namespace: str) -> None:
@@ -44,9 +63,9 @@ def require_namespace(kind: ResourceKind, obj: Object, namespace: str) -> None:
 
 
 def require_name(obj: Object, key: ObjectKey) -> None:
-    """Check the name; 400 when it is another than the URL's."""
+    """Check the name; 400 when it is missing or another than the URL's."""
     said = obj["metadata"].get("name") or ""
     if not said:
-        obj["metadata"]["name"] = key.name
-    elif said != key.name:
+        raise bad_request(f"the name of the object ({key.name} based on URL) was undeterminable: name must be provided")
+    if said != key.name:
         raise bad_request(f"the name of the object ({said}) does not match the name on the URL ({key.name})")

@@ -12,6 +12,7 @@ class KindTable:
 
     def __init__(self, kinds: Iterable[ResourceKind] = ()) -> None:
         self._kinds: dict[tuple[str, str, str], ResourceKind] = {}
+        self._builtin_groups: set[str] = set()
         self.generation = 0  # grows with every change, so that documents drawn from the table can be cached
         self.add(kinds)
 
@@ -20,6 +21,8 @@ class KindTable:
         for kind in kinds:
             resource = kind.resource
             self._kinds[resource.group, resource.version, resource.plural] = kind
+            if not kind.custom:
+                self._builtin_groups.add(resource.group)
         self.generation += 1
 
     def remove_group_resource(self, group: str, plural: str) -> None:
@@ -31,6 +34,10 @@ class KindTable:
     def find(self, group: str, version: str, plural: str) -> ResourceKind | None:
         """Return the kind served at that place."""
         return self._kinds.get((group, version, plural))
+
+    def has_builtin_group(self, group: str) -> bool:
+        """Whether the group is part of Kubernetes itself."""
+        return group in self._builtin_groups
 
     def all(self) -> Sequence[ResourceKind]:
         """Return every served kind."""

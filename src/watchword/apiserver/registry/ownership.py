@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from watchword.api.meta import Object, Resource
 from watchword.apiserver.fieldmanager.update import track_update
-from watchword.apiserver.model import Now, Operation
+from watchword.apiserver.model import Now, Operation, ResourceKind
 from watchword.apiserver.registry.call import Call
+
+_STATUS = frozenset({"status"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +17,7 @@ class Ownership:
     """Records the fields that a write changed under its manager's name."""
 
     now: Now
+    _empty: dict[Resource, Object | None] = field(default_factory=dict)
 
     def track(self, operation: Operation, call: Call) -> None:
         """Update `metadata.managedFields` of the new object in place, before the server adds fields of its own."""
@@ -29,7 +33,18 @@ class Ownership:
             now=self.now(),
             subresource=operation.subresource,
             reset=reset_fields(operation),
+            empty=self._empty_of(kind),
         )
+
+    def _empty_of(self, kind: ResourceKind) -> Object | None:
+        """Return a typed kind's object without any field set: some fields are written even then."""
+        if kind.custom or not kind.default:
+            return None
+        if kind.resource not in self._empty:
+            empty: Object = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
+            kind.default[0](empty)
+            self._empty[kind.resource] = empty
+        return self._empty[kind.resource]
 
 
 def reset_fields(operation: Operation) -> frozenset[str]:
@@ -37,6 +52,3 @@ def reset_fields(operation: Operation) -> frozenset[str]:
     if operation.subresource or "status" not in operation.kind.subresources:
         return frozenset()
     return _STATUS
-
-
-_STATUS = frozenset({"status"})

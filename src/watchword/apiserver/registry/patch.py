@@ -8,14 +8,15 @@ from typing import Any
 
 from watchword.api.meta import Object
 from watchword.apiserver.bodies import decode_json, media_type
-from watchword.apiserver.errors import unsupported_media_type
-from watchword.apiserver.model import HandlerRequest, ResourceKind
+from watchword.apiserver.errors import invalid_kind, unsupported_media_type
+from watchword.apiserver.field_errors import invalid, printed
+from watchword.apiserver.model import ApiError, HandlerRequest, ResourceKind
 from watchword.apiserver.patching.json_patch import apply_json_patch
 from watchword.apiserver.patching.merge_patch import apply_merge_patch
 from watchword.apiserver.patching.strategic import apply_strategic_patch
 from watchword.apiserver.registry.apply import Apply
 from watchword.apiserver.registry.call import Answer, Call
-from watchword.apiserver.registry.forms import conform
+from watchword.apiserver.registry.forms import StrictDecoding, conform
 from watchword.apiserver.registry.identity import require_name, require_namespace, require_type
 from watchword.apiserver.registry.update import Target, Update
 
@@ -54,7 +55,11 @@ def patch_type(request: HandlerRequest, kind: ResourceKind) -> str:
     media = media_type(request.header("content-type"))
     accepted = patch_types(kind)
     if media not in accepted:
-        raise unsupported_media_type(accepted)
+        raise (
+            unsupported_media_type(accepted)
+            if kind.custom
+            else ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+        )
     return media
 
 
@@ -69,15 +74,24 @@ class Patch:
         """Change one object as the patch says."""
         if media == APPLY_PATCH:
             return await self.apply(target, body, call)
-        patch = decode_json(body)
+        patch = decode_json(body, "error decoding patch: ")
         merge = _LANGUAGES[media]
 
         def revise(document: Object) -> Object:
             new = merge(document, patch, target.kind)
             require_type(target.kind, new)
-            require_namespace(target.kind, new, target.key.namespace)
             require_name(new, target.key)
-            conform(target.kind, new, call)
+            require_namespace(target.kind, new, target.key.namespace)
+            _conform_patched(target.kind, new, call)
             return new
 
         return await self.update.revise(target, revise, call)
+
+
+def _conform_patched(kind: ResourceKind, new: Object, call: Call) -> None:
+    """Conform the result; here strictness refuses with 422, for the fault lies in the patch."""
+    shown = printed(new) if call.strictness == "Strict" else ""
+    try:
+        conform(kind, new, call)
+    except StrictDecoding as refusal:
+        raise invalid_kind("", "", "", [invalid("patch", shown, refusal.complaint)]) from None

@@ -63,7 +63,9 @@ class Read:
             revision, records = store.revision, store.records(bucket_of(kind), namespace)
         else:
             records = self._as_of(kind, namespace, revision, start)
-        return _page(records, revision, start, options.limit, matcher)
+        # As upstream: "any revision" is answered from a cache that does not cut lists.
+        limit = 0 if options.resource_version == "0" and not options.continue_token else options.limit
+        return _page(records, revision, start, limit, matcher)
 
     async def wait_for(self, revision: int) -> None:
         """Return once the revision is committed; 504 when it does not come."""

@@ -15,13 +15,12 @@ Entropy = Callable[[int], bytes]
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _LONGEST_PREFIX = 58
-_KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 
 
 def fill_new(obj: Object, *, now: datetime, entropy: Entropy) -> None:
     """Give a new object its identity; what the client claimed of it is dropped."""
     metadata = obj["metadata"]
-    for claimed in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+    for claimed in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(claimed, None)
     metadata["uid"] = str(uuid.UUID(bytes=entropy(16), version=4))
     metadata["creationTimestamp"] = rfc3339(now)
@@ -34,15 +33,19 @@ def generated_name(prefix: str, entropy: Entropy) -> str:
 
 
 def keep_stored(new: Object, old: Object) -> None:
-    """Give an updated object the identity it already has."""
+    """Give an updated object the identity it already has; what it claims instead is left for validation."""
     ours, theirs = new["metadata"], old["metadata"]
-    for name in _KEPT:
+    ours["uid"] = ours.get("uid") or theirs["uid"]
+    for name in ("creationTimestamp", "generation"):
         if name in theirs:
             ours[name] = theirs[name]
         else:
             ours.pop(name, None)
-    if "generateName" in theirs and "generateName" not in ours:
-        ours["generateName"] = theirs["generateName"]
+    if "deletionTimestamp" in theirs:
+        ours["deletionTimestamp"] = theirs["deletionTimestamp"]
+    if "deletionGracePeriodSeconds" in theirs:
+        ours.setdefault("deletionGracePeriodSeconds", theirs["deletionGracePeriodSeconds"])
+    ours.pop("selfLink", None)
 
 
 def bump_generation(kind: ResourceKind, new: Object, old: Object) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
-from watchword.apiserver.errors import conflict, invalid, modified, not_found, server_timeout
+from watchword.apiserver.errors import conflict, invalid_kind, modified, not_found, quote, server_timeout
 from watchword.apiserver.field_errors import invalid as invalid_field
 from watchword.apiserver.model import ApiError, Operation, ResourceKind
 from watchword.apiserver.registry.call import Answer, Call
@@ -16,6 +16,7 @@ from watchword.apiserver.registry.objects import Stored, encode_object
 from watchword.apiserver.registry.system_fields import bump_generation, is_same, keep_stored
 from watchword.apiserver.registry.tools import Tools
 from watchword.apiserver.store.errors import Stale
+from watchword.apiserver.store.model import path_of
 
 ATTEMPTS = 20
 
@@ -43,12 +44,17 @@ class Update:
     async def replace(self, target: Target, body: Callable[[], Object], call: Call) -> Answer:
         """PUT: the body is the whole new object. 404 when there is none to replace."""
 
-        def revise(_: Object) -> Object:
+        def read() -> Object:
             new = body()
             require_type(target.kind, new)
-            require_namespace(target.kind, new, target.key.namespace)
             require_name(new, target.key)
+            require_namespace(target.kind, new, target.key.namespace)
+            return new
+
+        def revise(old: Object) -> Object:
+            new = read()
             _require_revision(target, new)
+            _require_same_object(target, new, old)
             return new
 
         try:
@@ -57,7 +63,7 @@ class Update:
             if refusal.reason != "NotFound" or not target.kind.create_on_update or target.subresource:
                 raise
         call.may_create()
-        return await self.create(target.kind, target.key.namespace, revise({}), call)
+        return await self.create(target.kind, target.key.namespace, read(), call)
 
     async def revise(self, target: Target, revise: Revise, call: Call) -> Answer:
         """Change one object by a function, again when somebody else was faster and the caller does not mind."""
@@ -79,7 +85,6 @@ class Update:
     async def _commit(self, target: Target, stored: Stored, new: Object, call: Call) -> Answer:
         kind, old = target.kind, stored.obj
         new = _merged_for(target, new, old)
-        _require_same_object(target, new, old)
         keep_stored(new, old)
         operation = Operation(
             "update",
@@ -146,15 +151,23 @@ def _only(obj: Object, *names: str) -> Object:
 
 
 def _require_revision(target: Target, new: Object) -> None:
-    kind = target.kind
-    if new["metadata"].get("resourceVersion") or kind.unconditional_update:
+    resource, said = target.kind.resource, new["metadata"].get("resourceVersion")
+    if said and not (said.isascii() and said.isdigit()):
+        raise ApiError(500, "", f"strconv.ParseUint: parsing {quote(said)}: invalid syntax")
+    if said or target.kind.unconditional_update:
         return
     error = invalid_field("metadata.resourceVersion", 0, "must be specified for an update")
-    raise invalid(kind.resource, target.key.name, [error])
+    raise invalid_kind(resource.group, resource.plural, target.key.name, [error])
 
 
 def _require_same_object(target: Target, new: Object, old: Object) -> None:
     said, actual = new["metadata"].get("uid") or "", old["metadata"]["uid"]
     if said and said != actual:
-        detail = f"Precondition failed: UID in precondition: {said}, UID in object meta: {actual}"
-        raise conflict(target.kind.resource, target.key.name, detail)
+        resource = target.kind.resource
+        place = f"{resource.group}/{resource.plural}" if target.kind.custom else resource.plural
+        detail = (
+            f"StorageError: invalid object, Code: 4, Key: /registry/{place}/{path_of(target.key)}, "
+            f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {said}, "
+            f"UID in object meta: {actual}"
+        )
+        raise conflict(resource, target.key.name, detail)

@@ -36,7 +36,13 @@ class FieldSelector:
             if each.path == "metadata.name" or (each.path == "metadata.namespace" and namespaced):
                 continue
             if each.path not in getters:
-                raise bad_request(f"field label not supported: {each.path}")
+                raise bad_request(_unknown(each.path, getters))
+
+
+def _unknown(path: str, getters: Mapping[str, FieldGetter]) -> str:
+    if set(getters) - {"metadata.name", "metadata.namespace"} or not getters:
+        return f"field label not supported: {path}"
+    return f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 NO_FIELDS = FieldSelector()

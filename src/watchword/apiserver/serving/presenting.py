@@ -41,7 +41,10 @@ class Presenter:
         """Return how watch events show objects; None for the objects themselves."""
         if media.type != JSON:
             raise not_acceptable((JSON,))
-        return self._shown(request, kind, media) if media.transform else None
+        if not media.transform:
+            return None
+        shown = self._shown(request, kind, media)
+        return _columns_once(shown) if media.transform == "Table" else shown
 
     def page(self, request: HandlerRequest, kind: ResourceKind, page: Page) -> Response:
         """Show a list."""
@@ -91,6 +94,21 @@ class Presenter:
             "metadata": metadata,
             "items": [partial_metadata(item, media.version) for item in items],
         }
+
+
+def _columns_once(shown: Callable[[Object], Object]) -> Callable[[Object], Object]:
+    """Show the columns in the first table of a watch only, as upstream does."""
+    told: list[bool] = []
+
+    def show(obj: Object) -> Object:
+        table = shown(obj)
+        if told:
+            table["columnDefinitions"] = None
+        else:
+            told.append(True)
+        return table
+
+    return show
 
 
 def list_metadata(page: Page) -> Object:

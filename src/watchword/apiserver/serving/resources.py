@@ -9,7 +9,7 @@ from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.apiserver.authz.model import Authorizer, require
 from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, media_type
-from watchword.apiserver.errors import bad_request, method_not_allowed
+from watchword.apiserver.errors import method_not_allowed, verb_not_allowed
 from watchword.apiserver.model import HandlerRequest, ResourceKind
 from watchword.apiserver.negotiation import choose_media
 from watchword.apiserver.registry.call import Answer, Call
@@ -54,7 +54,7 @@ class ResourceServer:
         allowed = subresource_verbs(subresource) if subresource else kind.verbs
         serve = self._by_verb.get(verb) if subresource != "scale" else ScaleServer(self.verbs).serve
         if serve is None or verb not in allowed:
-            raise method_not_allowed(kind.resource, verb or request.method)
+            raise method_not_allowed(kind.resource, verb or request.method) if kind.custom else verb_not_allowed()
         return await serve(request, kind)
 
     async def _get(self, request: HandlerRequest, kind: ResourceKind) -> Response:
@@ -132,9 +132,7 @@ def _target(request: HandlerRequest, kind: ResourceKind) -> Target:
 
 
 def _body(request: HandlerRequest, kind: ResourceKind, call: Call) -> Object:
-    if not request.body:
-        raise bad_request("the body is empty: send the object")
-    obj = decode_body(request)
+    obj = decode_body(request, kind=kind.resource.kind)
     duplicates: list[str] = []
     if call.strictness != "Ignore" and media_type(request.header("content-type")) == JSON:
         duplicates = duplicate_fields(request.body, obj)
