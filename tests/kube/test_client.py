@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -302,3 +302,16 @@ def test_no_answer_raises_anything_but_our_errors(code: int, body: bytes, header
     response = Response(code, (("Retry-After", header), ("Content-Type", header)), body)
     with suppress(KubeError):
         assert isinstance(decode(response), dict)
+
+
+async def test_a_refused_watch_that_never_finishes_its_answer_costs_a_bounded_time() -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        yield b'{"kind":'
+        await asyncio.Event().wait()
+
+    async def refuse(_: Request) -> Response:
+        return Response(403, stream=endless())
+
+    with pytest.raises(TimedOut):
+        async with Client.from_handler(refuse).open("/api/v1/secrets"):
+            pytest.fail("a refusal was taken for a watch")

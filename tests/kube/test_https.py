@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -278,3 +279,19 @@ async def test_a_proxy_that_is_not_there_is_named(serve: Serve) -> None:
     endpoint = replace(await serve(echo), proxy="http://127.0.0.1:1")
 
     assert "the proxy cannot be reached" in await complaint(endpoint)
+
+
+async def test_an_unproved_server_cannot_fill_our_memory(serve: Serve) -> None:
+    client = unverified_client_for_discovery_only((await serve(answering(body=b" " * 2_000_000))).server)
+
+    with pytest.raises(MalformedAnswer, match="sent more than 1048576 bytes"):
+        await client.get(SECRETS, KEY)
+    await client.close()
+
+
+async def test_a_compressed_bomb_stays_packed(serve: Serve) -> None:
+    packed = gzip.compress(b" " * 50_000_000)
+
+    async with connected(await serve(answering(body=packed, headers={"Content-Encoding": "gzip"}))) as client:
+        with pytest.raises(MalformedAnswer, match="not a JSON object"):
+            await client.get(SECRETS, KEY)

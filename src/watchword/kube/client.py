@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from random import Random
@@ -20,11 +19,11 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.sensitive import Sensitive
 from watchword.kube.answers import decode, refusal
 from watchword.kube.credentials import impersonation
-from watchword.kube.errors import NotFound, TimedOut, Unreachable
+from watchword.kube.errors import NotFound
+from watchword.kube.exchange import Exchanger
 from watchword.kube.local import Handler, LocalTransport
 from watchword.kube.paging import Page, collect, read_page, read_raw_page
-from watchword.kube.retry import RetryPolicy, choose_wait
-from watchword.kube.skew import SkewMeter
+from watchword.kube.retry import RetryPolicy
 from watchword.kube.transport import Transport
 
 FIELD_MANAGER = "watchword"
@@ -71,10 +70,10 @@ class Client:
     ) -> None:
         self.transport = transport
         self._headers: tuple[tuple[str, str], ...] = (("Accept", "application/json"), ("User-Agent", user_agent))
-        self._retry = retry or RetryPolicy()
-        self._in_flight = asyncio.Semaphore(max_in_flight)  # watches are not counted: they would starve the rest
-        self._skew = SkewMeter(now)
-        self._random = random or Random()  # noqa: S311 - spreads retries, guards nothing
+        spread = random or Random()  # noqa: S311 - spreads retries, guards nothing
+        self._exchanger = Exchanger(
+            transport, retry or RetryPolicy(), max_in_flight=max_in_flight, random=spread, now=now
+        )
 
     @classmethod
     def from_handler(cls, handle: Handler, *, authorization: Sensitive[str] | None = None, **options: Any) -> Client:
@@ -200,7 +199,7 @@ class Client:
     @property
     def clock_skew(self) -> timedelta | None:
         """The server's clock minus ours, right to about a second; None before the first answer."""
-        return self._skew.skew
+        return self._exchanger.skew.skew
 
     async def close(self) -> None:
         """Release the transport."""
@@ -216,52 +215,11 @@ class Client:
         content_type: str = "application/json",
     ) -> Response:
         """Send any request, again while that helps, and return whatever was answered last."""
-        request = self._request(method, path, query, body, content_type)
-        now = asyncio.get_running_loop().time
-        give_up_at = now() + self._retry.deadline
-        failures = 0
-        while True:
-            outcome = await self._attempt(request, give_up_at)
-            if isinstance(outcome, Response) and outcome.status < 429:
-                return outcome
-            failures += 1
-            wait = choose_wait(self._retry, request, outcome, failures, self._random)
-            if wait is None or now() + wait >= give_up_at:
-                break
-            await asyncio.sleep(wait)
-        if isinstance(outcome, Unreachable):
-            raise outcome
-        return outcome
+        return await self._exchanger.send(self._request(method, path, query, body, content_type))
 
-    @asynccontextmanager
-    async def open(self, path: str, *, query: Mapping[str, str] | None = None) -> AsyncIterator[Response]:
-        """Start a GET whose answer is read piece by piece from `Response.stream`."""
-        request = self._request("GET", path, query, None, "")
-        async with AsyncExitStack() as stack:
-            try:
-                async with asyncio.timeout(self._retry.attempt_timeout):
-                    response = await stack.enter_async_context(self.transport.stream(request))
-            except TimeoutError as cause:
-                raise self._too_late() from cause
-            if not 200 <= response.status < 300:
-                raise refusal(await _whole(response))
-            yield response
-
-    async def _attempt(self, request: Request, give_up_at: float) -> Response | Unreachable:
-        now = asyncio.get_running_loop().time
-        sent_at = now()
-        try:
-            async with asyncio.timeout_at(min(sent_at + self._retry.attempt_timeout, give_up_at)), self._in_flight:
-                response = await self.transport.send(request)
-        except TimeoutError:
-            return self._too_late()
-        except Unreachable as error:
-            return error
-        self._skew.observe(response, sent_at=sent_at, received_at=now())
-        return response
-
-    def _too_late(self) -> TimedOut:
-        return TimedOut(f"no answer within {self._retry.attempt_timeout:g} seconds: is the API server overloaded?")
+    def open(self, path: str, *, query: Mapping[str, str] | None = None) -> AbstractAsyncContextManager[Response]:
+        """Start a GET whose answer is read piece by piece from `Response.stream`; a refusal is raised."""
+        return self._exchanger.open(self._request("GET", path, query, None, ""))
 
     def _request(
         self, method: str, path: str, query: Mapping[str, str] | None, body: Any, content_type: str
@@ -284,21 +242,6 @@ class Client:
         content_type: str = "application/json",
     ) -> Object:
         return decode(await self.exchange(method, path, body=body, query=query, content_type=content_type))
-
-
-ERROR_LIMIT = 64 * 1024
-
-
-async def _whole(response: Response) -> Response:
-    """Return a refused stream's answer with its body, as much of it as an error needs."""
-    if response.stream is None:
-        return response
-    body = b""
-    async for chunk in response.stream:
-        body += chunk
-        if len(body) > ERROR_LIMIT:
-            break
-    return replace(response, body=body, stream=None)
 
 
 def _list_query(labels: str, fields: str, limit: int, token: str) -> dict[str, str]:

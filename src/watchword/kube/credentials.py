@@ -11,10 +11,8 @@ from typing import Protocol
 from watchword.api.sensitive import Sensitive
 from watchword.kube.endpoint import Content, read
 from watchword.kube.errors import ConfigError
+from watchword.kube.files import RECHECK_SECONDS
 from watchword.kube.tls import ClientCertificate
-
-RECHECK_SECONDS = 1.0
-"""How long files are taken as unchanged without looking."""
 
 
 @dataclass(frozen=True, slots=True)

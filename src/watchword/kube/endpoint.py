@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import ssl
 from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from watchword.kube.errors import ConfigError
-from watchword.kube.files import WatchedFile
-from watchword.kube.tls import Trust
+from watchword.kube.files import RECHECK_SECONDS, WatchedFile
+from watchword.kube.tls import ClientCertificate, ContextCache, Trust
 
 Content: TypeAlias = bytes | WatchedFile
 """Bytes, or the file that holds them and may change."""
@@ -45,6 +47,35 @@ class Endpoint:
     def trust(self) -> Trust:
         """Return what is trusted now."""
         return Trust(read(self.ca), insecure=self.insecure)
+
+
+class CurrentTls:
+    """The TLS context of the moment: follows authority files and credentials, one step behind when they are broken."""
+
+    def __init__(self, endpoint: Endpoint, contexts: ContextCache) -> None:
+        self._endpoint = endpoint
+        self._contexts = contexts
+        self._context: ssl.SSLContext | None = None
+        self._trust: Trust | None = None
+        self._checked_at = 0.0
+        self.shows_certificate = False
+
+    def context(self, certificate: ClientCertificate | None) -> ssl.SSLContext:
+        """Return the context for this certificate; a rotation caught half-way leaves the one in use."""
+        try:
+            self._context = self._contexts.get(self._current_trust(), certificate)
+            self.shows_certificate = certificate is not None
+        except ConfigError:
+            if self._context is None:
+                raise
+        return self._context
+
+    def _current_trust(self) -> Trust:
+        now = asyncio.get_running_loop().time()
+        if self._trust is None or now - self._checked_at >= RECHECK_SECONDS:
+            self._checked_at = now
+            self._trust = self._endpoint.trust()
+        return self._trust
 
 
 def checked_server(text: str) -> str:

@@ -47,7 +47,8 @@ class WatchQuery:
     resource_version: str = ""
     send_initial_events: bool = False
     timeout_seconds: int = 0
-    stall_after: float = 90.0  # bookmarks come every minute
+    stall_after: float = 90.0  # bookmarks come every minute, from servers that send them for this kind
+    expect_bookmarks: bool = True  # False: a server may have none to send, so silence means nothing before the first
     initial_patience: float = 10.0  # the same until the initial events have ended
 
     def parameters(self) -> dict[str, str]:
@@ -76,11 +77,14 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
             raise MalformedAnswer("the server answered a watch with a whole body: is this a Kubernetes API server?")
         chunks = aiter(response.stream)
         splitter = LineSplitter()
-        patience = query.initial_patience if query.send_initial_events else query.stall_after
+        unheard = query.stall_after if query.expect_bookmarks else max(query.stall_after, query.timeout_seconds + 30.0)
+        patience = query.initial_patience if query.send_initial_events else unheard
         while (chunk := await _next_chunk(chunks, patience)) is not None:
             for line in splitter.feed(chunk):
                 event = read_event(line)
                 if event.ends_initial_events:
+                    patience = unheard
+                elif event.type == "BOOKMARK":
                     patience = query.stall_after
                 yield event
         if splitter.pending:

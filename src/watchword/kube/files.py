@@ -11,6 +11,8 @@ from pathlib import Path
 from watchword.kube.errors import ConfigError
 
 SIZE_LIMIT = 16 * 1024 * 1024
+RECHECK_SECONDS = 1.0
+"""How long a file is taken as unchanged without looking."""
 
 
 def read_small_file(path: Path, what: str, *, limit: int = SIZE_LIMIT) -> bytes:

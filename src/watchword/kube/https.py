@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,11 +11,11 @@ import aiohttp
 from yarl import URL
 
 from watchword.api.http import Request, Response
-from watchword.kube.credentials import RECHECK_SECONDS, Credential, CredentialSource
-from watchword.kube.endpoint import Endpoint, is_loopback
+from watchword.kube.credentials import Credential, CredentialSource
+from watchword.kube.endpoint import CurrentTls, Endpoint, is_loopback
 from watchword.kube.errors import ConfigError, KubeError, MalformedAnswer, Unreachable
 from watchword.kube.failures import explain
-from watchword.kube.tls import ContextCache, Trust
+from watchword.kube.tls import ContextCache
 
 BODY_LIMIT = 512 * 1024 * 1024
 CONNECT_SECONDS = 10.0
@@ -29,16 +27,18 @@ class HttpsTransport:
     """Speaks HTTP/1.1 to one endpoint; connections are shared, contexts follow the rotating credential."""
 
     def __init__(
-        self, endpoint: Endpoint, credentials: CredentialSource, *, contexts: ContextCache | None = None
+        self,
+        endpoint: Endpoint,
+        credentials: CredentialSource,
+        *,
+        contexts: ContextCache | None = None,
+        body_limit: int = BODY_LIMIT,
     ) -> None:
         self._endpoint = endpoint
         self._credentials = credentials
-        self._contexts = contexts or ContextCache()
+        self._tls = CurrentTls(endpoint, contexts or ContextCache())
+        self._body_limit = body_limit
         self._session: aiohttp.ClientSession | None = None
-        self._context_in_use: ssl.SSLContext | None = None
-        self._shows_certificate = False
-        self._trust: Trust | None = None
-        self._trust_checked_at = 0.0
         self._closed = False
         self._may_identify = endpoint.encrypted or is_loopback(endpoint.server)
 
@@ -106,27 +106,10 @@ class HttpsTransport:
             raise ConfigError("a credential is not sent over plain http to another machine: use https")
         options: dict[str, Any] = {"proxy": endpoint.proxy} if endpoint.proxy else {}
         if endpoint.encrypted:
-            options["ssl"] = self._context(credential)
+            options["ssl"] = self._tls.context(credential.certificate)
         if endpoint.server_name:
             options["server_hostname"] = endpoint.server_name
         return options
-
-    def _context(self, credential: Credential) -> ssl.SSLContext:
-        """Return the TLS context of the moment; a rotation caught half-way leaves the one in use."""
-        try:
-            self._context_in_use = self._contexts.get(self._current_trust(), credential.certificate)
-            self._shows_certificate = credential.certificate is not None
-        except ConfigError:
-            if self._context_in_use is None:
-                raise
-        return self._context_in_use
-
-    def _current_trust(self) -> Trust:
-        now = asyncio.get_running_loop().time()
-        if self._trust is None or now - self._trust_checked_at >= RECHECK_SECONDS:
-            self._trust_checked_at = now
-            self._trust = self._endpoint.trust()
-        return self._trust
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._closed:
@@ -137,20 +120,23 @@ class HttpsTransport:
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, connect=CONNECT_SECONDS),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
+                auto_decompress=False,  # nothing compressed is asked for: a bomb stays packed
             )
         return self._session
 
     async def _body(self, answer: aiohttp.ClientResponse) -> bytes:
         try:
-            if answer.content_length is not None and answer.content_length <= BODY_LIMIT:
+            if answer.content_length is not None and answer.content_length <= self._body_limit:
                 return await answer.read()
             chunks: list[bytes] = []
             size = 0
             async for chunk in answer.content.iter_any():
                 chunks.append(chunk)
                 size += len(chunk)
-                if size > BODY_LIMIT:
-                    raise MalformedAnswer(f"{self._endpoint.server} sent more than {BODY_LIMIT} bytes in one answer")
+                if size > self._body_limit:
+                    raise MalformedAnswer(
+                        f"{self._endpoint.server} sent more than {self._body_limit} bytes in one answer"
+                    )
             return b"".join(chunks)
         except _TROUBLE as cause:
             raise self._explained(cause) from cause
@@ -163,4 +149,4 @@ class HttpsTransport:
             raise self._explained(cause) from cause
 
     def _explained(self, cause: Exception) -> KubeError:
-        return explain(cause, self._endpoint.server, with_certificate=self._shows_certificate)
+        return explain(cause, self._endpoint.server, with_certificate=self._tls.shows_certificate)

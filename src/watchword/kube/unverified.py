@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from watchword.kube.client import Client
-from watchword.kube.connect import make_client
 from watchword.kube.credentials import FixedCredential
 from watchword.kube.endpoint import Endpoint, checked_server
 from watchword.kube.errors import ConfigError
 from watchword.kube.retry import RetryPolicy
+
+BODY_LIMIT = 1024 * 1024
+"""A stranger may send cluster-info, not fill our memory."""
 
 
 def unverified_client_for_discovery_only(server: str, *, retry: RetryPolicy | None = None) -> Client:
@@ -18,4 +20,7 @@ def unverified_client_for_discovery_only(server: str, *, retry: RetryPolicy | No
     address = checked_server(server)
     if not address.startswith("https:"):
         raise ConfigError("discovery needs an https address")
-    return make_client(Endpoint(address, insecure=True), FixedCredential(), retry=retry)
+    from watchword.kube.https import HttpsTransport  # noqa: PLC0415 - aiohttp is slow to import, and not always needed
+
+    endpoint = Endpoint(address, insecure=True)
+    return Client(HttpsTransport(endpoint, FixedCredential(), body_limit=BODY_LIMIT), retry=retry)
