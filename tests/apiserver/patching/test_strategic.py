@@ -163,6 +163,15 @@ def test_a_patch_that_makes_no_sense_is_refused(patch: Any, code: int, told: str
     assert told in refusal.value.message
 
 
+def test_long_lists_cost_no_more_than_they_are_long() -> None:
+    names = [str(index) for index in range(20_000)]
+    deleted = [{"name": name, "$patch": "delete"} for name in names[::2]]
+
+    result = apply_strategic_patch({"containers": named(*names)}, {"containers": [*deleted, *named("new")]}, SCHEMA)
+
+    assert len(result["containers"]) == 10_001
+
+
 KEYS = st.sampled_from(
     [
         *("containers", "env", "volumes", "finalizers", "data", "name", "$patch", "$retainKeys"),

@@ -242,6 +242,20 @@ def test_an_update_tolerates_what_was_wrong_and_did_not_change(old: Any, new: An
     assert (errors_of(new, old) == []) is tolerated
 
 
+def test_an_object_that_breaks_endless_rules_is_told_enough() -> None:
+    many = {"list": [1] * 100_000, "set": ["a"] * 100_000}
+
+    assert 0 < len(errors_of(many)) < 1_100
+
+
+def test_what_is_wrong_is_found_behind_much_that_is_tolerated() -> None:
+    old = {"list": [1] * 5_000}
+
+    assert errors_of({**old, "count": 11}, old) == [
+        "spec.count: Invalid value: 11: spec.count in body should be less than or equal to 10"
+    ]
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*SPEC, "k", "x"]), inner, max_size=4),

@@ -19,7 +19,7 @@ from watchword.apiserver.patching.strategic_words import (
     no_merge_key,
     unknown_directive,
 )
-from watchword.apiserver.schema.json import copy_json, type_name
+from watchword.apiserver.schema.json import copy_json, show, type_name
 from watchword.apiserver.schema.model import Schema
 
 _NOTHING = Schema("any", preserve_unknown=True)
@@ -130,27 +130,31 @@ def _merge_list(present: list[Any], patch: list[Any], schema: Schema) -> list[An
 def _settle_directives(present: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """Obey items that are directives; return what is left of both lists."""
     plain = [item for item in patch if DIRECTIVE not in item]
+    doomed: set[str] = set()
     replaces = False
     for item in patch:
         directive = item.get(DIRECTIVE)
         if directive == "delete":
             if key not in item:
                 raise no_merge_key(item, key)
-            present = [each for each in present if key not in each or each[key] != item[key]]
+            doomed.add(show(item[key]))
         elif directive == "replace":
             replaces = True
         elif directive is not None:
             raise unknown_directive(directive, item)
-    return (_without_directives(plain), []) if replaces else (present, plain)
+    if replaces:
+        return _without_directives(plain), []
+    return [each for each in present if key not in each or show(each[key]) not in doomed], plain
 
 
 def _merge_items(present: list[Any], patch: list[Any], key: str, schema: Schema) -> list[Any]:
     merged = list(present)
+    places = {show(each[key]): index for index, each in reversed(list(enumerate(merged))) if key in each}
     for item in patch:
         if key not in item:
             raise no_merge_key(item, key)
-        place = next((index for index, each in enumerate(merged) if each.get(key) == item[key]), None)
-        if place is None:
+        place = places.setdefault(show(item[key]), len(merged))
+        if place == len(merged):
             merged.append(_without_directives(item))
         else:
             merged[place] = _merge_map(merged[place], item, schema)

@@ -25,6 +25,7 @@ _ACCEPTED: Final[dict[str, frozenset[type]]] = {
     "int-or-string": frozenset((int, str)),
     "any": frozenset((dict, list, str, bool, int, float)),
 }
+MAX_ERRORS: Final = 500  # nobody reads more, and a large object could break as many rules as it has fields
 _BLOCKING = frozenset(
     (
         "FieldValueNotSupported",
@@ -42,7 +43,7 @@ def validate(value: Any, schema: Schema, *, old: Any = ABSENT, path: str = "") -
     check(value, schema, path, old, errors)
     check_embedded(value, schema, path, errors)
     if "unique lists" in schema.contains and (old is ABSENT or not check_list_types(old, schema, path)):
-        errors.extend(check_list_types(value, schema, path))
+        errors.extend(check_list_types(value, schema, path)[:MAX_ERRORS])
     if "rules" in schema.contains:
         if any(error.reason in _BLOCKING for error in errors):
             errors.append(invalid("<nil>", None, _RULES_NOT_CHECKED))
@@ -54,6 +55,8 @@ def validate(value: Any, schema: Schema, *, old: Any = ABSENT, path: str = "") -
 def check(value: Any, schema: Schema, path: str, old: Any, errors: list[FieldError]) -> None:
     """Append what types, constraints and junctors find wrong at this value and below."""
     before = len(errors)
+    if before >= MAX_ERRORS:
+        return
     kind = type(value)
     if kind not in _ACCEPTED[schema.type]:
         _check_type(value, schema, path, errors)
