@@ -12,7 +12,7 @@ from watchword.api.resources import SECRETS
 from watchword.kube.client import Client, Patch
 from watchword.runtime.errors import NotLeading
 from watchword.runtime.virtual import VirtualClock
-from watchword.runtime.writes import Fence, FencedTransport, WriteThroughTransport, client_with
+from watchword.runtime.writes import Fence, FencedTransport, WriteThroughTransport
 
 A = ObjectKey("ns", "a")
 STORED = orjson.dumps(SECRETS.manifest(A, metadata={"uid": "u", "resourceVersion": "6"}))
@@ -47,7 +47,7 @@ def extend(fence: Fence, clock: VirtualClock, seconds: float) -> None:
 
 def fenced(desk: Desk, fence: Fence) -> Client:
     client = Client.from_handler(desk.handle)
-    return client_with(client, FencedTransport(client.transport, fence))
+    return client.over(FencedTransport(client.transport, fence))
 
 
 async def test_without_leadership_reads_pass_and_writes_do_not(fence: Fence) -> None:
@@ -122,7 +122,7 @@ async def test_closing_the_fence_cuts_a_write_at_once(fence: Fence, clock: Virtu
 async def test_answers_to_writes_are_remembered_and_nothing_else() -> None:
     folded: list[bytes] = []
     client = Client.from_handler(Desk().handle)
-    client = client_with(client, WriteThroughTransport(client.transport, folded.append))
+    client = client.over(WriteThroughTransport(client.transport, folded.append))
 
     await client.get(SECRETS, A)
     await client.patch(SECRETS, A, {}, kind=Patch.MERGE, dry_run=True)

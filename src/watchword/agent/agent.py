@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeAlias
 
@@ -181,7 +181,8 @@ class Agent:
         """Run add-ons and work once the hub has accepted this cluster; before that, it may not even look at them."""
         parts = self._parts
         await ready.wait()
-        manager = Manager(parts.manager, clock=parts.clock, random=parts.random)
+        within = replace(parts.manager, lease=None, health=None)  # leading and healthy as the one that runs it
+        manager = Manager(within, clock=parts.clock, random=parts.random)
         cluster = manager.connect(parts.cluster)
         hub = manager.connect(Client(connection, user_agent="watchword-agent"), name=HUB)
         duty_parts = DutyParts(parts.options, cluster, hub, parts.clock, parts.random)

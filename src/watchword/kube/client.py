@@ -68,7 +68,6 @@ class Client:
         random: Random | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.transport = transport
         self._headers: tuple[tuple[str, str], ...] = (("Accept", "application/json"), ("User-Agent", user_agent))
         spread = random or Random()  # noqa: S311 - spreads retries, guards nothing
         self._exchanger = Exchanger(
@@ -79,6 +78,17 @@ class Client:
     def from_handler(cls, handle: Handler, *, authorization: Sensitive[str] | None = None, **options: Any) -> Client:
         """Return a client of an API server that is a function in this process."""
         return cls(LocalTransport(handle, authorization=authorization), **options)
+
+    @property
+    def transport(self) -> Transport:
+        """What carries the requests."""
+        return self._exchanger.transport
+
+    def over(self, transport: Transport) -> Client:
+        """Return the same client over another transport; limits and retries stay as they were."""
+        other = copy(self)
+        other._exchanger = self._exchanger.over(transport)  # noqa: SLF001 - a copy of ourselves
+        return other
 
     def acting_as(self, user: str, *, groups: tuple[str, ...] = ()) -> Client:
         """Return a client over the same connection that asks to be taken for somebody else."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from copy import copy
 from dataclasses import replace
 from random import Random
 
@@ -25,11 +26,17 @@ class Exchanger:
     def __init__(
         self, transport: Transport, policy: RetryPolicy, *, max_in_flight: int, random: Random, now: Callable[[], float]
     ) -> None:
-        self._transport = transport
+        self.transport = transport
         self._policy = policy
         self._in_flight = asyncio.Semaphore(max_in_flight)
         self._random = random
         self.skew = SkewMeter(now)
+
+    def over(self, transport: Transport) -> Exchanger:
+        """Return the same over another transport, sharing what is counted and measured."""
+        other = copy(self)
+        other.transport = transport
+        return other
 
     async def send(self, request: Request) -> Response:
         """Send, again while that helps, and return whatever was answered last; `Unreachable` when nothing was."""
@@ -55,7 +62,7 @@ class Exchanger:
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(self._policy.attempt_timeout):
-                    response = await stack.enter_async_context(self._transport.stream(request))
+                    response = await stack.enter_async_context(self.transport.stream(request))
                     if not 200 <= response.status < 300:
                         raise refusal(await _whole(response))
             except TimeoutError as cause:
@@ -67,7 +74,7 @@ class Exchanger:
         sent_at = now()
         try:
             async with asyncio.timeout_at(min(sent_at + self._policy.attempt_timeout, give_up_at)), self._in_flight:
-                response = await self._transport.send(request)
+                response = await self.transport.send(request)
         except TimeoutError:
             return self._too_late()
         except Unreachable as error:

@@ -125,6 +125,7 @@ class _Follower:
                     async for fact in facts:
                         self.failures = self.silences = 0
                         yield fact
+                        del fact  # a snapshot is large, and the next fact may be minutes away
             except KubeError as error:
                 trouble = error
             if trouble is None and asyncio.get_running_loop().time() - started < TOO_SHORT:
@@ -142,12 +143,14 @@ class _Follower:
             snapshot = await self._list()
             self.version = snapshot.resource_version
             yield snapshot
+            del snapshot
         self.initial = None if self.version else {}
         async with aclosing(watch_events(self.client, self.resource, self._query())) as events:
             async for event in events:
                 fact = self._collect(event) if self.initial is not None else self._take(event)
                 if fact is not None:
                     yield fact
+                del fact
 
     def _query(self) -> WatchQuery:
         shortest, longest = self.options.session

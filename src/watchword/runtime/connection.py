@@ -13,7 +13,7 @@ from watchword.runtime.events import EventRecorder
 from watchword.runtime.informer import Informer
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.status import StatusWriter
-from watchword.runtime.writes import Fence, FencedTransport, WriteThroughTransport, client_with
+from watchword.runtime.writes import Fence, FencedTransport, WriteThroughTransport
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Connection:
 
 def guarded_client(client: Client, fence: Fence, cache: Cache) -> Client:
     """Return the client that controllers use: fenced, and remembered by the cache."""
-    return client_with(client, FencedTransport(WriteThroughTransport(client.transport, cache.fold), fence))
+    return client.over(FencedTransport(WriteThroughTransport(client.transport, cache.fold), fence))
 
 
 def judge_cache(cache: Cache, *, stale_after: timedelta) -> str:

@@ -87,6 +87,7 @@ class Informer:
         async with aclosing(feed(self.resource, self.scope)) as facts:
             async for fact in facts:
                 self.take(fact)
+                del fact  # a snapshot is large, and the next fact may be minutes away
         raise Halted(f"the watch of {self.resource.group_resource} ended")
 
     def take(self, fact: Fact) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from copy import copy
 from datetime import datetime, timedelta
 
 from watchword.api.http import Request, Response
-from watchword.kube.client import Client
 from watchword.kube.transport import Transport
 from watchword.runtime.clock import Clock
 from watchword.runtime.errors import NotLeading
@@ -124,10 +122,3 @@ class WriteThroughTransport:
     async def close(self) -> None:
         """Release the transport below."""
         await self._inner.close()
-
-
-def client_with(client: Client, transport: Transport) -> Client:
-    """Return the same client over another transport."""
-    changed = copy(client)
-    changed.transport = transport
-    return changed
