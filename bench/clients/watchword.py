@@ -87,7 +87,7 @@ async def _cache(kubeconfig: Path) -> Cost:
         informer = cache.informer(SECRETS)
         running = asyncio.create_task(cache.run())
         await informer.sync()
-        cost.operations = len(cache.list(SECRETS))
+    cost.operations = len(cache.list(SECRETS))
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     await client.close()

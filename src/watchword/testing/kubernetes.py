@@ -15,10 +15,11 @@ ISSUER = "https://kubernetes.default.svc"
 class KubeControlPlane:
     """One etcd and one kube-apiserver with TLS, RBAC, bootstrap tokens and service-account keys."""
 
-    def __init__(self, assets: Assets, folder: Path, *, api_flags: Sequence[str] = ()) -> None:
+    def __init__(self, assets: Assets, folder: Path, *, api_flags: Sequence[str] = (), durable: bool = False) -> None:
         self._assets = assets
         self._folder = folder
         self._api_flags = tuple(api_flags)
+        self._durable = durable  # a test's data need not survive the machine; a benchmark must pay for the disk
         self._port, self._etcd_port, self._peer_port = free_port(), free_port(), free_port()
         self._etcd: ChildProcess | None = None
         self._api: ChildProcess | None = None
@@ -86,7 +87,7 @@ class KubeControlPlane:
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=default={peer}",
             "--log-level=warn",
-            "--unsafe-no-fsync",  # a test's data need not survive the machine
+            *([] if self._durable else ["--unsafe-no-fsync"]),
         ]
 
     def _api_command(self) -> list[str | Path]:

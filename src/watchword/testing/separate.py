@@ -16,7 +16,7 @@ from watchword.testing.credentials import ClusterCredentials, connect_by_certifi
 from watchword.testing.plane import Stop
 from watchword.testing.process import ChildProcess, await_ready, free_port
 
-PROGRAM = "import sys; from watchword.cli.main import run; sys.exit(run(sys.argv[1:]))"
+PROGRAM = ("-m", "watchword", "apiserver")
 
 
 class SeparateBackend:
@@ -49,7 +49,7 @@ class SeparateBackend:
 
     def start(self) -> None:
         """Start the process and return once it is ready."""
-        command = [sys.executable, "-c", PROGRAM, "apiserver", f"--data-dir={self._data}", f"--port={self._port}"]
+        command = [sys.executable, *PROGRAM, f"--data-dir={self._data}", f"--port={self._port}"]
         self._process = ChildProcess(command, self._log)
         await_ready(self.server, self._trust, self._process)
 

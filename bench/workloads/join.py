@@ -1,0 +1,55 @@
+"""Agents, one process each, join with bootstrap credentials → all are ManagedClusterJoined=True."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+from bench.rig.finish import FinishLine
+from bench.rig.result import Result
+from bench.rig.run import PATIENCE, Cluster, Run
+from bench.workloads.hub import BOOTSTRAP_USER, allow_bootstrap, is_true, prepare_hub, prepare_managed
+from watchword.api.meta import Object
+from watchword.api.resources import MANAGED_CLUSTERS
+
+PARAMETERS = {"k": 20, "settle": 20}
+AGENT_USERS = ("system:open-cluster-management:", BOOTSTRAP_USER)
+SIGNER = "certificatesigningrequest-signing-controller"
+
+
+async def run(one: Run) -> Result:
+    """The clock starts with the first process: starting is part of the job."""
+    hub, bootstrap = await prepare(one)
+    names = [f"c{number:03d}" for number in range(one.parameters["k"])]
+    started: dict[str, float] = {}
+    joined: dict[str, float] = {}
+
+    def is_done(_: str, cluster: Object) -> bool:
+        if is_true(cluster, "ManagedClusterJoined"):
+            joined.setdefault(cluster["metadata"]["name"], time.monotonic())
+        return joined.keys() >= set(names)
+
+    async with FinishLine(hub.client, MANAGED_CLUSTERS, is_done) as finish, one.meter() as meter:
+        began = time.monotonic()
+        for number, name in enumerate(names):
+            started[name] = time.monotonic()
+            one.launch_agent(number, meter, bootstrap=bootstrap, cluster=name)
+        triggered = time.monotonic() - began
+        wall = await finish.crossed(PATIENCE) - began
+        result = await one.settled(meter, len(names), wall, triggered)
+    each = [joined[name] - started[name] for name in names]
+    result.more["join_seconds"] = {"median": statistics.median(each), "longest": max(each)}
+    return result
+
+
+async def prepare(one: Run) -> tuple[Cluster, str]:
+    """Start a hub that signs certificates, a managed cluster and the hub's programs."""
+    one.users = (*one.users, *AGENT_USERS)
+    hub, spoke = await one.cluster("hub"), await one.cluster("spoke")
+    hub.run_controllers(SIGNER)
+    await prepare_hub(hub)
+    await prepare_managed(spoke)
+    bootstrap = await allow_bootstrap(hub)
+    one.launch_all()
+    await one.quiet()
+    return hub, bootstrap
