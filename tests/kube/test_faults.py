@@ -124,7 +124,7 @@ async def storm(writes: list[tuple[str, bool, float]], seed: int, *, streams: bo
         await asyncio.sleep(pause)
         store.write(name, delete=delete)
     transport.plan = FaultPlan()
-    await asyncio.sleep(600)
+    await asyncio.sleep(3 * (options.session[1] + 60))  # a watch stalled before its first bookmark lasts a session
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     return store, view
