@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import stat
 from collections import deque
@@ -10,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
-import structlog
 
 from watchword.apiserver.audit import AuditLog
 from watchword.apiserver.authn.static_tokens import StaticToken
@@ -25,7 +25,7 @@ from watchword.apiserver.store.sqlite import SqliteStore
 from watchword.apiserver.tokens.issuer import TokenKeys
 from watchword.apiserver.trust import ADMIN
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)
 
 COMPACT_EVERY = 60.0
 REMEMBER = 10
@@ -95,7 +95,7 @@ class Instance:
         self.port = await self._listener.start(self._settings.host, self._settings.port)
         write_private(self.kubeconfig, self._admin_kubeconfig())
         self._chores = [asyncio.create_task(self._compact()), asyncio.create_task(self._renew())]
-        log.info("serving", server=self.server, kubeconfig=str(self.kubeconfig))
+        log.info("serving %s", self.server)
 
     async def stop(self) -> None:
         """Finish what is under way and close the data."""
@@ -106,7 +106,7 @@ class Instance:
         await self.plane.stop()
         if self._audit is not None:
             self._audit.close()
-        log.info("stopped", server=self.server)
+        log.info("stopped %s", self.server)
 
     def _rules(self) -> StandardRules:
         return StandardRules(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
-
-import structlog
 
 from watchword.api.http import Request, Response
 from watchword.apiserver.authn.impersonation import impersonate
@@ -30,7 +29,7 @@ from watchword.apiserver.registry.kind_table import KindTable
 from watchword.apiserver.requestinfo import read_request
 from watchword.apiserver.serving.resources import ResourceServer
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)  # structlog renders it where a program set that up; importing it costs start-up
 
 ResourcePlace = tuple[str, str, str]
 """Group, resource and subresource (empty for the resource itself)."""
@@ -109,7 +108,7 @@ class ApiServer:
         except ApiError as refusal:
             answer = error_response(asked, refusal)
         except Exception:
-            log.exception("request failed", method=request.method, path=request.path)
+            log.exception("request failed: %s %s", request.method, request.path.encode("ascii", "replace"))
             answer = error_response(asked, internal("the server met an error of its own; its log says more"))
         audit_id = self._audit_id(request)
         if self._parts.observe is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 NameRule = Callable[[str], list[str]]
 """Returns what is wrong with a name, nothing when it is right."""
@@ -31,6 +32,7 @@ _QUALIFIED_WORDS = (
 )
 
 
+@cache
 def _mismatch(words: str, pattern: str, *examples: str) -> str:
     shown = "(e.g. " + " or ".join(f"'{example}', " for example in examples) if examples else "("
     return f"{words} {shown}regex used for validation is '{pattern}')"
