@@ -90,7 +90,7 @@ class Agent:
         cluster = manager.connect(parts.cluster)
         hub = manager.connect(Client(connection, user_agent="watchword-agent"), name=HUB)
         identity = await recall_identity(parts.cluster, parts.options)
-        driver = self._driver(hub.client)
+        driver = self._driver(hub)
         access = HubAccess(connection, parts.connector, hub.cache, identity.cluster, parts.clock)
         self._follow(cluster, hub, identity)
         await self._resume(access, driver, identity)
@@ -99,9 +99,9 @@ class Agent:
         manager.add_job("duties", lambda: self._take_up_duties(connection, access.ready))
         await manager.run(stop)
 
-    def _driver(self, hub: Client) -> AgentDriver:
+    def _driver(self, hub: Connection) -> AgentDriver:
         entry = find_cluster_driver(self._parts.options.registration_auth)
-        return entry.agent(AgentContext(hub, self._parts.clock))
+        return entry.agent(AgentContext(hub.client, hub.cache, self._parts.clock))
 
     async def _resume(self, access: HubAccess, driver: AgentDriver, identity: Identity) -> None:
         """Begin with the credential on record when it is still good, else as a joining cluster."""

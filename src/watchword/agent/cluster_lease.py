@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from random import Random
 
 from watchword.api.cluster import Cluster
@@ -27,16 +27,21 @@ class LeaseRenewalReconciler:
     hub: Client
     clock: Clock
     random: Random
+    due: dict[ObjectKey, datetime] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Renew the lease while the hub accepts this cluster."""
+        """Renew the lease while the hub accepts this cluster; other news about the cluster renew nothing."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None or not is_true(found, ConditionType.HUB_ACCEPTED):
             return Done()
-        cluster = Cluster.read(found)
-        renewal = {"spec": {"renewTime": rfc3339_micro(self.clock.now())}}
-        await self.hub.patch(LEASES, cluster.lease_key, renewal)
-        return RetryAfter(choose_pause(cluster.lease_duration, self.random))
+        cluster, now = Cluster.read(found), self.clock.now()
+        due = self.due.get(key)
+        if due is not None and now < due <= now + cluster.lease_duration:
+            return RetryAfter(due - now)
+        await self.hub.patch(LEASES, cluster.lease_key, {"spec": {"renewTime": rfc3339_micro(now)}})
+        pause = choose_pause(cluster.lease_duration, self.random)
+        self.due[key] = now + pause
+        return RetryAfter(pause)
 
 
 def choose_pause(period: timedelta, random: Random) -> timedelta:

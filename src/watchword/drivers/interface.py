@@ -149,6 +149,7 @@ class AgentContext:
     """What the agent's side of a driver may use."""
 
     hub: Client
+    reader: Reader  # of the hub: this cluster's requests are in it
     clock: Clock
 
 

@@ -115,13 +115,7 @@ class ClusterAcceptanceReconciler:
         await self.status.set_condition(MANAGED_CLUSTERS, current, accepted)
 
     async def _mark(self, cluster: Cluster) -> Object:
-        """Put on finalizers and the default set in one write, before anything exists that they must clean."""
-        metadata: Object = {}
-        missing = [name for name in OWN_FINALIZERS if name not in cluster.finalizers]
-        if missing:
-            metadata["finalizers"] = [*cluster.finalizers, *missing]
-        if not cluster.cluster_set:
-            metadata["labels"] = {Label.CLUSTER_SET: DEFAULT_SET}
+        metadata = choose_marks(cluster)
         if not metadata:
             return cluster.object
         patch = with_preconditions(cluster.object, {"metadata": metadata})
@@ -139,7 +133,7 @@ class ClusterAcceptanceReconciler:
         await asyncio.gather(
             ensure(ROLE_BINDINGS, access.registration_binding_manifest(cluster), ours=ours),
             ensure(ROLE_BINDINGS, access.work_binding_manifest(cluster), ours=ours),
-            ensure(LEASES, lease_manifest(cluster), ours=ours),  # before the agent is told that it may renew it
+            self.ensurer.ensure_exists(LEASES, lease_manifest(cluster)),  # before the agent may renew it
         )
 
     async def _deny(self, cluster: Cluster) -> None:
@@ -157,6 +151,17 @@ class ClusterAcceptanceReconciler:
     async def _say(self, obj: Object, reason: str, message: str) -> None:
         refusal = Condition.false(ConditionType.HUB_ACCEPTED, reason, message)
         await self.status.set_condition(MANAGED_CLUSTERS, obj, refusal)
+
+
+def choose_marks(cluster: Cluster) -> Object:
+    """Return what is missing of finalizers and default set, for one write before anything exists to be cleaned."""
+    metadata: Object = {}
+    missing = [name for name in OWN_FINALIZERS if name not in cluster.finalizers]
+    if missing:
+        metadata["finalizers"] = [*cluster.finalizers, *missing]
+    if not cluster.cluster_set:
+        metadata["labels"] = {Label.CLUSTER_SET: DEFAULT_SET}
+    return metadata
 
 
 def belongs_to(cluster: str) -> Callable[[Object], bool]:
@@ -193,8 +198,9 @@ class ClusterAutoAcceptanceReconciler:
         if cluster.deleting or cluster.accepted or Annotation.AUTO_ACCEPTED_ON in annotations_of(found):
             return Done()
         if any(_vouches(driver, cluster) for driver in self.drivers):
-            marked = {"annotations": {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now())}}
-            patch = {"metadata": marked, "spec": {"hubAcceptsClient": True}}
+            accepted_on = {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now())}
+            metadata = {**choose_marks(cluster), "annotations": accepted_on}
+            patch = {"metadata": metadata, "spec": {"hubAcceptsClient": True}}
             await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, patch))
         return Done()
 

@@ -54,7 +54,8 @@ class ClusterLeaseReconciler:
 
         lease = self.reader.get(LEASES, cluster.lease_key)
         if lease is None:
-            lease = await self.ensurer.ensure(LEASES, lease_manifest(cluster), ours=lambda _: True)
+            await self.ensurer.ensure_exists(LEASES, lease_manifest(cluster))
+            return Done()  # its arrival wakes us again
         verdict = judge_lease(cluster, self._observe(key, lease), now=self.clock.now())
         await self.status.set_conditions(MANAGED_CLUSTERS, found, verdict.conditions)
         return RetryAfter(verdict.recheck_in)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,12 @@ class Ensurer:
         if changes is None:
             return present
         return await self.client.patch(resource, key, with_preconditions(present, changes))
+
+    async def ensure_exists(self, resource: Resource, wanted: Object) -> None:
+        """Create the object unless there is one of that name; what is in it afterwards is others' business."""
+        if self.reader.get(resource, ObjectKey.of(wanted)) is None:
+            with contextlib.suppress(AlreadyExists):
+                await self.client.create(resource, wanted)
 
     async def remove(self, resource: Resource, key: ObjectKey, *, ours: Callable[[Object], bool]) -> bool:
         """Delete the object the cache shows, if it is ours; return whether anything is left to wait for."""

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import structlog
 
 from watchword.api.meta import Resource
-from watchword.api.selectors import parse_label_selector
+from watchword.api.selectors import parse_field_selector, parse_label_selector
 from watchword.kube.watch import Change, Fact, Snapshot
 from watchword.runtime.errors import Halted
 from watchword.runtime.records import Delta, Head, Projection, is_newer
@@ -51,6 +51,7 @@ class Informer:
         self.version = ""
         self.last_contact: float | None = None
         self._selector = parse_label_selector(scope.labels)
+        self._fields = parse_field_selector(scope.fields)
         self._listeners: list[Listener] = []
         self._synced = asyncio.Event()
         self._waiting: list[tuple[str, asyncio.Future[None]]] = []
@@ -110,10 +111,17 @@ class Informer:
 
         Only where the watch would surely tell the same; the watch's own word, when newer, stands.
         """
-        if not self.synced or self.scope.fields or not self.scope.covers(head.metadata.namespace):
+        if not self.synced or not self.scope.covers(head.metadata.namespace) or not self._may_be_ours(head):
             return
         if self._selector.matches(head.labels):
             self._announce(self.store.put(raw, head.version))
+
+    def _may_be_ours(self, head: Head) -> bool:
+        """Whether the scope's fields select an object, as far as its head tells; what it cannot tell is a no."""
+        return all(
+            field.path == "metadata.name" and (head.metadata.name == field.value) != field.negated
+            for field in self._fields
+        )
 
     def _announce(self, *deltas: Delta | None) -> None:
         for delta in filter(None, deltas):

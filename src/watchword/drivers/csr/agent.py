@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -24,6 +25,7 @@ from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, Subject
 from watchword.runtime.clock import Clock
+from watchword.runtime.reconcile import Reader
 from watchword.runtime.timers import choose_renewal
 
 KEY, CERTIFICATE, PENDING_KEY = "tls.key", "tls.crt", "pending.key"
@@ -44,12 +46,13 @@ class CsrAgentDriver:
     """
 
     hub: Client
+    reader: Reader
     clock: Clock
 
     @classmethod
     def make(cls, context: AgentContext) -> CsrAgentDriver:
         """Return the driver, ready to use."""
-        return cls(context.hub, context.clock)
+        return cls(context.hub, context.reader, context.clock)
 
     def user_entry(self) -> UserEntry:
         """Return the kubeconfig's user, with certificate and key in files beside it."""
@@ -74,7 +77,7 @@ class CsrAgentDriver:
             key = PrivateKey.from_pem(Sensitive(pending))
         except PkiError:
             return self._new_key()  # damaged beyond use: nobody else holds it either
-        request = await self.hub.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(request_name(wanted, key)))
+        request = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(request_name(wanted, key)))
         if request is None:
             return await self._ask(wanted, key)
         return judge_request(wanted, key, request, now=now)
@@ -84,10 +87,8 @@ class CsrAgentDriver:
         return Pending("KeyCreated", "a key was made", recheck=AT_ONCE, keep={PENDING_KEY: key})
 
     async def _ask(self, wanted: Wanted, key: PrivateKey) -> Pending:
-        try:
+        with contextlib.suppress(AlreadyExists):  # asked before a restart: its event is on the way
             await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request_manifest(wanted, key))
-        except AlreadyExists:
-            return _waiting(recheck=AT_ONCE)
         return _waiting(recheck=SAFETY_NET)
 
 
