@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from watchword.api.jsonpath import JsonPathError, find
 from watchword.api.meta import Object
 from watchword.apiserver.crd.definition import objects, text
-from watchword.apiserver.crd.jsonpath import JsonPathError, find
 from watchword.apiserver.duration import age
 from watchword.apiserver.model import Column
 from watchword.apiserver.schema.json import show

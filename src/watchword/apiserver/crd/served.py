@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from watchword.api.jsonpath import JsonPathError, find
 from watchword.api.meta import Object, Resource, finalizers_of, is_deleting
 from watchword.apiserver.crd.columns import columns_of
 from watchword.apiserver.crd.definition import (
@@ -18,7 +19,6 @@ from watchword.apiserver.crd.definition import (
     texts,
     versions_of,
 )
-from watchword.apiserver.crd.jsonpath import JsonPathError, find
 from watchword.apiserver.errors import bad_request, forbidden, quote
 from watchword.apiserver.kinds.messages import schemas, typed
 from watchword.apiserver.kinds.metadata import metadata_validator

@@ -1,4 +1,4 @@
-"""Paths of printer columns."""
+"""Paths of printer columns and of values that are reported back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.apiserver.crd.jsonpath import JsonPathError, find
+from watchword.api.jsonpath import JsonPathError, find, locate
 
 DOCUMENT = {
     "spec": {"replicas": 3, "list": ["a", "b"], "x.y/z": "dotted"},
@@ -43,6 +43,21 @@ DOCUMENT = {
 )
 def test_find(path: str, found: list[Any]) -> None:
     assert find(DOCUMENT, path) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "places"),
+    [
+        pytest.param(".spec.nope", [], id="nowhere"),
+        pytest.param(".spec.replicas", [("spec", "replicas")], id="field"),
+        pytest.param(".spec.list[-1]", [("spec", "list", 1)], id="index from the end, counted from the front"),
+        pytest.param(
+            ".status.conditions[?(@.type=='Other')].status", [("status", "conditions", 1, "status")], id="filter"
+        ),
+    ],
+)
+def test_locate(path: str, places: list[Any]) -> None:
+    assert locate(DOCUMENT, path) == places
 
 
 @pytest.mark.parametrize("path", ["", "spec", ".spec[", ".spec..x", ".a[?(@.b)]", "." + "a" * 2000])

@@ -1,4 +1,4 @@
-"""The part of JSONPath that printer columns use: fields, indexes, wildcards and filters."""
+"""A small safe JSONPath: fields, indexes, wildcards and filters, as printer columns and feedback rules use them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-Step = Callable[[Any], Iterator[Any]]
+Location = tuple[str | int, ...]
+"""The fields and indexes that lead to one value."""
+
+Step = Callable[[Any], Iterator[tuple[str | int, Any]]]
+"""From a value to those one level below it, each with its field or index."""
 
 _STEP = re.compile(
     r"\.(?P<field>(?:\\.|[^.\[\]\\])+)"
@@ -33,9 +37,18 @@ class JsonPathError(ValueError):
 
 def find(document: Any, path: str) -> list[Any]:
     """Return what a path leads to, empty when nothing is there; raises JsonPathError."""
-    found = [document]
-    for step in _compile(path):
-        found = [item for value in found for item in step(value)]
+    return [value for _, value in _follow(document, _compile(path))]
+
+
+def locate(document: Any, path: str) -> list[Location]:
+    """Return where a path leads, empty when nothing is there; raises JsonPathError."""
+    return [location for location, _ in _follow(document, _compile(path))]
+
+
+def _follow(document: Any, steps: tuple[Step, ...]) -> list[tuple[Location, Any]]:
+    found: list[tuple[Location, Any]] = [((), document)]
+    for step in steps:
+        found = [((*location, at), item) for location, value in found for at, item in step(value)]
     return found
 
 
@@ -66,38 +79,36 @@ def _step(match: re.Match[str]) -> Step:
 
 
 def _field(name: str) -> Step:
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any) -> Iterator[tuple[str | int, Any]]:
         if isinstance(value, dict) and name in value:
-            yield value[name]
+            yield name, value[name]
 
     return step
 
 
 def _at(index: int) -> Step:
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any) -> Iterator[tuple[str | int, Any]]:
         if isinstance(value, list) and -len(value) <= index < len(value):
-            yield value[index]
+            yield index % len(value), value[index]
 
     return step
 
 
-def _everything(value: Any) -> Iterator[Any]:
+def _everything(value: Any) -> Iterator[tuple[str | int, Any]]:
     if isinstance(value, list):
-        yield from value
+        yield from enumerate(value)
     elif isinstance(value, dict):
-        yield from value.values()
+        yield from value.items()
 
 
 def _where(left: str, operator: str, right: Any) -> Step:
     compare, inner = _COMPARISONS[operator], _compile(left)
 
-    def step(value: Any) -> Iterator[Any]:
-        for item in value if isinstance(value, list) else ():
-            found = [item]
-            for part in inner:
-                found = [each for value_ in found for each in part(value_)]
-            if found and _holds(compare, found[0], right):
-                yield item
+    def step(value: Any) -> Iterator[tuple[str | int, Any]]:
+        for index, item in enumerate(value) if isinstance(value, list) else ():
+            found = _follow(item, inner)
+            if found and _holds(compare, found[0][1], right):
+                yield index, item
 
     return step
 
