@@ -1,0 +1,78 @@
+"""Bodies from strangers: read exactly, refused politely, never dangerous."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from watchword.apiserver.bodies import JSON, PROTOBUF, YAML, decode, duplicate_fields
+from watchword.apiserver.model import ApiError
+
+BOMB = b"""
+a: &a [x, x, x, x, x, x, x, x, x]
+b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]
+c: [*b, *b, *b, *b, *b, *b, *b, *b, *b]
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "media", "code"),
+    [
+        pytest.param(b"", JSON, 400, id="nothing"),
+        pytest.param(b"{", JSON, 400, id="half an object"),
+        pytest.param(b"[]", JSON, 400, id="a list"),
+        pytest.param(b'{"a":NaN}', JSON, 400, id="not a number"),
+        pytest.param(b'{"a":' * 300 + b"1" + b"}" * 300, JSON, 400, id="nested beyond reason"),
+        pytest.param(b"[" * 100_000, JSON, 400, id="nested beyond the parser"),
+        pytest.param(b" " * (3 * 1024 * 1024 + 1), JSON, 413, id="too large"),
+        pytest.param(BOMB, YAML, 400, id="alias bomb"),
+        pytest.param(b"a: 1\na: 2\n", YAML, 400, id="key twice"),
+        pytest.param(b"a: .inf\n", YAML, 400, id="infinity"),
+        pytest.param(b"a: !!python/object:os.system {}\n", YAML, 400, id="foreign tag"),
+        pytest.param(b"a: !!set {x}\n", YAML, 400, id="not a JSON value"),
+        pytest.param(b"{a: " * 300 + b"}" * 300, YAML, 400, id="nested YAML"),
+        pytest.param(b"k8s\0\xff\xff\xff", PROTOBUF, 400, id="broken Protobuf"),
+        pytest.param(b"{}", "text/plain", 415, id="unknown media type"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_refused(body: bytes, media: str, code: int) -> None:
+    with pytest.raises(ApiError) as refusal:
+        decode(body, media)
+
+    assert refusal.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(b"when: 2030-01-01\n", {"when": "2030-01-01"}, id="instants stay text"),
+        pytest.param(b"1: x\ntrue: y\n", {"1": "x", "true": "y"}, id="keys become text"),
+        pytest.param(b'{"a": [1, null]}', {"a": [1, None]}, id="JSON is YAML"),
+    ],
+)
+def test_yaml_means_what_json_could_say(body: bytes, expected: object) -> None:
+    assert decode(body, YAML) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(b'{"a":1,"b":{"a":2}}', [], id="none"),
+        pytest.param(b'{ "a" : 1 }', [], id="spaces are no duplicates"),
+        pytest.param(b'{"a":1,"a":1}', ["a"], id="at the top"),
+        pytest.param(b'{"s":{"x":[{"y":1,"y":2}]}}', ["s.x[0].y"], id="deep inside"),
+    ],
+)
+def test_duplicate_fields(body: bytes, expected: list[str]) -> None:
+    assert duplicate_fields(body, decode(body, JSON)) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(body=st.binary(max_size=400), media=st.sampled_from([JSON, YAML, PROTOBUF]))
+def test_no_bytes_do_more_than_be_refused(body: bytes, media: str) -> None:
+    prefix = b"k8s\0" if media == PROTOBUF else b""
+    with contextlib.suppress(ApiError):
+        assert isinstance(decode(prefix + body, media), dict)

@@ -1,0 +1,154 @@
+"""One instance: private data, one owner, everything still there after a restart, keys that renew."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import orjson
+import pytest
+
+from watchword.api.http import Request
+from watchword.apiserver.instance import Instance, Settings
+from watchword.apiserver.material import ANNOUNCED, Material
+from watchword.apiserver.store.errors import CannotOpen, Locked
+
+NAMESPACES = "/api/v1/namespaces"
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[Instance]:
+    instance = Instance(Settings(folder, port=0, synchronous="NORMAL", audit_log=folder.parent / "audit.log"), now)
+    await instance.start()
+    try:
+        yield instance
+    finally:
+        await instance.stop()
+
+
+def request(instance: Instance, method: str, path: str, body: object = None) -> Request:
+    token = f"Bearer {instance.material.admin_token.reveal()}"
+    return Request(method, path, headers=(("Authorization", token),), body=orjson.dumps(body) if body else b"")
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {str(file.relative_to(folder)): stat.S_IMODE(file.stat().st_mode) for file in folder.rglob("*")}
+
+
+@pytest.mark.real_time
+async def test_objects_and_revisions_survive_a_restart(tmp_path: Path) -> None:
+    async with running(tmp_path / "data") as first:
+        made = await first.plane.handle(request(first, "POST", NAMESPACES, {"metadata": {"name": "kept"}}))
+    async with running(tmp_path / "data") as second:
+        found = await second.plane.handle(request(second, "GET", f"{NAMESPACES}/kept"))
+
+        assert made.status == 201
+        assert orjson.loads(found.body)["metadata"]["uid"] == orjson.loads(made.body)["metadata"]["uid"]
+        assert second.material.root_bundle == first.material.root_bundle
+
+
+@pytest.mark.real_time
+async def test_secrets_on_disk_are_for_the_owner_alone(tmp_path: Path) -> None:
+    async with running(tmp_path / "data"):
+        found = modes(tmp_path / "data")
+
+    public = {name for name, mode in found.items() if mode & 0o077}
+    assert all(name.endswith(".crt") for name in public)
+    assert found["admin.kubeconfig"] == found["state.db"] == found["pki/admin.token"] == 0o600
+    assert found["pki"] == 0o700
+
+
+@pytest.mark.real_time
+async def test_a_second_instance_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path / "data"):
+        with pytest.raises(Locked, match="stop it first"):
+            Instance(Settings(tmp_path / "data", port=0), now)
+
+
+def test_a_directory_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o755)
+
+    with pytest.raises(CannotOpen, match="chmod 700"):
+        Instance(Settings(folder, port=0), now)
+
+
+@pytest.mark.real_time
+async def test_the_socket_answers_the_administrator_and_refuses_strangers(tmp_path: Path) -> None:
+    async with running(tmp_path / "data") as instance, aiohttp.ClientSession() as client:
+        url = f"{instance.server}{NAMESPACES}"
+        token = {"Authorization": f"Bearer {instance.material.admin_token.reveal()}"}
+        async with client.get(url, headers=token, ssl=False) as welcome, client.get(url, ssl=False) as stranger:
+            assert (welcome.status, stranger.status) == (200, 403)
+    lines = (tmp_path / "audit.log").read_text().splitlines()
+    assert any(orjson.loads(line)["user"]["username"] == "kubernetes-admin" for line in lines)
+
+
+class Calendar:
+    def __init__(self) -> None:
+        self.today = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.today
+
+
+def test_the_serving_certificate_is_renewed_before_it_ends(tmp_path: Path) -> None:
+    calendar = Calendar()
+    material = Material(tmp_path / "pki", ("127.0.0.1",), calendar)
+    first = (tmp_path / "pki" / "serving.crt").read_bytes()
+
+    calendar.today += timedelta(days=100)
+    material.renew()
+    kept = (tmp_path / "pki" / "serving.crt").read_bytes()
+    calendar.today += timedelta(days=200)
+    material.renew()
+
+    assert kept == first
+    assert (tmp_path / "pki" / "serving.crt").read_bytes() != first
+
+
+def test_a_new_ca_is_published_long_before_it_signs(tmp_path: Path) -> None:
+    calendar = Calendar()
+    material = Material(tmp_path / "pki", ("127.0.0.1",), calendar, ca_lifetime=timedelta(days=1000))
+    old = material.signing_authority()
+
+    calendar.today += timedelta(days=810)
+    material.renew()
+    announced, still_signing = len(material.authorities.roots()), material.signing_authority()
+    calendar.today += ANNOUNCED
+    material.renew()
+
+    assert announced == 2
+    assert still_signing.certificate == old.certificate
+    assert material.signing_authority().certificate != old.certificate
+
+
+def test_an_ended_ca_is_believed_no_more(tmp_path: Path) -> None:
+    calendar = Calendar()
+    material = Material(tmp_path / "pki", ("127.0.0.1",), calendar, ca_lifetime=timedelta(days=1000))
+    old = material.signing_authority()
+    calendar.today += timedelta(days=850)
+    material.renew()
+    calendar.today += timedelta(days=200)
+
+    material.renew()
+
+    assert old.certificate not in material.authorities.roots()
+
+
+def test_new_names_get_a_new_serving_certificate(tmp_path: Path) -> None:
+    calendar = Calendar()
+    Material(tmp_path / "pki", ("127.0.0.1",), calendar)
+    first = (tmp_path / "pki" / "serving.crt").read_bytes()
+
+    Material(tmp_path / "pki", ("127.0.0.1", "hub.example.com"), calendar)
+
+    assert (tmp_path / "pki" / "serving.crt").read_bytes() != first

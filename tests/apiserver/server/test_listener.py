@@ -1,0 +1,171 @@
+"""The socket: TLS with optional client certificates, limits, and a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from watchword.api.http import Request, Response
+from watchword.apiserver.listener import Listener, ListenerLimits, serving_context
+from watchword.apiserver.material import Material
+from watchword.pki.certificates import parse_certificate
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import Subject
+
+pytestmark = pytest.mark.real_time
+
+
+@dataclass
+class Stage:
+    """A listener with a scripted function behind it."""
+
+    material: Material
+    folder: Path
+    requests: list[Request] = field(default_factory=list)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    port: int = 0
+
+    async def handle(self, request: Request) -> Response:
+        self.requests.append(request)
+        if request.path == "/watch":
+            return Response(200, (("Content-Type", "application/json"),), stream=self.ticking())
+        return Response(200, (("Content-Type", "text/plain"),), b"hello")
+
+    async def ticking(self) -> AsyncIterator[bytes]:
+        try:
+            yield b"one\n"
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+
+    def client(self, user: str = "", *, lifetime: timedelta = timedelta(hours=1)) -> aiohttp.ClientSession:
+        context = ssl.create_default_context(cadata=self.material.root_bundle.decode())
+        if user:
+            self.identify(context, user, lifetime)
+        return aiohttp.ClientSession(f"https://127.0.0.1:{self.port}", connector=aiohttp.TCPConnector(ssl=context))
+
+    def identify(self, context: ssl.SSLContext, user: str, lifetime: timedelta) -> None:
+        key, now = PrivateKey.generate(), datetime.now(UTC)
+        then = now if lifetime > timedelta(0) else now - timedelta(days=2)
+        certificate = self.material.signing_authority().issue_client(
+            key.public, Subject(user), now=then, lifetime=abs(lifetime)
+        )
+        (self.folder / "c.pem").write_bytes(certificate.pem + key.pem.reveal())
+        context.load_cert_chain(self.folder / "c.pem")
+
+
+@contextlib.asynccontextmanager
+async def listening(folder: Path, limits: ListenerLimits | None = None) -> AsyncIterator[tuple[Stage, Listener]]:
+    stage = Stage(Material(folder / "pki", ("127.0.0.1",), lambda: datetime.now(UTC)), folder)
+    listener = Listener(stage.handle, lambda: stage.material.context, limits)
+    stage.port = await listener.start("127.0.0.1", 0)
+    try:
+        yield stage, listener
+    finally:
+        await listener.stop()
+
+
+async def test_a_stranger_is_let_through_without_a_certificate(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (stage, _), stage.client() as client, client.get("/x?a=1&a=2") as answer:
+        assert await answer.text() == "hello"
+
+    (request,) = stage.requests
+    assert (request.method, request.path, request.query) == ("GET", "/x", (("a", "1"), ("a", "2")))
+    assert request.peer.certificate_chain == ()
+    assert request.peer.address == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    "lifetime",
+    [pytest.param(timedelta(hours=1), id="current"), pytest.param(timedelta(hours=-1), id="expired: judged later")],
+)
+async def test_a_client_certificate_reaches_the_authenticator(tmp_path: Path, lifetime: timedelta) -> None:
+    async with (
+        listening(tmp_path) as (stage, _),
+        stage.client("alice", lifetime=lifetime) as client,
+        client.get("/") as answer,
+    ):
+        assert answer.status == 200
+
+    leaf = parse_certificate(stage.requests[0].peer.certificate_chain[0])
+    assert leaf.common_name == "alice"
+
+
+async def test_a_new_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (stage, _):
+        async with stage.client() as client, client.get("/"):
+            pass
+        other = Material(tmp_path / "other", ("127.0.0.1",), lambda: datetime.now(UTC))
+        stage.material = other
+
+        async with stage.client() as client, client.get("/") as answer:
+            assert answer.status == 200
+
+
+async def test_a_body_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    body = io.BytesIO(b"x" * (4 * 1024 * 1024))
+    async with listening(tmp_path) as (stage, _), stage.client() as client, client.post("/", data=body) as answer:
+        assert answer.status == 413
+        assert (await answer.json())["reason"] == "RequestEntityTooLarge"
+
+    assert stage.requests == []
+
+
+async def test_headers_beyond_the_limit_are_refused(tmp_path: Path) -> None:
+    long = {"X-Long": "x" * 100_000}
+    async with listening(tmp_path) as (stage, _), stage.client() as client, client.get("/", headers=long) as answer:
+        assert answer.status == 400
+
+    assert stage.requests == []
+
+
+async def test_connections_beyond_the_limit_are_turned_away(tmp_path: Path) -> None:
+    async with (
+        listening(tmp_path, ListenerLimits(connections=1)) as (stage, _),
+        stage.client() as first,
+        first.get("/watch") as held,
+        stage.client() as second,
+    ):
+        await held.content.readline()
+
+        with pytest.raises(aiohttp.ClientError):
+            await second.get("/")
+
+
+async def test_a_watch_is_flushed_at_once_and_ends_cleanly_when_the_server_stops(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (stage, listener), stage.client() as client, client.get("/watch") as answer:
+        assert await answer.content.readline() == b"one\n"
+
+        await listener.stop()
+
+        assert await answer.content.read() == b""
+        assert stage.ended.is_set()
+
+
+async def test_a_watcher_that_hangs_up_frees_its_stream(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (stage, _), stage.client() as client:
+        answer = await client.get("/watch")
+        await answer.content.readline()
+
+        answer.close()
+
+        async with asyncio.timeout(5):
+            await stage.ended.wait()
+
+
+def test_a_context_accepts_no_protocol_older_than_tls_1_2(tmp_path: Path) -> None:
+    material = Material(tmp_path / "pki", ("127.0.0.1",), lambda: datetime.now(UTC))
+    folder = tmp_path / "pki"
+
+    context = serving_context(str(folder / "serving.crt"), str(folder / "serving.key"), material.root_bundle)
+
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
