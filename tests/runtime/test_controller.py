@@ -18,7 +18,7 @@ from watchword.runtime.cache import Cache
 from watchword.runtime.controller import Controller, Verdict, judge_failure
 from watchword.runtime.informer import Scope
 from watchword.runtime.metrics import Metrics, Result
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Terminal, Wake
+from watchword.runtime.reconcile import Bell, ControllerSpec, Done, Outcome, RetryAfter, Terminal, Wake
 
 A, B = ObjectKey("ns", "a"), ObjectKey("ns", "b")
 HOUR = timedelta(hours=1)
@@ -83,9 +83,14 @@ async def no_feed(resource: Resource, scope: Scope) -> AsyncGenerator[Fact, None
 
 @asynccontextmanager
 async def running(
-    reconciler: Scripted, *, wakes: tuple[Wake, ...] = (), workers: int = 2, metrics: Metrics | None = None
+    reconciler: Scripted,
+    *,
+    wakes: tuple[Wake, ...] = (),
+    workers: int = 2,
+    metrics: Metrics | None = None,
+    bell: Bell | None = None,
 ) -> AsyncIterator[tuple[Controller, Cache]]:
-    spec = ControllerSpec("test", SECRETS, reconciler, wakes=wakes, workers=workers)
+    spec = ControllerSpec("test", SECRETS, reconciler, wakes=wakes, workers=workers, bell=bell)
     cache = Cache(no_feed)
     controller = Controller(spec, metrics=metrics or Metrics(), random=Random(1))
     controller.subscribe({"": cache})
@@ -102,6 +107,17 @@ async def test_every_object_that_exists_is_reconciled_once() -> None:
         await asyncio.sleep(60)
 
     assert reconciler.visits == [("a", 0), ("b", 0)]
+
+
+async def test_a_bell_wakes_a_key_and_is_unheard_before_the_controller_runs() -> None:
+    reconciler, bell = Scripted(), Bell()
+    bell.ring(A)
+    async with running(reconciler, bell=bell):
+        await asyncio.sleep(60)
+        bell.ring(B)
+        await asyncio.sleep(1)
+
+    assert reconciler.visits == [("a", 0), ("b", 0), ("b", 60)]
 
 
 async def test_retry_after_comes_back_at_the_instant_and_only_then() -> None:

@@ -38,7 +38,7 @@ from watchword.kube.retry import Backoff
 from watchword.runtime.clock import Clock
 from watchword.runtime.connection import Connection
 from watchword.runtime.informer import Scope
-from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.manager import Job, Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Wake
 
 HUB = "hub"
@@ -54,6 +54,8 @@ class DutyParts:
     hub: Connection
     clock: Clock
     random: Random
+    hub_server: Callable[[], str]  # the hub's address, which may change
+    add_job: Callable[[str, Job], None]  # for what runs beside the controllers, for ever
 
 
 Duty: TypeAlias = Callable[[DutyParts], Iterable[ControllerSpec]]
@@ -185,7 +187,15 @@ class Agent:
         manager = Manager(within, clock=parts.clock, random=parts.random)
         cluster = manager.connect(parts.cluster)
         hub = manager.connect(Client(connection, user_agent="watchword-agent"), name=HUB)
-        duty_parts = DutyParts(parts.options, cluster, hub, parts.clock, parts.random)
+        duty_parts = DutyParts(
+            parts.options,
+            cluster,
+            hub,
+            parts.clock,
+            parts.random,
+            lambda: parts.connector.entry().server,
+            manager.add_job,
+        )
         for duty in parts.duties:
             manager.add(*duty(duty_parts))
         await manager.run()

@@ -69,6 +69,8 @@ class Controller:
         caches[self.spec.origin].listen(self.spec.root, lambda delta: self.queue.add(delta.key))
         for wake in self.spec.wakes:
             caches[wake.origin].listen(wake.resource, self._waker(wake.keys))
+        if self.spec.bell is not None:
+            self.spec.bell.connect(self.queue.add)
 
     async def run(self) -> None:
         """Work until the queue is closed and empty."""

@@ -69,6 +69,22 @@ class Wake:
     origin: str = ""  # the name of the connection it lives on; empty: the main one
 
 
+class Bell:
+    """Wakes keys of a controller for reasons that could not be named as data beforehand; unheard until it runs."""
+
+    def __init__(self) -> None:
+        self._hear: Callable[[ObjectKey], None] | None = None
+
+    def connect(self, hear: Callable[[ObjectKey], None]) -> None:
+        """Tell who is woken."""
+        self._hear = hear
+
+    def ring(self, key: ObjectKey) -> None:
+        """Wake a key."""
+        if self._hear is not None:
+            self._hear(key)
+
+
 @dataclass(frozen=True, slots=True)
 class ControllerSpec:
     """One controller as data: what it reconciles, what wakes it, who does the work."""
@@ -80,3 +96,4 @@ class ControllerSpec:
     workers: int = 8
     deadline: timedelta = timedelta(seconds=60)
     origin: str = ""  # the name of the connection that the root kind lives on; empty: the main one
+    bell: Bell | None = None  # wakes it, too
