@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import statistics
 import time
 from datetime import UTC, datetime, timedelta
 from random import Random
+
+import yaml
 
 from bench.rig.finish import FinishLine
 from bench.rig.result import Result
@@ -25,8 +28,7 @@ async def run(one: Run) -> Result:
     """Measure the signing, then how late expired tokens are deleted."""
     hub = await one.cluster("hub")
     one.launch_all()
-    info = {"kubeconfig": _cluster_info(hub)}
-    await hub.client.create(CONFIG_MAPS, a_config_map(CLUSTER_INFO.name, namespace=CLUSTER_INFO.namespace, data=info))
+    await _publish(hub)
     await one.quiet()
     random = Random(7)
     tokens = [_token(random) for _ in range(one.parameters["n"])]
@@ -41,6 +43,15 @@ async def run(one: Run) -> Result:
         result.more["cluster_info_writes"] = finish.events - 1
     result.more["expiry_to_deletion_seconds"] = await _expire(one, hub, random)
     return result
+
+
+async def _publish(hub: Cluster) -> None:
+    """Write cluster-info, and the cluster's CA where its own controllers would publish it."""
+    ca = {"ca.crt": hub.plane.credentials.ca_pem.decode()}
+    for namespace in ("kube-public", "kube-system"):
+        await hub.client.create(CONFIG_MAPS, a_config_map("kube-root-ca.crt", namespace=namespace, data=ca))
+    info = {"kubeconfig": _cluster_info(hub)}
+    await hub.client.create(CONFIG_MAPS, a_config_map(CLUSTER_INFO.name, namespace=CLUSTER_INFO.namespace, data=info))
 
 
 async def _expire(one: Run, hub: Cluster, random: Random) -> Object:
@@ -73,5 +84,7 @@ def _token(random: Random, ends: datetime | None = None) -> Object:
 
 
 def _cluster_info(hub: Cluster) -> str:
-    server = hub.plane.server
-    return f"apiVersion: v1\nkind: Config\nclusters:\n- name: ''\n  cluster: {{server: '{server}'}}\n"
+    """Return what is signed: a kubeconfig with one unnamed cluster and nothing else."""
+    ca = base64.b64encode(hub.plane.credentials.ca_pem).decode()
+    cluster = {"server": hub.plane.server, "certificate-authority-data": ca}
+    return yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": cluster}]})
