@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.drivers.csr.agent import CsrAgentDriver
 from watchword.drivers.csr.hub import CsrHubDriver
 from watchword.drivers.errors import UnknownDriver
 from watchword.drivers.interface import DriverEntry
+from watchword.drivers.token.agent import TokenAgentDriver
 
 CATALOG: tuple[DriverEntry, ...] = (
-    DriverEntry("csr", agent=CsrAgentDriver.make, hub=CsrHubDriver.make, for_addons=True),
+    DriverEntry("csr", agent=CsrAgentDriver.make, hub=CsrHubDriver.make, for_addons=True, signer=KUBE_CLIENT_SIGNER),
+    DriverEntry("token", agent=TokenAgentDriver.make, for_addons=True),
 )
 
 

@@ -48,6 +48,7 @@ class Kept:
 
     renew_at: datetime
     expires_at: datetime
+    message: str = ""  # for the condition: the same words that were said when it was issued
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +178,4 @@ class DriverEntry:
     hub: Callable[[HubContext], HubDriver] | None = None
     aliases: tuple[str, ...] = ()
     for_addons: bool = False
+    signer: str = ""  # whose certificates it lives on; the hub is asked whether it serves that signer

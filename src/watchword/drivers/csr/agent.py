@@ -125,7 +125,9 @@ def judge_held(wanted: Wanted, held: SecretData, *, now: datetime) -> Kept | Non
         return None
     if certificate.key != key.public or not _names(certificate, wanted):
         return None
-    return Kept(_renewal(certificate), certificate.not_after) if now < certificate.not_after else None
+    if now >= certificate.not_after:
+        return None
+    return Kept(_renewal(certificate), certificate.not_after, _describe(certificate))
 
 
 def judge_request(wanted: Wanted, key: PrivateKey, request: Object, *, now: datetime) -> Answer:
@@ -153,14 +155,17 @@ def _accept(wanted: Wanted, key: PrivateKey, pem: bytes) -> Answer:
         return _mismatch("the hub issued a certificate for another key")
     if not _names(certificate, wanted):
         return _mismatch("the hub issued a certificate for another subject")
-    until = f"from {rfc3339(certificate.not_before)} until {rfc3339(certificate.not_after)}"
     return Issued(
         data={KEY: key.pem.reveal(), CERTIFICATE: pem},
         issued_at=certificate.not_before,
         expires_at=certificate.not_after,
         renew_at=_renewal(certificate),
-        message=f"client certificate valid {until}",
+        message=_describe(certificate),
     )
+
+
+def _describe(certificate: Certificate) -> str:
+    return f"client certificate valid from {rfc3339(certificate.not_before)} until {rfc3339(certificate.not_after)}"
 
 
 def _judge_silence(request: Object, *, now: datetime) -> Pending:

@@ -1,0 +1,1 @@
+"""Credentials for add-ons that are tokens of a ServiceAccount on the hub."""

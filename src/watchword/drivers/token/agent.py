@@ -1,0 +1,156 @@
+"""Obtains a token for an add-on: asked of the hub with the cluster's own credential, for one ServiceAccount."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from watchword.api.meta import ObjectKey
+from watchword.drivers.interface import AgentContext, Answer, Issued, Kept, Pending, SecretData, Wanted
+from watchword.drivers.token.judge import (
+    ACCOUNT_UID,
+    EXPIRATION,
+    REFRESH_AT,
+    TOKEN,
+    issue,
+    judge_held,
+    judge_identity,
+    read_token,
+)
+from watchword.kube.client import Client
+from watchword.kube.errors import (
+    ApiStatusError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+    Unauthorized,
+    Unreachable,
+)
+from watchword.kube.kubeconfig import UserEntry
+from watchword.kube.tokens import IssuedToken, request_token
+from watchword.runtime.clock import Clock
+
+DEFAULT_LIFE = timedelta(days=365)
+AWAITING = timedelta(minutes=5)  # the hub's condition wakes us; this is for the one whose event was lost
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
+
+REASONS: tuple[tuple[type[KubeError], str], ...] = (
+    (Unauthorized, "ClusterCredentialRefused"),
+    (Forbidden, "TokenRequestForbidden"),
+    (NotFound, "ServiceAccountMissing"),
+    (Conflict, "ServiceAccountRecreated"),
+    (Invalid, "TokenRequestInvalid"),
+    (Unreachable, "HubUnreachable"),
+    (KubeError, "TokenCreationFailed"),
+)
+"""What a refusal means, for conditions; the first that fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setback:
+    """An attempt that failed: the same is not tried again before its time, however often somebody wakes us."""
+
+    wanted: Wanted
+    answer: Pending
+    failures: int
+    not_before: datetime
+
+
+@dataclass(frozen=True)
+class TokenAgentDriver:
+    """Keeps one token alive for each add-on; what was issued decides, not what was asked."""
+
+    hub: Client
+    clock: Clock
+    setbacks: dict[tuple[str, str], Setback] = field(default_factory=dict)
+
+    @classmethod
+    def make(cls, context: AgentContext) -> TokenAgentDriver:
+        """Return the driver, ready to use."""
+        return cls(context.hub, context.clock)
+
+    def user_entry(self) -> UserEntry:
+        """Return the kubeconfig's user, with the token in a file beside it."""
+        return UserEntry(token_file=Path(TOKEN))
+
+    def owned_keys(self) -> frozenset[str]:
+        """Return the keys that go when another driver takes over."""
+        return frozenset({TOKEN, EXPIRATION, ACCOUNT_UID, REFRESH_AT})
+
+    def assess(self, wanted: Wanted, held: SecretData) -> Kept | None:
+        """Return until when the token held is good, without asking anybody."""
+        return judge_held(wanted, held, now=self.clock.now())
+
+    async def obtain(self, wanted: Wanted, held: SecretData) -> Answer:
+        """Keep what is good, and ask for another at its instant; never twice in quick succession for nothing."""
+        now = self.clock.now()
+        current = judge_held(wanted, held, now=now)
+        if current is not None and now < current.renew_at:
+            return current
+        if not wanted.service_account_uid:
+            message = "waiting for the hub to report the add-on's ServiceAccount in TokenInfrastructureReady"
+            return Pending("AwaitingTokenInfrastructure", message, recheck=AWAITING)
+        setback = self.setbacks.get((wanted.cluster, wanted.addon))
+        if setback is not None and setback.wanted == wanted and now < setback.not_before:
+            return _again_in(setback.answer, setback.not_before - now)
+        answer = await self._request(wanted, held)
+        if isinstance(answer, Pending):
+            return self._note(wanted, setback, answer)
+        self.setbacks.pop((wanted.cluster, wanted.addon), None)
+        return answer
+
+    async def _request(self, wanted: Wanted, held: SecretData) -> Issued | Pending:
+        life = wanted.lifetime or DEFAULT_LIFE
+        account = ObjectKey(wanted.cluster, wanted.service_account)
+        try:
+            granted = await request_token(
+                self.hub, account, expiration_seconds=int(life.total_seconds()), uid=wanted.service_account_uid
+            )
+        except KubeError as trouble:
+            return judge_refusal(trouble)
+        return self._accept(wanted, granted, held)
+
+    def _accept(self, wanted: Wanted, granted: IssuedToken, held: SecretData) -> Issued | Pending:
+        """Believe the token only when it is the one that was asked for, and still has a life."""
+        facts = read_token(granted.token.reveal())
+        if facts is None:
+            return _failed("TokenUnreadable", "the hub issued a token that cannot be read, or that has no life")
+        objection = judge_identity(wanted, facts)
+        if objection:
+            return _failed("ServiceAccountRecreated", objection)
+        if facts.expires_at <= self.clock.now():
+            return _failed(
+                "TokenAlreadyExpired",
+                "the hub issued a token that is over by this cluster's clock: set the clocks of hub and cluster right",
+            )
+        return issue(wanted, granted.token, facts, held=held)
+
+    def _note(self, wanted: Wanted, before: Setback | None, answer: Pending) -> Pending:
+        failures = before.failures + 1 if before is not None and before.wanted == wanted else 1
+        pause = choose_pause(failures)
+        key = (wanted.cluster, wanted.addon)
+        self.setbacks[key] = Setback(wanted, answer, failures, self.clock.now() + pause)
+        return _again_in(answer, pause)
+
+
+def judge_refusal(trouble: KubeError) -> Pending:
+    """Say why there is no token, in words that stay the same while the reason does."""
+    reason = next(name for kind, name in REASONS if isinstance(trouble, kind))
+    who = "the hub refused the token request" if isinstance(trouble, ApiStatusError) else "the hub cannot be asked"
+    return _failed(reason, f"{who}: {trouble}")
+
+
+def choose_pause(failures: int) -> timedelta:
+    """Return how long to wait after so many failures in a row: from ten seconds to five minutes."""
+    return min(FIRST_PAUSE * (1 << min(failures - 1, 10)), LONGEST_PAUSE)
+
+
+def _failed(reason: str, message: str) -> Pending:
+    return Pending(reason, message, recheck=FIRST_PAUSE, failed=True)
+
+
+def _again_in(answer: Pending, pause: timedelta) -> Pending:
+    return Pending(answer.reason, answer.message, recheck=pause, failed=True)
