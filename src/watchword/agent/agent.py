@@ -20,7 +20,7 @@ from watchword.agent.hub_access import HubAccess, HubConnector, Use
 from watchword.agent.hub_connection import HubConnection
 from watchword.agent.identity import Identity, recall_identity
 from watchword.agent.options import AgentOptions
-from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, hub_kubeconfig
+from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, Beside, hub_kubeconfig
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Label
 from watchword.api.resources import (
@@ -155,7 +155,7 @@ class Agent:
             CLUSTER_NAME: identity.cluster.encode(),
             AGENT_NAME: identity.agent.encode(),
         }
-        return Keeping(self._wanted(identity), driver, frame)
+        return Keeping(self._wanted(identity), driver, Beside(frame))
 
     async def _introduce(self, hub: Client, access: HubAccess, identity: Identity) -> None:
         """Create the ManagedCluster when joining; a cluster that has its own credential was introduced long ago."""

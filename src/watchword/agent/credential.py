@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
 
-from watchword.agent.secret_data import choose_data, data_patch, decode_data, encode_data
+from watchword.agent.secret_data import Beside, choose_data, data_patch, decode_data, encode_data
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import SECRETS
 from watchword.drivers.interface import AgentDriver, Answer, Issued, Kept, Pending, SecretData, Wanted
@@ -25,7 +25,7 @@ class Keeping:
 
     wanted: Wanted
     driver: AgentDriver
-    frame: SecretData = field(repr=False)
+    beside: Beside
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -55,8 +55,8 @@ class CredentialReconciler:
             secret = self.reader.get(SECRETS, key)
             held = decode_data(secret)
             answer = await keeping.driver.obtain(keeping.wanted, held)
-            wanted = choose_data(held, answer, owned=keeping.driver.owned_keys(), frame=keeping.frame)
-            if wanted != held or secret is None:
+            wanted = choose_data(held, answer, owned=keeping.driver.owned_keys(), beside=keeping.beside)
+            if wanted != held and (secret is not None or is_worth_storing(answer)):
                 await self._store(key, secret, held, wanted, keeping.labels)
             await self.report(key, answer, wanted)
             delay = self._next_look(answer)
@@ -80,6 +80,11 @@ class CredentialReconciler:
             return
         patch = with_preconditions(secret, {"data": data_patch(held, wanted)})
         await self.cluster.patch(SECRETS, key, patch)
+
+
+def is_worth_storing(answer: Answer) -> bool:
+    """Whether an answer is reason enough to make a Secret: waiting alone is not."""
+    return not isinstance(answer, Pending) or bool(answer.keep)
 
 
 def describe(answer: Answer) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from watchword.api.meta import Object
 from watchword.drivers.interface import Answer, Issued, Pending, SecretData
@@ -39,18 +40,27 @@ def hub_kubeconfig(hub: ClusterEntry, user: UserEntry) -> bytes:
     return dump_kubeconfig(config)
 
 
-def choose_data(held: SecretData, answer: Answer, *, owned: frozenset[str], frame: SecretData) -> dict[str, bytes]:
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What stands in a Secret beside the credential itself."""
+
+    frame: SecretData = field(repr=False)  # always as wanted
+    settled: SecretData = field(default_factory=dict, repr=False)  # as wanted once there is a credential it fits
+    retired: frozenset[str] = frozenset()  # gone once there is: the keys of drivers that served before
+
+
+def choose_data(held: SecretData, answer: Answer, *, owned: frozenset[str], beside: Beside) -> dict[str, bytes]:
     """Return what the Secret should hold after the driver's answer.
 
-    The frame (kubeconfig and names) is always as wanted, keys that others put beside it stay, and a new credential
-    replaces everything its driver owns.
+    Keys that others put beside it stay, and a new credential replaces everything its driver owns. While a new driver
+    is still at work, the credential of the one before it stays usable.
     """
-    kept = dict(held)
-    if isinstance(answer, Issued):
-        kept = {name: value for name, value in held.items() if name not in owned} | dict(answer.data)
-    elif isinstance(answer, Pending):
-        kept |= answer.keep
-    return kept | dict(frame)
+    if isinstance(answer, Pending):
+        return {**held, **answer.keep, **beside.frame}
+    gone = beside.retired | owned if isinstance(answer, Issued) else beside.retired
+    kept = {name: value for name, value in held.items() if name not in gone}
+    issued = answer.data if isinstance(answer, Issued) else {}
+    return {**kept, **issued, **beside.frame, **beside.settled}
 
 
 def data_patch(held: Mapping[str, bytes], wanted: Mapping[str, bytes]) -> dict[str, str | None]:

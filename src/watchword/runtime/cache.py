@@ -51,6 +51,14 @@ class Cache:
             raise CacheError(f"{resource.group_resource} is already followed with another projection: agree on one")
         return found
 
+    def extend(self, like: Informer, scope: Scope) -> Informer:
+        """Follow another part of a kind, for everybody who listens to the part that is followed already."""
+        known = scope in self._informers.get(like.resource, {})
+        informer = self.informer(like.resource, scope, project=like.project)
+        if not known:
+            like.share(informer)
+        return informer
+
     def informers(self, resource: Resource | None = None) -> list[Informer]:
         """Return the informers of a kind, or all of them."""
         kinds = self._informers.values() if resource is None else [self._informers.get(resource, {})]

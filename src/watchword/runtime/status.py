@@ -48,14 +48,18 @@ class StatusWriter:
         Raises `Conflict` when the object was replaced by another of the same name, or changes too fast.
         """
         try:
-            return await self._write_once(resource, obj, change)
+            return await self.write_if_unchanged(resource, obj, change)
         except Conflict:
             current = await self.client.get(resource, ObjectKey.of(obj))
             if uid_of(current) != uid_of(obj):
                 raise
-            return await self._write_once(resource, current, change)
+            return await self.write_if_unchanged(resource, current, change)
 
-    async def _write_once(self, resource: Resource, obj: Object, change: StatusChange) -> Object:
+    async def write_if_unchanged(self, resource: Resource, obj: Object, change: StatusChange) -> Object:
+        """Make a change that was decided from this very version; `Conflict` when somebody was faster.
+
+        For fields that others write, too: made once more, the change would undo what they wrote.
+        """
         status = choose_status_patch(obj, change, now=self.clock.now())
         if status is None:
             return obj
