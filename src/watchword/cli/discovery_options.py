@@ -132,12 +132,22 @@ def discovery_options(command: F) -> F:
     """Add the flags; the command gets one argument, `plan`, a `DiscoveryPlan`."""
 
     @wraps(command)
-    def with_plan(*args: Any, discovery_timeout: str, **kwargs: Any) -> Any:
-        flags = GivenFlags(**{name: kwargs.pop(name) for name in GivenFlags.__dataclass_fields__})
-        plan = choose_plan(flags, SecretReader(), timeout=duration(discovery_timeout, "--discovery-timeout"))
-        return command(*args, plan=plan, **kwargs)
+    def with_plan(*args: Any, given: GivenFlags, discovery_timeout: timedelta, **kwargs: Any) -> Any:
+        return command(*args, plan=choose_plan(given, SecretReader(), timeout=discovery_timeout), **kwargs)
 
-    decorated: Any = with_plan
+    return discovery_flags(with_plan)  # type: ignore[return-value]  # a command stays a command
+
+
+def discovery_flags(command: F) -> F:
+    """Add the flags for a command that knows further ways; it gets `given`, a `GivenFlags`, and `discovery_timeout`."""
+
+    @wraps(command)
+    def with_flags(*args: Any, discovery_timeout: str, **kwargs: Any) -> Any:
+        given = GivenFlags(**{name: kwargs.pop(name) for name in GivenFlags.__dataclass_fields__})
+        timeout = duration(discovery_timeout, "--discovery-timeout")
+        return command(*args, given=given, discovery_timeout=timeout, **kwargs)
+
+    decorated: Any = with_flags
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]  # a command stays a command

@@ -13,6 +13,7 @@ from watchword import __version__
 from watchword.cli._lazy import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("watchword.cli.init", "Make this cluster a hub that others can find and join."),
     "token": ("watchword.cli.token", "Make, list and delete the tokens by which others find this cluster and join it."),
     "discover": ("watchword.cli.discover", "Find a cluster, check that it is the one, and print how to reach it."),
     "hub": ("watchword.cli.hub", "Run the controllers of a hub."),

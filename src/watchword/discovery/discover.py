@@ -60,6 +60,30 @@ class Discovery:
             )
         return info
 
+    async def by_pin(self, server: str, pins: tuple[Pin, ...]) -> ClusterInfo:
+        """Read cluster-info unbelieving, take only the pinned authorities from it, and read it again through them.
+
+        Without a signature anybody in between may have added an authority of their own beside the pinned one.
+        """
+        self.progress(f"asking {server} for cluster-info, without credentials")
+        heard = await self._published(self.dialer.unverified(server))
+        info = read_cluster_info(heard.text)
+        pinned = tuple(authority for authority in info.authorities if is_pinned((authority.key,), pins))
+        if not pinned:
+            raise _wrong_pin()
+        self.progress("the pin is right; asking again through the pinned CA")
+        again = await self._published(self.dialer.verified(server, ClusterInfo((server,), pinned).ca_bundle))
+        return read_cluster_info(again.text)
+
+    async def _published(self, client: Client) -> PublishedInfo:
+        async def look() -> PublishedInfo:
+            published = await self._look(client, _required)
+            assert published is not None, "required above"
+            return published
+
+        async with _closing(client):
+            return await look_until(look, self.patience, self.progress)
+
     async def by_document(self, text: bytes, *, refresh: bool = True) -> ClusterInfo:
         """Trust a ClusterInfo that came by a trusted way; then prefer what the cluster itself now publishes.
 
@@ -115,12 +139,16 @@ def judge_heard(heard: PublishedInfo, method: TokenMethod) -> ClusterInfo:
         )
     info = read_cluster_info(heard.text)
     if method.pins and not is_pinned((authority.key for authority in info.authorities), method.pins):
-        raise NotTrusted(
-            Reason.PIN_MISMATCH,
-            "none of the cluster's CAs is the pinned one: the CA was rotated (ask the hub for a new join command), or "
-            "somebody who knows the token is in between; nothing secret was sent",
-        )
+        raise _wrong_pin()
     return info
+
+
+def _wrong_pin() -> NotTrusted:
+    return NotTrusted(
+        Reason.PIN_MISMATCH,
+        "none of the cluster's CAs is the pinned one: the CA was rotated (ask the hub for a new join command), or "
+        "somebody who knows the token is in between; nothing secret was sent",
+    )
 
 
 def _required(error: KubeError) -> PublishedInfo | None:

@@ -76,7 +76,7 @@ async def install(client: Client) -> None:
     await asyncio.gather(*(establish(client, obj) for obj in definitions))
     for resource, obj in rows:
         if resource is not CUSTOM_RESOURCE_DEFINITIONS:
-            await _apply(client, resource, obj)
+            await apply(client, resource, obj)
 
 
 async def establish(client: Client, definition: Object, *, patience: timedelta = timedelta(seconds=30)) -> None:
@@ -88,11 +88,11 @@ async def establish(client: Client, definition: Object, *, patience: timedelta =
             found = await client.get(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(definition))
 
 
-async def _apply(client: Client, resource: Resource, obj: Object) -> None:
+async def apply(client: Client, resource: Resource, obj: Object, *, manager: str = FIELD_MANAGER) -> None:
     """Apply one object; a kind that was established just now may take a moment until every path to it is."""
     for attempt in range(ATTEMPTS):
         try:
-            await client.apply(resource, obj, manager=FIELD_MANAGER, force=True)
+            await client.apply(resource, obj, manager=manager, force=True)
         except NotFound:
             # A server that does not serve admission policies enforces the rule itself, or the guard will say so.
             if resource.group == VALIDATING_ADMISSION_POLICIES.group:

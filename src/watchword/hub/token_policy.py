@@ -25,26 +25,35 @@ class TokenPolicy:
 
     async def __call__(self, requester: str, cluster: str) -> str | None:
         """Return why this requester may not register the cluster, or None after noting that it does."""
-        token = requester.removeprefix(BOOTSTRAP_USER)
-        if token == requester:
+        key = token_of(requester)
+        if key is None:
             return None  # not a bootstrap token: the allow-list alone decides
-        secret = self.reader.get(SECRETS, ObjectKey(TOKEN_SECRET_NAMESPACE, SECRET_PREFIX + token))
-        if secret is None:
-            return f"the token {token} is gone: create a new one"
-        used = uses_of(secret)
-        binding = ClusterBinding.from_annotations(annotations_of(secret))
-        objection = judge_binding(binding, cluster, other_clusters=len(used - {cluster}))
-        if objection:
-            return objection
-        if binding.maximum_uses is not None and cluster not in used:
-            await self._note(secret, used | {cluster})
-        return None
+        return await note_use(self.client, self.reader.get(SECRETS, key), requester, cluster)
 
-    async def _note(self, secret: Object, used: set[str]) -> None:
-        """Write the use down before it happens: a crash in between costs a use, never grants one."""
-        annotations = {ANNOTATION_USED_BY: ",".join(sorted(used))}
+
+def token_of(requester: str) -> ObjectKey | None:
+    """Return where the token lies by which a requester authenticated; None when it was no bootstrap token."""
+    token = requester.removeprefix(BOOTSTRAP_USER)
+    return None if token == requester else ObjectKey(TOKEN_SECRET_NAMESPACE, SECRET_PREFIX + token)
+
+
+async def note_use(client: Client, secret: Object | None, requester: str, cluster: str) -> str | None:
+    """Return why the token may not bring in the cluster, or None after noting that it does.
+
+    The use is written down before it happens: a crash in between costs a use, never grants one.
+    """
+    if secret is None:
+        return f"the token {requester.removeprefix(BOOTSTRAP_USER)} is gone: create a new one"
+    used = uses_of(secret)
+    binding = ClusterBinding.from_annotations(annotations_of(secret))
+    objection = judge_binding(binding, cluster, other_clusters=len(used - {cluster}))
+    if objection:
+        return objection
+    if binding.maximum_uses is not None and cluster not in used:
+        annotations = {ANNOTATION_USED_BY: ",".join(sorted(used | {cluster}))}
         patch = with_preconditions(secret, {"metadata": {"annotations": annotations}})
-        await self.client.patch(SECRETS, ObjectKey.of(secret), patch)
+        await client.patch(SECRETS, ObjectKey.of(secret), patch)
+    return None
 
 
 def uses_of(secret: Object) -> set[str]:

@@ -90,6 +90,12 @@ class CsrApprovalReconciler:
         return Done()
 
 
+def registers_by_certificate(cluster: Object) -> bool:
+    """Whether a ManagedCluster does not say that it registers otherwise."""
+    marks = (Annotation.EKS_CLUSTER_ARN, Annotation.MANAGED_CLUSTER_ARN)
+    return not any(annotations_of(cluster).get(mark) for mark in marks)
+
+
 def is_pending(csr: Object) -> bool:
     """Whether nobody has decided about the request yet."""
     return not (csr.get("status") or {}).get("conditions")
@@ -149,8 +155,7 @@ class CsrHubDriver:
 
     def recognises(self, cluster: Cluster) -> bool:
         """Every cluster that does not say it registers otherwise."""
-        marks = (Annotation.EKS_CLUSTER_ARN, Annotation.MANAGED_CLUSTER_ARN)
-        return not any(annotations_of(cluster.object).get(mark) for mark in marks)
+        return registers_by_certificate(cluster.object)
 
     async def grant(self, cluster: Cluster) -> None:
         """Nothing: the signer trusts the approval, and RBAC trusts the certificate."""

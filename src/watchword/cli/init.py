@@ -1,0 +1,172 @@
+"""`watchword init`: makes the cluster of a kubeconfig a hub that others can find and join."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.discovery_options import duration, tell
+from watchword.cli.process_options import Gates
+from watchword.cli.secret_values import HELP, SecretReader
+from watchword.cli.verb_options import output_option, split, waiting_options, with_options, write_document
+from watchword.discovery.addresses import parse_endpoint
+from watchword.discovery.known_cluster import cluster_info_of
+from watchword.discovery.setup import MANAGED_CLUSTER_GROUP, NODE_GROUP
+from watchword.discovery.token_store import choose_token, join_command
+from watchword.fleet.hub_setup import HubSetup, judge_setup
+from watchword.fleet.initial_token import TokenWish
+from watchword.fleet.initialising import Hub, Initialiser, Plan
+from watchword.fleet.registration_auth import choose_drivers
+from watchword.kube.files import write_private_file
+from watchword.operator.rendering import IMAGE
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.loop import run
+
+OPTIONS = (
+    click.option("--token", default=None, help=f'The token to hand out; random by default, "" for none. {HELP}.'),
+    click.option("--token-ttl", default="24h", show_default=True, help="How long the token lives; 0 means for ever."),
+    click.option("--force-weak-token", is_flag=True, help="Accept a token that is easy to guess."),
+    click.option(
+        "--registration-auth",
+        "--registration-drivers",
+        "drivers",
+        multiple=True,
+        help="How clusters may register; several, separated by commas. By default csr.",
+    ),
+    click.option("--feature-gates", type=Gates(), default="", help="For example ManagedClusterAutoApproval=true."),
+    click.option(
+        "--auto-approved-csr-users",
+        "--auto-approved-csr-identities",
+        "users",
+        multiple=True,
+        help="Users whose first request is approved without a person; needs ManagedClusterAutoApproval.",
+    ),
+    click.option(
+        "--hub-apiserver", "endpoints", multiple=True, help="Address under which clusters reach this hub; repeatable."
+    ),
+    click.option("--approve-nodes", is_flag=True, help="Let kubelets that hold a node token in without a person."),
+    click.option("--image", default=IMAGE, show_default=True, help="The image of the controllers."),
+    click.option("--deploy/--no-deploy", default=True, help="Run the controllers in this cluster, or elsewhere."),
+    click.option("--probe/--no-probe", default=True, help="Try whether this hub issues client certificates."),
+    click.option("--show-token", is_flag=True, help="Print the token also where the output is not a terminal."),
+    click.option(
+        "--output-join-command-file",
+        "command_file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Write the join command, token included, to this file (0600).",
+    ),
+    click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing."),
+    click.option("--use-bootstrap-token", is_flag=True, hidden=True, help="Accepted: it is always used."),
+)
+
+
+@click.command("init")
+@with_options(*OPTIONS)
+@waiting_options("the controllers run and the token can be used")
+@output_option()
+@connection_options
+def command(connection: Connection, output: str, wait: timedelta | None, **flags: Any) -> None:
+    """Make this cluster a hub that others can find and join.
+
+    Run it again to change settings: what is right already stays, and a token of an earlier run is handed out
+    again while at least half of its life is left. The token is printed on a terminal only; elsewhere use
+    --output-join-command-file or --show-token.
+    """
+    wish = _wish(flags)
+    plan = Plan(
+        _setup(connection, flags, choose_drivers(split(flags["drivers"]))),
+        wish,
+        keep_published=not flags["endpoints"],
+        probe=flags["probe"],
+        dry_run=flags["dry_run"],
+        wait=wait,
+    )
+    hub = run(_init(connection, plan))
+    for warning in hub.warnings:
+        tell(f"warning: {warning}")
+    if flags["command_file"] and hub.record is not None and not plan.dry_run:
+        write_private_file(flags["command_file"], f"{_join_command(hub, secret=True)}\n".encode())
+        tell(f"wrote the join command to {flags['command_file']}")
+    _show(hub, plan, output, show_token=flags["show_token"])
+
+
+def _wish(flags: dict[str, Any]) -> TokenWish | None:
+    """Return which token is wanted, None for none; raises `TokenRefused` for a weak or malformed one."""
+    reader = SecretReader()
+    text = reader.from_environment() if flags["token"] is None else reader.read(flags["token"])
+    if flags["token"] == "":
+        return None
+    groups = (MANAGED_CLUSTER_GROUP, NODE_GROUP) if flags["approve_nodes"] else (MANAGED_CLUSTER_GROUP,)
+    token = choose_token(text, force=flags["force_weak_token"]) if text else None
+    return TokenWish(duration(flags["token_ttl"], "--token-ttl"), token, groups)
+
+
+def _setup(connection: Connection, flags: dict[str, Any], drivers: tuple[str, ...]) -> HubSetup:
+    endpoints = tuple(parse_endpoint(text) for text in split(flags["endpoints"]))
+    gates, users = flags["feature_gates"], split(flags["users"])
+    objection = judge_setup(gates, users)
+    if objection:
+        raise click.UsageError(objection)
+    info = cluster_info_of(connection.choice())
+    return HubSetup(
+        info=replace(info, endpoints=endpoints or info.endpoints),
+        drivers=drivers,
+        gates=gates,
+        approved_users=users,
+        image=flags["image"],
+        deploy=flags["deploy"],
+        approve_nodes=flags["approve_nodes"],
+    )
+
+
+async def _init(connection: Connection, plan: Plan) -> Hub:
+    async with connection.client() as client:
+        return await Initialiser(client, SystemClock(), tell).run(plan)
+
+
+def _join_command(hub: Hub, *, secret: bool) -> str:
+    token = hub.record.token if secret and hub.record else None
+    return f"{shlex.join(join_command(hub.info, token))} --cluster-name CLUSTER_NAME"
+
+
+def _show(hub: Hub, plan: Plan, output: str, *, show_token: bool) -> None:
+    secret = hub.record is not None and (show_token or (output == "table" and sys.stdout.isatty()))
+    line = _join_command(hub, secret=secret)
+    if output != "table":
+        click.echo(write_document(_document(hub, plan, line, secret=secret), output), nl=False)
+        return
+    state = "would be" if plan.dry_run else "is"
+    ways = ", ".join(plan.setup.drivers)
+    click.echo(f"this cluster {state} a hub at {hub.info.server}; clusters register by {ways}")
+    if hub.record is None:
+        click.echo("no token was made: `watchword token create --print-join-command` makes one")
+        return
+    click.echo(f"join a cluster with:\n\n  {line}\n")
+    if not secret:
+        click.echo(
+            f"the secret of token {hub.record.token.id} is shown on a terminal only: put it into TOKEN_FILE, or use "
+            "--output-join-command-file or --show-token"
+        )
+
+
+def _document(hub: Hub, plan: Plan, line: str, *, secret: bool) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "hub-apiserver": hub.info.server,
+        "ca-cert-hashes": [str(pin) for pin in hub.info.pins],
+        "registration-auth": list(plan.setup.drivers),
+        "join-command": line,
+        "applied": hub.applied,
+        "warnings": hub.warnings,
+    }
+    if hub.record is not None:
+        document["token-id"] = hub.record.token.id
+    if hub.record is not None and secret:
+        document["hub-token"] = hub.record.token.reveal()
+    return document

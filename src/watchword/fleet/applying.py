@@ -1,0 +1,41 @@
+"""Declaring many objects in order, for real or to see whether the server would take them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Sequence
+
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
+from watchword.hub.prerequisites import apply, establish
+from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
+
+Manifest = tuple[Resource, Object]
+
+
+async def apply_all(client: Client, manifests: Iterable[Manifest], *, manager: str, dry_run: bool = False) -> list[str]:
+    """Apply the objects, definitions of kinds first and together; return what they are called."""
+    rows = list(manifests)
+    if dry_run:
+        for resource, obj in rows:
+            await _rehearse(client, resource, obj, manager)
+        return names_of(rows)
+    definitions = [obj for resource, obj in rows if resource is CUSTOM_RESOURCE_DEFINITIONS]
+    await asyncio.gather(*(establish(client, obj) for obj in definitions))
+    for resource, obj in rows:
+        if resource is not CUSTOM_RESOURCE_DEFINITIONS:
+            await apply(client, resource, obj, manager=manager)
+    return names_of(rows)
+
+
+def names_of(rows: Sequence[Manifest]) -> list[str]:
+    """Return the objects as people speak of them: `kind/name` or `kind/namespace/name`."""
+    return [f"{resource.kind.lower()}/{ObjectKey.of(obj)}" for resource, obj in rows]
+
+
+async def _rehearse(client: Client, resource: Resource, obj: Object, manager: str) -> None:
+    # Its kind or namespace may stand earlier in the list, and is not there in a rehearsal.
+    with contextlib.suppress(NotFound):
+        await client.apply(resource, obj, manager=manager, force=True, dry_run=True)
