@@ -39,6 +39,15 @@ class Undecodable(ApiError):
         super().__init__(400, "BadRequest", message)
 
 
+def require_type_said(request: HandlerRequest, kind: str, obj: Object) -> None:
+    """Refuse a body that does not say its own type: nothing but the body tells that of a custom object."""
+    missing = next((name for name, key in (("Kind", "kind"), ("apiVersion", "apiVersion")) if not obj.get(key)), "")
+    if missing:
+        shown = request.body.decode("utf-8", "replace")
+        head = f"the object provided is unrecognized (must be of type {kind}): Object '{missing}' is missing in "
+        raise bad_request(f"{head}'{shown}' ({_summary(request.body)})")
+
+
 def _summary(body: bytes) -> str:
     shown = body[:_SHOWN_BYTES]
     text = shown.decode("utf-8", "replace") if body[:1] == b"{" else shown.hex()

@@ -13,7 +13,14 @@ from watchword.api.http import Request, Response
 from watchword.apiserver.authn.impersonation import impersonate
 from watchword.apiserver.authn.model import ANONYMOUS
 from watchword.apiserver.authz.model import Authorizer, require
-from watchword.apiserver.errors import MAX_BODY_BYTES, internal, resource_not_found, too_large, verb_not_allowed
+from watchword.apiserver.errors import (
+    MAX_BODY_BYTES,
+    internal,
+    not_found,
+    resource_not_found,
+    too_large,
+    verb_not_allowed,
+)
 from watchword.apiserver.model import (
     ApiError,
     Authenticate,
@@ -143,7 +150,7 @@ class ApiServer:
         if special is not None:
             return await special(asked)
         if not kind.stored or (info.subresource and info.subresource not in kind.subresources):
-            raise resource_not_found()
+            raise not_found(kind.resource, info.name) if kind.custom else resource_not_found()
         return await parts.resources.serve(asked, kind)
 
     def _path_handler(self, path: str) -> Handler | None:

@@ -55,3 +55,7 @@ def test_every_accepted_difference_names_a_recorded_shape_and_a_reason() -> None
     assert set(ACCEPTED) <= known
     assert all(reason.strip() for reason in ACCEPTED.values())
     assert len(ACCEPTED) <= 15
+
+
+def test_at_least_three_hundred_shapes_are_compared() -> None:
+    assert sum(len(read_scenario(path)) for path in SCENARIOS) >= 300

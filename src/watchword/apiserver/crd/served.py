@@ -27,6 +27,9 @@ from watchword.apiserver.kinds.schemas import OBJECT_META
 from watchword.apiserver.model import Operation, ResourceKind
 from watchword.apiserver.schema.from_openapi import from_openapi
 
+VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+"""In the order in which upstream lists them for custom resources."""
+
 
 def kinds_of(definition: Object) -> list[ResourceKind]:
     """Return one kind for each served version of a valid definition."""
@@ -48,6 +51,7 @@ def _kind(definition: Object, version: Object) -> ResourceKind:
         singular=text(names, "singular"),
         short_names=texts(names, "shortNames"),
         categories=texts(names, "categories"),
+        verbs=VERBS,
         subresources=tuple(name for name in ("status", "scale") if name in subresources_of(version)),
         scale_paths=_scale_paths(subresources_of(version).get("scale")),
         columns=columns_of(version),

@@ -18,7 +18,7 @@ class Call:
     """One writing request, past authorization."""
 
     user: User = SYSTEM
-    manager: str = "watchword"
+    manager: str = "kube-apiserver"  # as upstream calls what it writes by itself
     dry_run: bool = False
     strictness: Strictness = "Ignore"
     force: bool = False  # server-side apply: take fields from other managers

@@ -32,7 +32,7 @@ class StrictDecoding(ApiError):
     def __init__(self, kind: ResourceKind, complaint: str) -> None:
         resource = kind.resource
         head = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-        super().__init__(400, "BadRequest", f"{'' if kind.custom else head}{complaint}")
+        super().__init__(400, "BadRequest", f"{head}{complaint}")
         self.complaint = complaint
 
 

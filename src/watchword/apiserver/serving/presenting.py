@@ -49,7 +49,7 @@ class Presenter:
     def page(self, request: HandlerRequest, kind: ResourceKind, page: Page) -> Response:
         """Show a list."""
         media = choose_media(request)
-        metadata = list_metadata(page)
+        metadata = list_metadata(page, custom=kind.custom)
         if media.transform:
             items = [self.objects.decode(kind, record) for record in page.records]
             return encoded(media, self._transformed_list(request, kind, media, items, metadata))
@@ -111,10 +111,10 @@ def _columns_once(shown: Callable[[Object], Object]) -> Callable[[Object], Objec
     return show
 
 
-def list_metadata(page: Page) -> Object:
-    """Return the metadata of a list."""
+def list_metadata(page: Page, *, custom: bool = False) -> Object:
+    """Return the metadata of a list; those of custom kinds always show where to go on, if only nowhere."""
     metadata: Object = {"resourceVersion": str(page.revision)}
-    if page.continue_token:
+    if page.continue_token or custom:
         metadata["continue"] = page.continue_token
     if page.remaining:
         metadata["remainingItemCount"] = page.remaining

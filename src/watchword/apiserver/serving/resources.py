@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.apiserver.authz.model import Authorizer, require
-from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, media_type
+from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, media_type, require_type_said
 from watchword.apiserver.errors import method_not_allowed, verb_not_allowed
 from watchword.apiserver.model import HandlerRequest, ResourceKind
 from watchword.apiserver.negotiation import choose_media
@@ -133,6 +133,8 @@ def _target(request: HandlerRequest, kind: ResourceKind) -> Target:
 
 def _body(request: HandlerRequest, kind: ResourceKind, call: Call) -> Object:
     obj = decode_body(request, kind=kind.resource.kind)
+    if kind.custom:
+        require_type_said(request, kind.resource.kind, obj)
     duplicates: list[str] = []
     if call.strictness != "Ignore" and media_type(request.header("content-type")) == JSON:
         duplicates = duplicate_fields(request.body, obj)
