@@ -62,4 +62,4 @@ def judge_failure(error: Exception) -> Failure:
 
 def _is_ours(error: Exception) -> bool:
     """Whether one of our rooms raised it on purpose: those errors are written for people."""
-    return any(kind.__module__.startswith(OURS) and kind.__module__.endswith("errors") for kind in type(error).__mro__)
+    return any(kind.__module__.startswith(OURS) for kind in type(error).__mro__)
