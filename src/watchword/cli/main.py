@@ -33,6 +33,11 @@ class Settings:
 
     verbosity: int = 0
 
+    @property
+    def log_level(self) -> str:
+        """How much a long-running command logs."""
+        return "debug" if self.verbosity else "info"
+
 
 @click.group(
     cls=LazyGroup,

@@ -87,7 +87,8 @@ def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
     from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - help must not pay for it
     from watchword.runtime.loop import run  # noqa: PLC0415 - same
 
-    configure_logging()
+    settings = click.get_current_context().find_root().obj  # of the flags before the verb
+    configure_logging(level=settings.log_level)
 
     async def supervised() -> None:
         stop = asyncio.Event()
