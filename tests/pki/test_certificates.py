@@ -119,3 +119,11 @@ def test_names_that_cannot_be_written_are_refused() -> None:
     leaf = Leaf(KEY.public, Subject("n"), Validity(NOW, NOW + HOUR), (Usage.SERVER_AUTH,), AlternativeNames(("ü",)))
     with pytest.raises(CertificateRefused, match="cannot be written"):
         CA.issue(leaf)
+
+
+def test_a_certificate_for_client_auth_alone_has_no_empty_key_usage() -> None:
+    leaf = Leaf(KEY.public, Subject("bob"), Validity(NOW, NOW + HOUR), (Usage.CLIENT_AUTH,))
+
+    issued = CA.issue(leaf)
+
+    assert "2.5.29.15" not in {extension.oid.dotted_string for extension in issued.handle.extensions}

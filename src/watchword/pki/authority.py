@@ -88,9 +88,11 @@ class Authority:
             .subject_name(encode_subject(leaf.subject))
             .issuer_name(issuer.subject)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(encode_key_usage(leaf.usages), critical=True)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public.handle), critical=False)
         )
+        if {Usage.DIGITAL_SIGNATURE, Usage.KEY_ENCIPHERMENT} & set(leaf.usages):
+            # An extension without any usage in it is malformed, and TLS libraries refuse the certificate.
+            builder = builder.add_extension(encode_key_usage(leaf.usages), critical=True)
         extended = encode_extended_usage(leaf.usages)
         if extended is not None:
             builder = builder.add_extension(extended, critical=False)
