@@ -14,6 +14,12 @@ from watchword.cli._lazy import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("watchword.cli.init", "Make this cluster a hub that others can find and join."),
+    "join": ("watchword.cli.join", "Bring this cluster to a hub."),
+    "accept": ("watchword.cli.accept", "Let clusters in that have asked to join."),
+    "deny": ("watchword.cli.deny", "Take the rights from clusters, and turn away what is pending."),
+    "clusters": ("watchword.cli.clusters", "List the clusters of a hub, or show one."),
+    "unjoin": ("watchword.cli.unjoin", "Take this cluster out of its hub."),
+    "rejoin": ("watchword.cli.rejoin", "Bring a cluster back whose credential was lost or expired."),
     "token": ("watchword.cli.token", "Make, list and delete the tokens by which others find this cluster and join it."),
     "discover": ("watchword.cli.discover", "Find a cluster, check that it is the one, and print how to reach it."),
     "hub": ("watchword.cli.hub", "Run the controllers of a hub."),

@@ -37,7 +37,9 @@ def token_of(requester: str) -> ObjectKey | None:
     return None if token == requester else ObjectKey(TOKEN_SECRET_NAMESPACE, SECRET_PREFIX + token)
 
 
-async def note_use(client: Client, secret: Object | None, requester: str, cluster: str) -> str | None:
+async def note_use(
+    client: Client, secret: Object | None, requester: str, cluster: str, *, dry_run: bool = False
+) -> str | None:
     """Return why the token may not bring in the cluster, or None after noting that it does.
 
     The use is written down before it happens: a crash in between costs a use, never grants one.
@@ -52,7 +54,7 @@ async def note_use(client: Client, secret: Object | None, requester: str, cluste
     if binding.maximum_uses is not None and cluster not in used:
         annotations = {ANNOTATION_USED_BY: ",".join(sorted(used | {cluster}))}
         patch = with_preconditions(secret, {"metadata": {"annotations": annotations}})
-        await client.patch(SECRETS, ObjectKey.of(secret), patch)
+        await client.patch(SECRETS, ObjectKey.of(secret), patch, dry_run=dry_run)
     return None
 
 

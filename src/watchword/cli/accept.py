@@ -1,0 +1,76 @@
+"""`watchword accept`: lets clusters in that have asked to join."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.discovery_options import tell
+from watchword.cli.verb_options import cluster_names, output_option, split, waiting_options, write_document
+from watchword.fleet.accepting import Doorkeeper
+from watchword.fleet.hub_desk import Decision, HubDesk
+from watchword.hub.first_request import Terms
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.loop import run
+
+
+@click.command("accept")
+@click.option("--clusters", "-c", multiple=True, help="The clusters to accept; several, separated by commas.")
+@click.option("--requesters", multiple=True, help="Users whose requests are approved besides the bootstrap identities.")
+@click.option("--request", default="", help="The one certificate request to approve, where several are pending.")
+@click.option(
+    "--skip-approve-check",
+    is_flag=True,
+    help="Approve whoever asked, and accept even if nobody did; label and subject must agree all the same.",
+)
+@click.option("--dry-run", is_flag=True, help="Decide and ask the server, and change nothing.")
+@waiting_options("the cluster has asked, and the hub has given it its rights")
+@output_option()
+@connection_options
+def command(connection: Connection, output: str, wait: timedelta | None, **flags: Any) -> None:
+    """Let clusters in that have asked to join.
+
+    The certificate request is approved only if its label, its subject and its requester agree and one single key
+    asks for the name; otherwise nothing is changed and both names are shown.
+    """
+    names = cluster_names(flags["clusters"])
+    if flags["request"] and len(names) > 1:
+        raise click.UsageError("--request belongs to one cluster: name just that one")
+    terms = Terms(frozenset(split(flags["requesters"])), flags["skip_approve_check"], flags["request"])
+    decisions = run(_accept(connection, names, terms, wait, dry_run=flags["dry_run"]))
+    if output != "table":
+        click.echo(write_document([_document(decision) for decision in decisions], output), nl=False)
+        return
+    for decision in decisions:
+        click.echo(_sentence(decision, dry_run=flags["dry_run"]))
+
+
+async def _accept(
+    connection: Connection, names: tuple[str, ...], terms: Terms, wait: timedelta | None, *, dry_run: bool
+) -> list[Decision]:
+    async with connection.client() as client:
+        door = Doorkeeper(HubDesk(client, SystemClock(), dry_run), terms, tell)
+        if wait is not None and not dry_run:
+            return [await door.accept_in_time(name, wait) for name in names]
+        return [await door.accept(name) for name in names]
+
+
+def _sentence(decision: Decision, *, dry_run: bool) -> str:
+    would = "would be " if dry_run else ""
+    if not decision.changed and not decision.requests:
+        return f"cluster {decision.cluster} was accepted before"
+    key = f"; its key is {decision.key[:16]}" if decision.key else ""
+    return f"cluster {decision.cluster} {would}accepted{key}"
+
+
+def _document(decision: Decision) -> dict[str, Any]:
+    return {
+        "cluster": decision.cluster,
+        "accepted": True,
+        "changed": decision.changed or bool(decision.requests),
+        "approvedRequests": list(decision.requests),
+        "keyThumbprint": decision.key,
+    }

@@ -1,0 +1,187 @@
+"""`watchword join`: brings the cluster of a kubeconfig, or just this machine, to a hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from watchword.api.names import AGENT_NAMESPACE
+from watchword.api.time import rfc3339
+from watchword.api.validation import judge_dns_subdomain
+from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.discovery_options import tell
+from watchword.cli.hub_access_options import HubPlan, hub_access_options
+from watchword.cli.process_options import Gates, Pairs
+from watchword.cli.verb_options import (
+    cluster_names,
+    left_of,
+    output_option,
+    waiting_options,
+    with_options,
+    write_document,
+)
+from watchword.fleet.bootstrap_access import judge_welcome
+from watchword.fleet.joining import KLUSTERLET, Membership, await_joined, cluster_uid, join
+from watchword.fleet.machine_joining import MachineJoin
+from watchword.fleet.registration_auth import choose_addon_driver, choose_drivers
+from watchword.fleet.watching import Watcher
+from watchword.operator.rendering import IMAGE
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.loop import run
+
+OPTIONS = (
+    click.option("--cluster-name", default="", help="The name under which this cluster joins; required."),
+    click.option("--registration-auth", default="csr", show_default=True, help="How the cluster registers."),
+    click.option(
+        "--addon-kubeclient-registration-auth", "addon_auth", default="", help="How its add-ons register: csr or token."
+    ),
+    click.option(
+        "--addon-token-expiration-seconds", "addon_token_seconds", type=click.IntRange(0), default=0, help="0: a year."
+    ),
+    click.option(
+        "--client-cert-expiration-seconds",
+        "certificate_seconds",
+        type=click.IntRange(0),
+        default=0,
+        help="The life asked for the certificate; 0 leaves it to the hub.",
+    ),
+    click.option("--cluster-labels", "labels", type=Pairs(), default="", help="Labels for the ManagedCluster."),
+    click.option(
+        "--cluster-annotations",
+        "--klusterlet-annotation",
+        "annotations",
+        type=Pairs(),
+        default="",
+        help="Annotations for the ManagedCluster; their names begin with agent.open-cluster-management.io/.",
+    ),
+    click.option("--feature-gates", "gates", type=Gates(), default="", help="Switches for the agent."),
+    click.option("--klusterlet-name", "klusterlet", default=KLUSTERLET, show_default=True, help="One for each hub."),
+    click.option("--namespace", default=AGENT_NAMESPACE, show_default=True, help="Where the agent runs."),
+    click.option("--image", default=IMAGE, show_default=True, help="The agent's image."),
+    click.option("--deploy/--no-deploy", default=True, help="Run the agent in this cluster, or elsewhere."),
+    click.option("--node-name", default="", help="Do not join a cluster: get a certificate for this machine alone."),
+    click.option(
+        "--credential-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Where the machine's kubeconfig is written (0600); goes with --node-name.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Find and ask the hub, rehearse the rest, and change nothing."),
+    click.option("--singleton", is_flag=True, hidden=True, help="Accepted: the agent is always one process."),
+    click.option("--eks-hub-cluster-arn", "--hub-cluster-arn", hidden=True, help="For registration by AWS IAM."),
+)
+
+
+@click.command("join")
+@hub_access_options
+@with_options(*OPTIONS)
+@waiting_options("the cluster has joined")
+@output_option()
+@connection_options
+def command(
+    connection: Connection, hub: Callable[[], HubPlan], output: str, wait: timedelta | None, **flags: Any
+) -> None:
+    """Bring this cluster to a hub.
+
+    The hub is named by HOST:PORT with a token and the pin of its CA, as `watchword init` prints them, by
+    --discovery-file, or by --hub-apiserver and --hub-token. Nothing secret is sent before the hub has proved
+    that it is the one. Run it again to change settings or to hand in a new token.
+    """
+    if flags["node_name"]:
+        _join_machine(hub, flags, output, left_of(wait) if wait else timedelta(minutes=5))
+        return
+    membership = _membership(flags)
+    document = run(_join(connection, hub(), membership, wait, flags))
+    if output != "table":
+        click.echo(write_document(document, output), nl=False)
+        return
+    click.echo(f"{document['cluster']}: {document['state']}")
+    if document["next"]:
+        click.echo(document["next"])
+
+
+def _membership(flags: dict[str, Any]) -> Membership:
+    if flags["credential_file"]:
+        raise click.UsageError("--credential-file goes with --node-name: a cluster keeps its credential in a Secret")
+    (name, *more) = cluster_names([flags["cluster_name"]], "--cluster-name")
+    if more:
+        raise click.UsageError("--cluster-name is one name")
+    (registration_auth,) = choose_drivers([flags["registration_auth"]])
+    taken = ("klusterlet", "namespace", "image", "labels", "annotations", "gates")
+    return Membership(
+        cluster=name,
+        registration_auth=registration_auth,
+        addon_auth=choose_addon_driver(flags["addon_auth"]),
+        addon_token_seconds=flags["addon_token_seconds"],
+        certificate_seconds=flags["certificate_seconds"],
+        **{field: flags[field] for field in taken},
+    )
+
+
+async def _join(
+    connection: Connection, hub: HubPlan, membership: Membership, wait: timedelta | None, flags: dict[str, Any]
+) -> dict[str, Any]:
+    dry_run = flags["dry_run"]
+    async with connection.client() as client:
+        uid = await cluster_uid(client)
+        access = await hub.find(tell)
+        async with access.client() as joining:
+            await judge_welcome(joining, membership.cluster, uid)
+            applied = await join(client, membership, access, deploy=flags["deploy"], dry_run=dry_run)
+            tell(f"{'would apply' if dry_run else 'applied'} {len(applied)} objects")
+            if wait is not None and not dry_run:
+                await await_joined(Watcher(joining, wait, tell), membership.cluster)
+    return _document(membership, access.info.server, applied, _state(dry_run=dry_run, joined=wait is not None))
+
+
+def _state(*, dry_run: bool, joined: bool) -> str:
+    return "would ask to join" if dry_run else "joined" if joined else "asks to join"
+
+
+def _document(membership: Membership, server: str, applied: list[str], state: str) -> dict[str, Any]:
+    accept = f"accept it on the hub with: watchword accept --clusters {membership.cluster}"
+    return {
+        "cluster": membership.cluster,
+        "state": state,
+        "hub-apiserver": server,
+        "registration-auth": membership.registration_auth,
+        "applied": applied,
+        "next": accept if state == "asks to join" else "",
+    }
+
+
+def _join_machine(hub: Callable[[], HubPlan], flags: dict[str, Any], output: str, patience: timedelta) -> None:
+    name, path = flags["node_name"], flags["credential_file"]
+    objection = judge_dns_subdomain(name)
+    if objection:
+        raise click.BadParameter(f"{name!r} {objection}", param_hint="--node-name")
+    if flags["cluster_name"]:
+        raise click.UsageError("--node-name is for a machine, --cluster-name for a cluster: give one of them")
+    if path is None:
+        raise click.UsageError("--node-name needs --credential-file, where the machine's kubeconfig is written")
+    machine = MachineJoin(name, path, SystemClock(), patience, tell)
+    plan = hub()
+    held = machine.held()
+    if held is None:
+        held = run(_rehearse(plan) if flags["dry_run"] else _run_machine(machine, plan))
+    document = {
+        "node": name,
+        "credential-file": str(path),
+        "expires": "" if held is None else rfc3339(held.not_after),
+    }
+    if output != "table":
+        click.echo(write_document(document, output), nl=False)
+    elif held is not None:
+        click.echo(f"{path} is the credential of {name} until {document['expires']}")
+
+
+async def _run_machine(machine: MachineJoin, plan: HubPlan) -> Any:
+    return await machine.run(await plan.find(tell))
+
+
+async def _rehearse(plan: HubPlan) -> None:
+    access = await plan.find(tell)
+    tell(f"would ask {access.info.server} for a certificate")

@@ -1,0 +1,206 @@
+"""Takes a cluster out of its hub, from the cluster's own side, also when the hub cannot be reached."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from watchword.agent.kubeconfig_connector import KubeconfigConnector
+from watchword.agent.secret_data import CLUSTER_NAME, decode_data
+from watchword.api.meta import Object, ObjectKey, finalizers_of, uid_of
+from watchword.api.names import (
+    AGENT_NAMESPACE,
+    BOOTSTRAP_KUBECONFIG_SECRET,
+    HUB_KUBECONFIG_SECRET,
+    Finalizer,
+)
+from watchword.api.resources import (
+    APPLIED_MANIFEST_WORKS,
+    KLUSTERLETS,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    SECRETS,
+)
+from watchword.discovery.waiting import Progress, in_silence
+from watchword.drivers.interface import SecretData
+from watchword.fleet.applying import Manifest, names_of
+from watchword.fleet.denying import judge_withdrawn
+from watchword.fleet.errors import Refused, TooLate
+from watchword.fleet.watching import Watcher
+from watchword.kube.client import Client
+from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unauthorized
+from watchword.kube.retry import RetryPolicy
+from watchword.operator.klusterlet_manifests import agent_manifests, namespace_of
+from watchword.pki.errors import PkiError
+from watchword.runtime.ensure import with_preconditions
+
+HUB_PATIENCE = timedelta(seconds=25)  # for the hub to take the rights away, once told
+OPERATOR_PATIENCE = timedelta(seconds=10)  # for an operator to clean up, if there is one
+HUB_RETRY = RetryPolicy(attempts=3, attempt_timeout=5.0, deadline=12.0)
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Something that is left, and the command that finishes it."""
+
+    what: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """What there is of a membership on this cluster."""
+
+    cluster: str
+    namespace: str
+    klusterlet: Object | None
+    data: SecretData = field(repr=False)  # of the credential for the hub
+
+
+@dataclass(frozen=True, slots=True)
+class Farewell:
+    """What was done and what is left."""
+
+    cluster: str
+    hub_told: bool
+    removed: tuple[str, ...]
+    left: tuple[Leftover, ...]
+
+
+async def find_stay(client: Client, klusterlet: str, cluster: str, namespace: str = "") -> Stay | None:
+    """Return the membership that is meant, None when there is none; `Refused` when it is that of another name."""
+    try:
+        found = await client.find(KLUSTERLETS, ObjectKey.cluster(klusterlet))
+    except NotFound:  # the kind itself is not there
+        found = None
+    place = namespace or (namespace_of(found) if found is not None else AGENT_NAMESPACE)
+    data = decode_data(await client.find(SECRETS, ObjectKey(place, HUB_KUBECONFIG_SECRET)))
+    if found is None and not data:
+        return None
+    spoken = str(((found or {}).get("spec") or {}).get("clusterName") or "")
+    name = spoken or data.get(CLUSTER_NAME, b"").decode(errors="replace")
+    if cluster and name != cluster:
+        raise Refused(f"this cluster joined as {name or klusterlet}, not as {cluster}: give --cluster-name {name}")
+    return Stay(name, place, found, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Leaves a hub in at most a minute: tells it first, then removes what the membership brought here."""
+
+    client: Client
+    progress: Progress = field(default=in_silence)
+    dry_run: bool = False
+
+    async def run(self, stay: Stay) -> Farewell:
+        """Return what was done; whatever happens to the hub, this side is cleaned up."""
+        trouble = "" if self.dry_run else await self._tell_hub(stay)
+        removed = await self._remove(stay)
+        left = [] if not trouble else [Leftover(trouble, f"watchword deny --clusters {stay.cluster}   # on the hub")]
+        return Farewell(stay.cluster, not trouble, tuple(removed), (*left, *await self._work_left()))
+
+    async def _tell_hub(self, stay: Stay) -> str:
+        """Give the acceptance back with the cluster's own credential; return why that is not finished, or nothing."""
+        if not stay.data:
+            return "the hub was not told: this cluster has no credential for it"
+        self.progress(f"telling the hub that {stay.cluster} leaves")
+        try:
+            async with _hub_of(stay) as hub:
+                await self._give_back(hub, stay.cluster)
+        except TooLate:
+            return "the hub was told and has not taken the rights away yet: are its controllers running?"
+        except (Unauthorized, Forbidden) as refusal:
+            return f"the hub does not listen to this cluster's credential any more ({refusal})"
+        except (KubeError, PkiError) as trouble:
+            return f"the hub was not told: {trouble}"
+        return ""
+
+    async def _give_back(self, hub: Client, cluster: str) -> None:
+        if await give_back(hub, cluster):
+            watcher = Watcher(hub, HUB_PATIENCE, self.progress)
+            await watcher.until(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), judge_withdrawn, advice="")
+
+    async def _remove(self, stay: Stay) -> list[str]:
+        rows = choose_removal(stay)
+        if self.dry_run:
+            return names_of(rows)
+        removed: list[str] = []
+        for resource, obj in rows:
+            try:
+                await self.client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj))
+            except NotFound:
+                continue
+            removed += names_of([(resource, obj)])
+            if resource is KLUSTERLETS:
+                await self._let_go(obj)
+        return removed
+
+    async def _let_go(self, klusterlet: Object) -> None:
+        """Let an operator clean up behind a Klusterlet; where none runs, its finalizer is ours to take off."""
+        key = ObjectKey.of(klusterlet)
+        watcher = Watcher(self.client, OPERATOR_PATIENCE if finalizers_of(klusterlet) else timedelta(seconds=5))
+        try:
+            await watcher.until(KLUSTERLETS, key, lambda found: "still there" if found else "", advice="")
+        except TooLate:
+            found = await self.client.find(KLUSTERLETS, key)
+            if found is None or uid_of(found) != uid_of(klusterlet):
+                return
+            kept = [name for name in finalizers_of(found) if name != Finalizer.KLUSTERLET]
+            await self.client.patch(KLUSTERLETS, key, with_preconditions(found, {"metadata": {"finalizers": kept}}))
+
+    async def _work_left(self) -> Sequence[Leftover]:
+        try:
+            works = (await self.client.list(APPLIED_MANIFEST_WORKS)).items
+        except NotFound:
+            return ()
+        if not works:
+            return ()
+        names = ", ".join(work["metadata"]["name"] for work in works[:3]) + (", …" if len(works) > 3 else "")
+        what = f"what the hub deployed here keeps running: {len(works)} AppliedManifestWork ({names})"
+        return (Leftover(what, "kubectl delete appliedmanifestworks --all   # removes what they deployed, too"),)
+
+
+@asynccontextmanager
+async def _hub_of(stay: Stay) -> AsyncIterator[Client]:
+    """Connect to the hub as this very cluster."""
+    hub = Client(KubeconfigConnector(None).own(stay.data), retry=HUB_RETRY)
+    try:
+        yield hub
+    finally:
+        await hub.close()
+
+
+def choose_removal(stay: Stay) -> list[Manifest]:
+    """Return what goes, in order: the Klusterlet, the agent and its rights, the credentials, the namespaces."""
+    rows: list[Manifest] = []
+    rendered: list[Manifest] = []
+    if stay.klusterlet is not None:
+        rows.append((KLUSTERLETS, stay.klusterlet))
+        rendered = list(reversed(agent_manifests(stay.klusterlet)))
+    rows += [row for row in rendered if row[0] is not NAMESPACES]
+    for name in (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET):
+        rows.append((SECRETS, SECRETS.manifest(ObjectKey(stay.namespace, name))))
+    own = [row for row in rendered if row[0] is NAMESPACES]
+    return rows + (own or [(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(stay.namespace)))])
+
+
+async def give_back(hub: Client, cluster: str) -> bool:
+    """Set `hubAcceptsClient` to false as the cluster itself; return whether the hub knows the cluster at all."""
+    for attempt in range(ATTEMPTS):
+        found = await hub.find(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
+        if found is None:
+            return False
+        if (found.get("spec") or {}).get("hubAcceptsClient") is not True:
+            return True
+        denied = {**found, "spec": {**found["spec"], "hubAcceptsClient": False}}
+        try:
+            await hub.update(MANAGED_CLUSTERS, denied)  # agents may update, not patch, as in the shipped system
+        except Conflict:
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
+            return True
+    raise AssertionError("returned or raised above")
