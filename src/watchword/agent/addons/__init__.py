@@ -1,0 +1,1 @@
+"""What an agent does for the add-ons of its cluster: credentials, and their health."""

@@ -1,0 +1,94 @@
+"""Says what is kept in each add-on's Secret, and tells the hub how it fares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from watchword.agent.addons.book import AddonBook, Holding
+from watchword.agent.addons.declaration import declare
+from watchword.agent.addons.kinds import KINDS, Said, driver_of
+from watchword.agent.credential import Keeping
+from watchword.agent.options import AgentOptions
+from watchword.agent.secret_data import CLUSTER_NAME, KUBECONFIG, Beside, hub_kubeconfig
+from watchword.api.addon import KUBE_CLIENT
+from watchword.api.conditions import Condition
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
+from watchword.drivers.interface import AgentDriver, Answer, Pending, SecretData
+from watchword.kube.kubeconfig import ClusterEntry
+from watchword.runtime.reconcile import Reader
+from watchword.runtime.status import StatusChange, StatusWriter
+
+
+@dataclass(frozen=True)
+class AddonCredentials:
+    """One driver instance for each registration; what the last answers were is remembered for the condition."""
+
+    book: AddonBook
+    secrets: Reader  # of this cluster
+    status: StatusWriter  # of the hub
+    drivers: Mapping[str, AgentDriver]
+    options: AgentOptions
+    entry: Callable[[], ClusterEntry]
+    said: dict[str, dict[ObjectKey, Said]] = field(default_factory=dict)  # add-on → Secret → last word
+
+    def holding(self, key: ObjectKey) -> Holding | None:
+        """Return whose credential lies in a Secret, None when it is nobody's any more."""
+        return self.book.find(key, self.secrets.get(SECRETS, key))
+
+    def find(self, key: ObjectKey) -> Keeping | None:
+        """Return what is kept in a Secret; None when nothing is, or while the registration is not declared yet."""
+        holding = self.holding(key)
+        if holding is None:
+            return None
+        addon, registration = holding.addon, holding.registration
+        name = driver_of(registration, self.options.addon_auth)
+        if declare(addon, registration, addon_auth=self.options.addon_auth) != registration and not addon.deleting:
+            return None  # the declaration is on its way, and its event wakes us
+        driver = self.drivers[name]
+        wanted = KINDS[name].wanted(addon, registration, self.options)
+        return Keeping(wanted, driver, self._beside(holding, driver), self.book.labels(addon))
+
+    def _beside(self, holding: Holding, driver: AgentDriver) -> Beside:
+        frame = {CLUSTER_NAME: self.book.cluster.encode()}
+        others = frozenset[str]().union(*(other.owned_keys() for other in self.drivers.values()))
+        retired = others - driver.owned_keys()
+        if holding.registration.type != KUBE_CLIENT:
+            return Beside(frame, retired=retired)
+        return Beside(frame, {KUBECONFIG: hub_kubeconfig(self.entry(), driver.user_entry())}, retired)
+
+    async def report(self, key: ObjectKey, answer: Answer, _data: SecretData) -> None:
+        """Write the condition once every credential of the add-on has been looked at, or one has failed."""
+        holding = self.holding(key)
+        if holding is None or (isinstance(answer, Pending) and not answer.failed):
+            return
+        said = self.said.setdefault(holding.addon.name, {})
+        good = not isinstance(answer, Pending)
+        said[key] = Said(good, "" if good else _reason(answer), answer.message)
+        conditions = self._conditions(holding)
+        if conditions:
+            await self.status.write(MANAGED_CLUSTER_ADDONS, holding.addon.object, StatusChange(conditions=conditions))
+
+    def _conditions(self, holding: Holding) -> tuple[Condition, ...]:
+        """Return what to say of all credentials that the same driver keeps for the add-on."""
+        name = driver_of(holding.registration, self.options.addon_auth)
+        said = self.said[holding.addon.name]
+        alike = [
+            other.key
+            for other in self.book.holdings(holding.addon)
+            if driver_of(other.registration, self.options.addon_auth) == name
+        ]
+        words = [said[key] for key in sorted(alike) if key in said]
+        if len(words) < len(alike) and all(word.good for word in words):
+            return ()
+        return KINDS[name].conditions(words)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Drop what is remembered of a Secret that is gone."""
+        for said in self.said.values():
+            said.pop(key, None)
+
+
+def _reason(answer: Answer) -> str:
+    return answer.reason if isinstance(answer, Pending) else ""

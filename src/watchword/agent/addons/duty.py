@@ -1,0 +1,85 @@
+"""The agent's promises about add-ons, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from watchword.agent.addons.book import INDEX, AddonBook
+from watchword.agent.addons.credentials import AddonCredentials
+from watchword.agent.addons.declaration import AddonDeclarationReconciler
+from watchword.agent.addons.health import AddonHealthReconciler
+from watchword.agent.addons.secrets import AddonSecretReconciler, FollowNamespace, wait_briefly
+from watchword.agent.agent import HUB, DutyParts
+from watchword.agent.credential import CredentialReconciler
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTER_ADDONS, SECRETS
+from watchword.drivers.catalog import CATALOG, find_addon_driver
+from watchword.drivers.interface import AgentContext
+from watchword.runtime.cache import Cache
+from watchword.runtime.informer import Informer, Scope
+from watchword.runtime.reconcile import ControllerSpec, Wake
+
+
+def addon_duty(parts: DutyParts) -> Iterable[ControllerSpec]:
+    """Return what an accepted cluster's agent does for add-ons."""
+    options, name = parts.options, parts.options.cluster_name
+    book = AddonBook(parts.hub.cache, name, options.addon_namespace)
+    marked = Scope(options.addon_namespace, labels=f"{Label.CLUSTER_NAME}={name},{Label.ADDON_NAME}")
+    own_secret = ObjectKey(options.namespace, options.hub_secret)
+    cache = parts.cluster.cache
+    secrets = cache.informer(SECRETS, marked)  # one watch for all add-ons
+    cache.informer(SECRETS, Scope(own_secret.namespace, fields=f"metadata.name={own_secret.name}"))
+    leases = cache.informer(LEASES, Scope(options.addon_namespace))
+    _follow_hub(parts.hub.cache, book)
+    credentials = _credentials(parts, book)
+    keeper = CredentialReconciler(cache, parts.cluster.client, credentials.find, credentials.report, parts.clock)
+    keeping = AddonSecretReconciler(
+        cache, parts.cluster.client, credentials, keeper, follower(cache, secrets, marked.labels)
+    )
+    declaration = AddonDeclarationReconciler(parts.hub.cache, parts.hub.status, _declared_name(options.addon_auth))
+    health = AddonHealthReconciler(
+        parts.hub.cache, cache, parts.hub.status, parts.clock, options.addon_namespace, follower(cache, leases)
+    )
+    to_secrets = (
+        Wake(MANAGED_CLUSTER_ADDONS, book.keys, origin=HUB),
+        Wake(CERTIFICATE_SIGNING_REQUESTS, lambda obj: _of_request(book, obj), origin=HUB),
+        Wake(SECRETS, lambda obj: book.all_keys() if ObjectKey.of(obj) == own_secret else ()),
+    )
+    to_addon = Wake(LEASES, lambda obj: [ObjectKey(name, obj["metadata"]["name"])])
+    yield ControllerSpec("addon-declaration", MANAGED_CLUSTER_ADDONS, declaration, origin=HUB)
+    yield ControllerSpec("addon-credential", SECRETS, keeping, to_secrets)
+    yield ControllerSpec("addon-health", MANAGED_CLUSTER_ADDONS, health, (to_addon,), origin=HUB)
+
+
+def follower(cache: Cache, like: Informer, labels: str = "") -> FollowNamespace:
+    """Return what follows one more namespace in the way another is followed already."""
+
+    async def follow(namespace: str) -> None:
+        if any(informer.scope.covers(namespace) for informer in cache.informers(like.resource)):
+            return
+        await wait_briefly(cache.extend(like, Scope(namespace, labels=labels)).sync())
+
+    return follow
+
+
+def _follow_hub(cache: Cache, book: AddonBook) -> None:
+    cache.informer(MANAGED_CLUSTER_ADDONS, Scope(book.cluster))
+    cache.informer(
+        CERTIFICATE_SIGNING_REQUESTS, Scope(labels=f"{Label.CLUSTER_NAME}={book.cluster},{Label.ADDON_NAME}")
+    )
+    cache.index(MANAGED_CLUSTER_ADDONS, INDEX, book.index)
+
+
+def _credentials(parts: DutyParts, book: AddonBook) -> AddonCredentials:
+    context = AgentContext(parts.hub.client, parts.hub.cache, parts.clock)
+    drivers = {entry.name: entry.agent(context) for entry in CATALOG if entry.for_addons}
+    return AddonCredentials(book, parts.cluster.cache, parts.hub.status, drivers, parts.options, parts.hub_entry)
+
+
+def _declared_name(addon_auth: str) -> str:
+    return find_addon_driver(addon_auth).name
+
+
+def _of_request(book: AddonBook, request: Object) -> list[ObjectKey]:
+    return book.keys_of(labels_of(request).get(Label.ADDON_NAME, ""))

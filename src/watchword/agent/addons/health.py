@@ -1,0 +1,69 @@
+"""Tells the hub whether an add-on's agent is alive, by the lease it renews on this cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from watchword.agent.addons.secrets import FollowNamespace
+from watchword.api.addon import Addon
+from watchword.api.conditions import Condition
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType
+from watchword.api.resources import LEASES, MANAGED_CLUSTER_ADDONS
+from watchword.api.time import parse_rfc3339
+from watchword.runtime.clock import Clock
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.status import StatusWriter
+
+PATIENCE = timedelta(seconds=60) * 5  # five renewals may be missed
+
+
+@dataclass(frozen=True)
+class AddonHealthReconciler:
+    """Reconciles ManagedClusterAddOn on the hub; woken by it and by the lease of its name on this cluster."""
+
+    hub: Reader
+    cluster: Reader
+    status: StatusWriter
+    clock: Clock
+    namespace: str
+    follow: FollowNamespace
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Write the condition, and look again when the lease would be overdue."""
+        found = self.hub.get(MANAGED_CLUSTER_ADDONS, key)
+        if found is None:
+            return Done()
+        addon = Addon.read(found)
+        if not addon.healthy_by_lease or addon.deleting:
+            return Done()
+        namespace = addon.namespace_on_cluster(self.namespace)
+        await self.follow(namespace)
+        lease = self.cluster.get(LEASES, ObjectKey(namespace, addon.name))
+        verdict = judge_lease(addon.name, lease, now=self.clock.now())
+        await self.status.set_condition(MANAGED_CLUSTER_ADDONS, found, verdict.condition)
+        return Done() if verdict.recheck_in is None else RetryAfter(verdict.recheck_in)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a lease says, and when it could say something else without being touched."""
+
+    condition: Condition
+    recheck_in: timedelta | None = None
+
+
+def judge_lease(addon: str, lease: Object | None, *, now: datetime) -> Verdict:
+    """Decide from the lease alone."""
+    available = ConditionType.ADDON_AVAILABLE
+    renewed = parse_rfc3339(str(((lease or {}).get("spec") or {}).get("renewTime") or ""))
+    if lease is None or renewed is None:
+        message = f"the agent of add-on {addon} has no lease on the managed cluster"
+        return Verdict(Condition.unknown(available, "ManagedClusterAddOnLeaseNotFound", message))
+    left = renewed + PATIENCE - now
+    if left > timedelta(0):
+        message = f"the agent of add-on {addon} renews its lease"
+        return Verdict(Condition.true(available, "ManagedClusterAddOnLeaseUpdated", message), left)
+    message = f"the agent of add-on {addon} stopped renewing its lease"
+    return Verdict(Condition.false(available, "ManagedClusterAddOnLeaseUpdateStopped", message))

@@ -1,0 +1,92 @@
+"""Keeps every add-on's credential in its Secret, and removes the Secrets of add-ons that are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from watchword.agent.addons.book import Holding
+from watchword.agent.addons.credentials import AddonCredentials
+from watchword.agent.credential import CredentialReconciler
+from watchword.api.meta import ObjectKey, is_deleting, uid_of
+from watchword.api.resources import SECRETS
+from watchword.drivers.interface import Pending
+from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists, ConfigError, Forbidden, Invalid, NotFound
+from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+
+CONFLICT_RECHECK = timedelta(minutes=1)  # what is in the way carries no mark of ours, so its removal wakes nobody
+
+FollowNamespace = Callable[[str], Awaitable[None]]
+"""Follow the add-ons' Secrets of one more namespace; returns when it is known what is there."""
+
+
+@dataclass(frozen=True)
+class AddonSecretReconciler:
+    """Reconciles the Secrets of add-ons; woken by them, by their add-on, by requests, and by the agent's own Secret."""
+
+    reader: Reader  # of this cluster
+    cluster: Client
+    credentials: AddonCredentials
+    keeper: CredentialReconciler
+    follow: FollowNamespace
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Bring the Secret in line with what its add-on asks for."""
+        await self.follow(key.namespace)
+        holding = self.credentials.holding(key)
+        if holding is None:
+            return await self._release(key)
+        try:
+            return await self._keep(key, holding)
+        except AlreadyExists:
+            return await self._take_over(key, holding)
+        except (Forbidden, NotFound, Invalid, ConfigError) as trouble:
+            await self._complain(key, "SecretNotStored", f"the credential cannot be stored in Secret {key}: {trouble}")
+            raise
+
+    async def _keep(self, key: ObjectKey, holding: Holding) -> Outcome:
+        secret = self.reader.get(SECRETS, key)
+        if secret is not None and not self.credentials.book.may_take(secret, holding.addon):
+            return await self._conflict(key)
+        if secret is not None and is_deleting(secret):
+            return Done()  # its end wakes us
+        return await self.keeper.reconcile(key)
+
+    async def _release(self, key: ObjectKey) -> Outcome:
+        """Remove what was made for an add-on that is gone, also when it went while no agent ran."""
+        secret = self.reader.get(SECRETS, key)
+        self.credentials.forget(key)
+        if secret is not None and self.credentials.book.is_marked(secret) and not is_deleting(secret):
+            with contextlib.suppress(NotFound):  # somebody was faster
+                await self.cluster.delete(SECRETS, key, uid=uid_of(secret))
+        return Done()
+
+    async def _take_over(self, key: ObjectKey, holding: Holding) -> Outcome:
+        """Mark a Secret that another agent left behind; whatever else has the name stays as it is."""
+        present = await self.cluster.get(SECRETS, key)
+        if not self.credentials.book.may_take(present, holding.addon):
+            return await self._conflict(key)
+        labels = self.credentials.book.labels(holding.addon)
+        await self.cluster.patch(SECRETS, key, with_preconditions(present, {"metadata": {"labels": labels}}))
+        return RetryAfter(timedelta(seconds=1))
+
+    async def _conflict(self, key: ObjectKey) -> Outcome:
+        await self._complain(
+            key, "NameConflict", f"Secret {key} exists and was not made for this add-on: rename or remove it"
+        )
+        return RetryAfter(CONFLICT_RECHECK)
+
+    async def _complain(self, key: ObjectKey, reason: str, message: str) -> None:
+        await self.credentials.report(key, Pending(reason, message, recheck=CONFLICT_RECHECK, failed=True), {})
+
+
+async def wait_briefly(ready: Awaitable[None], *, seconds: float = 10.0) -> None:
+    """Wait, but not for ever: what may not be listed can still be written."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await ready

@@ -1,0 +1,196 @@
+"""Makes what an add-on needs to have tokens, reports it with the account's UID, and takes it away again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
+from watchword.api.addon import KUBE_CLIENT, KUBE_CLIENT_DRIVERS, Addon, ready_message, service_accounts
+from watchword.api.conditions import Condition, find_condition, is_true
+from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.names import ConditionType
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from watchword.hub.addons import token_manifests as manifests
+from watchword.kube.client import Client
+from watchword.kube.errors import Conflict, KubeError, NotFound
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import Ensurer
+from watchword.runtime.errors import NameConflict
+from watchword.runtime.events import EventRecorder
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.status import StatusChange, StatusWriter
+
+READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
+DRIVER = "token"
+
+CONFLICT_RECHECK = timedelta(minutes=1)  # what is in the way carries no mark of ours, so its removal wakes nobody
+RETIRED_AFTER = timedelta(seconds=10)  # an agent that flips between drivers must not have everything made each time
+RETIRED_ANYWAY = timedelta(minutes=5)
+
+
+class Plan(Enum):
+    """What the hub owes an add-on now."""
+
+    NOTHING = auto()
+    MAKE = auto()
+    MEND_SUBJECT = auto()
+    RETIRE = auto()
+    WITHDRAW = auto()  # at once: the cluster is no longer accepted
+
+
+def choose_plan(addon: Addon, *, accepted: bool, made: bool) -> Plan:
+    """Decide from the add-on, from whether its cluster is accepted, and whether anything was made for it."""
+    registration = addon.kube_client
+    said = find_condition(addon.object, READY)
+    if registration is None or registration.driver != DRIVER:
+        return Plan.RETIRE if said is not None or made else Plan.NOTHING
+    if not accepted:
+        return Plan.WITHDRAW
+    if not registration.subject.user:
+        return Plan.NOTHING  # the agent is about to say who the add-on will be
+    own = KUBE_CLIENT_DRIVERS[DRIVER].is_own(addon.cluster, addon.name, registration.subject)
+    return Plan.MAKE if own else Plan.MEND_SUBJECT
+
+
+@dataclass(frozen=True)
+class TokenInfrastructureReconciler:
+    """Reconciles ManagedClusterAddOn; woken by it, by its cluster, and by everything made for it."""
+
+    reader: Reader
+    client: Client
+    ensurer: Ensurer
+    status: StatusWriter
+    events: EventRecorder
+    clock: Clock
+    retiring: dict[ObjectKey, datetime] = field(default_factory=dict)  # since when another driver serves
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Bring account, rights and condition in line with the declared driver."""
+        found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
+        if found is None:  # gone for good: until then a hook may need the token
+            self.retiring.pop(key, None)
+            await self._remove(key)
+            return Done()
+        addon = Addon.read(found)
+        plan = choose_plan(addon, accepted=self._is_accepted(addon.cluster), made=self._has_made(key))
+        if plan is not Plan.RETIRE:
+            self.retiring.pop(key, None)
+        match plan:
+            case Plan.MAKE:
+                return await self._make(addon)
+            case Plan.MEND_SUBJECT:
+                await self._mend_subject(addon)
+            case Plan.RETIRE:
+                return await self._retire(addon)
+            case Plan.WITHDRAW:
+                await self._withdraw(addon)
+            case Plan.NOTHING:
+                pass
+        return Done()
+
+    def _is_accepted(self, cluster: str) -> bool:
+        found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
+        return found is not None and is_accepted(found)
+
+    def _has_made(self, key: ObjectKey) -> bool:
+        found = (self.reader.get(resource, name) for resource, name in manifests.made_objects(key))
+        marked = manifests.is_marked_for(key.name)
+        return any(obj is not None and marked(obj) for obj in found)
+
+    async def _make(self, addon: Addon) -> Outcome:
+        if await self._clear_leftovers(addon):
+            return RetryAfter(timedelta(seconds=1))
+        registration = addon.kube_client
+        account = registration.subject.user.rpartition(":")[2] if registration is not None else ""
+        try:
+            uid = await self._write(addon, account)
+        except NameConflict as conflict:
+            await self._say(addon, Condition.false(READY, "NameConflict", str(conflict)))
+            return RetryAfter(CONFLICT_RECHECK)
+        except Conflict:
+            raise  # somebody was faster: the next look settles it
+        except KubeError as trouble:
+            await self._say(addon, Condition.false(READY, "TokenInfrastructureApplyFailed", str(trouble)))
+            raise
+        message = ready_message(ObjectKey(addon.cluster, account), uid)
+        await self._say(addon, Condition.true(READY, "TokenInfrastructureReady", message))
+        return Done()
+
+    async def _write(self, addon: Addon, account: str) -> str:
+        ours, ensure = manifests.is_made_for(addon), self.ensurer.ensure
+        made, _, _ = await asyncio.gather(
+            ensure(SERVICE_ACCOUNTS, manifests.account_manifest(addon, account), ours=ours),
+            ensure(ROLES, manifests.role_manifest(addon, account), ours=ours),
+            ensure(ROLE_BINDINGS, manifests.binding_manifest(addon), ours=ours),
+        )
+        for name in service_accounts(addon.cluster, addon.name):
+            if name != account:
+                await self.ensurer.remove(SERVICE_ACCOUNTS, ObjectKey(addon.cluster, name), ours=ours)
+        return uid_of(made)
+
+    async def _clear_leftovers(self, addon: Addon) -> bool:
+        """Delete what was made for an earlier add-on of this name: its tokens must not open this one's doors."""
+        marked, own = manifests.is_marked_for(addon.name), manifests.is_made_for(addon)
+        waiting = False
+        for resource, key in manifests.made_objects(addon.key):
+            with contextlib.suppress(NotFound):
+                waiting |= await self.ensurer.remove(resource, key, ours=lambda obj: marked(obj) and not own(obj))
+        return waiting
+
+    async def _mend_subject(self, addon: Addon) -> None:
+        """Put the rebuilt subject where an agent claimed to be somebody else."""
+        right = KUBE_CLIENT_DRIVERS[DRIVER].default(addon.cluster, addon.name)
+        rows = tuple(replace(row, subject=right) if row.type == KUBE_CLIENT else row for row in addon.registrations)
+        change = StatusChange(fields=addon.registration_fields(rows))
+        await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, addon.object, change)
+        self.events.warning(
+            addon.object, "SubjectMismatch", "the declared subject was not this add-on's, and was replaced"
+        )
+
+    async def _retire(self, addon: Addon) -> Outcome:
+        """Remove everything once the new driver works; not at once, for an agent may change its mind."""
+        now = self.clock.now()
+        since = self.retiring.setdefault(addon.key, now)
+        wait = judge_retirement(addon.object, since, now=now)
+        if wait > timedelta(0):
+            return RetryAfter(wait)
+        await self._remove(addon.key)
+        self.retiring.pop(addon.key, None)
+        await self.status.write(MANAGED_CLUSTER_ADDONS, addon.object, StatusChange(without=(READY,)))
+        return Done()
+
+    async def _withdraw(self, addon: Addon) -> None:
+        await self._remove(addon.key)
+        message = f"cluster {addon.cluster} is not accepted by this hub: its add-ons have no tokens"
+        await self._say(addon, Condition.false(READY, "ClusterNotAccepted", message))
+
+    async def _remove(self, key: ObjectKey) -> None:
+        ours = manifests.is_marked_for(key.name)
+        for resource, name in manifests.made_objects(key):
+            with contextlib.suppress(NotFound):  # the garbage collector was faster
+                await self.ensurer.remove(resource, name, ours=ours)
+
+    async def _say(self, addon: Addon, condition: Condition) -> None:
+        await self.status.set_condition(MANAGED_CLUSTER_ADDONS, addon.object, condition)
+
+
+def is_accepted(cluster: Object) -> bool:
+    """Whether the administrator's yes stands and was verified."""
+    asked = (cluster.get("spec") or {}).get("hubAcceptsClient") is True
+    return asked and is_true(cluster, ConditionType.HUB_ACCEPTED)
+
+
+def judge_retirement(addon: Object, since: datetime, *, now: datetime) -> timedelta:
+    """Return how long to wait before an unused account is removed: the credential that replaces it comes first."""
+    patience = RETIRED_AFTER if is_true(addon, ConditionType.CERTIFICATE_ROTATED) else RETIRED_ANYWAY
+    return since + patience - now
+
+
+def concerned_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
+    """Return the add-ons for which a change of their cluster matters: it was accepted, or is no longer."""
+    accepted = is_accepted(cluster)
+    found = (Addon.read(obj) for obj in reader.by_index(MANAGED_CLUSTER_ADDONS, "cluster", cluster["metadata"]["name"]))
+    return [addon.key for addon in found if addon.driver == DRIVER and is_true(addon.object, READY) != accepted]

@@ -1,0 +1,17 @@
+"""A hub and clusters whose add-ons get credentials."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.addons.fleet import AddonFleet
+
+from watchword.testing.membership import membership
+from watchword.testing.plane import Plane
+
+
+@pytest.fixture
+async def fleet(plane: Plane) -> AsyncIterator[AddonFleet]:
+    async with membership(plane) as running:
+        yield await AddonFleet.on(running)

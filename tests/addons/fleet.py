@@ -1,0 +1,172 @@
+"""What tests of add-ons do with a hub and its clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from watchword.agent.addons.duty import addon_duty
+from watchword.agent.agent import Agent, AgentParts
+from watchword.agent.options import AgentOptions
+from watchword.api.conditions import Condition, find_condition
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.names import ConditionType
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
+from watchword.api.sensitive import Sensitive
+from watchword.hub.addons.extension import addon_extension
+from watchword.kube.client import Client
+from watchword.kube.credentials import Credential, FixedCredential
+from watchword.kube.endpoint import Endpoint
+from watchword.kube.https import HttpsTransport
+from watchword.kube.local import LocalTransport
+from watchword.testing.builders import an_addon
+from watchword.testing.membership import AUTOMATIC, Membership, PlaneConnector
+from watchword.testing.plane import Plane
+from watchword.testing.waiting import eventually, is_gone
+
+DAY = timedelta(days=1)
+KUBE_CLIENT: Object = {"type": "kubeClient"}
+
+
+@dataclass
+class AddonFleet:
+    """One hub, clusters with agents, add-ons on them; hub and clusters share a control plane."""
+
+    members: Membership
+    plane: Plane
+    namespace: str
+    hub: asyncio.Task[None]
+    agents: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    connectors: dict[str, PlaneConnector] = field(default_factory=dict)
+
+    @classmethod
+    async def on(cls, members: Membership) -> AddonFleet:
+        """Start the hub."""
+        hub = members.start_hub(AUTOMATIC, [addon_extension])
+        return cls(members, members.plane, await members.plane.namespace("addons"), hub)
+
+    @property
+    def client(self) -> Client:
+        """The administrator."""
+        return self.plane.client()
+
+    async def cluster(self, *, auth: str = "token", life: timedelta = DAY, **options: Any) -> str:
+        """Let a cluster join and return its name."""
+        name = self.members.name()
+        await self.start_agent(name, auth=auth, life=life, **options)
+        await self.members.joined(name)
+        return name
+
+    async def start_agent(self, name: str, *, auth: str = "token", life: timedelta = DAY, **more: Any) -> None:
+        """Start the agent of a cluster, or one with other options in its place."""
+        await self.stop_agent(name)
+        options = AgentOptions(
+            name,
+            hub_secret=f"hub-{name}",
+            addon_namespace=self.namespace,
+            addon_auth=auth,
+            addon_token_life=life,
+            **more,
+        )
+        connector = self.connectors.setdefault(name, PlaneConnector(self.plane))
+        parts = AgentParts(
+            options,
+            self.plane.fresh_client(),
+            connector,
+            self.plane.clock,
+            Random(name),
+            duties=[addon_duty],
+        )
+        self.agents[name] = asyncio.create_task(Agent(parts).run())
+        self.members.tasks.append(self.agents[name])
+
+    async def stop_agent(self, name: str) -> None:
+        """End the agent as a killed process would."""
+        if name in self.agents:
+            await self.members.stop(self.agents.pop(name))
+
+    async def enable(self, addon: str, cluster: str, *registrations: Object, **metadata: Any) -> ObjectKey:
+        """Enable an add-on and say what it needs, as its hub controller does; by default a kubeClient."""
+        obj = await self.client.create(MANAGED_CLUSTER_ADDONS, an_addon(addon, cluster=cluster, **metadata))
+        key = ObjectKey.of(obj)
+        await self.register(key, *registrations)
+        return key
+
+    async def register(self, key: ObjectKey, *registrations: Object, **status: Any) -> None:
+        """Write registrations, as the add-on's hub controller does."""
+        rows = list(registrations) or [KUBE_CLIENT]
+        patch = {"status": {"registrations": rows, **status}}
+        await self.client.patch(MANAGED_CLUSTER_ADDONS, key, patch, subresource="status")
+
+    async def says(
+        self, key: ObjectKey, type_: str, status: str = "True", reason: str = "", *, within: float = 30.0
+    ) -> Condition:
+        """Wait until an add-on's condition says so."""
+
+        def is_so(obj: Object | None) -> bool:
+            said = find_condition(obj or {}, type_)
+            return said is not None and said.status == status and reason in ("", said.reason)
+
+        found = find_condition(await self.until(key, is_so, within=within), type_)
+        assert found is not None
+        return found
+
+    async def until(self, key: ObjectKey, is_so: Callable[[Object | None], bool], *, within: float = 30.0) -> Object:
+        """Wait until something holds of an add-on."""
+        return await eventually(self.client, MANAGED_CLUSTER_ADDONS, key, is_so, within=within)
+
+    async def refreshed(self, key: ObjectKey, *, within: float = 30.0) -> Condition:
+        """Wait until the agent reports a token."""
+        return await self.says(key, ConditionType.ADDON_TOKEN_REFRESHED, within=within)
+
+    def secret_key(self, key: ObjectKey) -> ObjectKey:
+        """Return where an add-on's credential for the hub lies."""
+        return ObjectKey(self.namespace, f"{key.name}-hub-kubeconfig")
+
+    async def secret(
+        self,
+        key: ObjectKey,
+        is_so: Callable[[dict[str, bytes]], bool] = lambda data: "kubeconfig" in data,
+        *,
+        within: float = 30.0,
+    ) -> dict[str, bytes]:
+        """Wait until an add-on's Secret is so, and return its content."""
+
+        def test(obj: Object | None) -> bool:
+            return obj is not None and is_so(decoded(obj))
+
+        return decoded(await eventually(self.client, SECRETS, self.secret_key(key), test, within=within))
+
+    async def gone(self, resource: Resource, *keys: ObjectKey, within: float = 60.0) -> None:
+        """Wait until objects are gone."""
+        for key in keys:
+            await eventually(self.client, resource, key, is_gone, within=within)
+
+    def as_token(self, token: bytes) -> Client:
+        """Return a client that shows this token."""
+        text = token.decode()
+        local = self.plane.client().transport
+        if isinstance(local, LocalTransport):
+            return Client(local.as_another(authorization=Sensitive(f"Bearer {text}")))
+        endpoint = Endpoint(self.plane.server, self.plane.ca_pem)
+        return Client(HttpsTransport(endpoint, FixedCredential(Credential(authorization=Sensitive(f"Bearer {text}")))))
+
+
+def decoded(secret: Object) -> dict[str, bytes]:
+    """Return a Secret's content."""
+    return {name: base64.b64decode(value) for name, value in (secret.get("data") or {}).items()}
+
+
+def registrations_of(obj: Object | None) -> list[Object]:
+    """Return an add-on's registrations."""
+    return ((obj or {}).get("status") or {}).get("registrations") or []
+
+
+def drivers_of(obj: Object | None) -> Iterable[str]:
+    """Return the declared drivers."""
+    return [str((row.get("kubeClient") or {}).get("driver") or "") for row in registrations_of(obj)]

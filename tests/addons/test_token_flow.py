@@ -1,0 +1,230 @@
+"""An add-on's token from the first wish to the last clean-up, as the design orders it."""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime, timedelta
+
+import pytest
+from tests.addons.fleet import KUBE_CLIENT, AddonFleet, drivers_of, registrations_of
+
+from watchword.api.addon import read_ready_message
+from watchword.api.conditions import find_condition
+from watchword.api.meta import ObjectKey, uid_of
+from watchword.api.names import ConditionType, Finalizer
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
+from watchword.api.time import parse_rfc3339
+from watchword.drivers.token.judge import read_token
+from watchword.kube.kubeconfig_reading import parse_kubeconfig
+from watchword.kube.reviews import who_am_i
+
+READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
+
+
+def account_of(key: ObjectKey) -> ObjectKey:
+    return ObjectKey(key.namespace, f"{key.namespace}-{key.name}-agent")
+
+
+def instant(data: dict[str, bytes], name: str) -> datetime:
+    found = parse_rfc3339(data[name].decode())
+    assert found is not None
+    return found
+
+
+async def test_every_step_is_taken_by_whom_the_design_says(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster)
+    said = await fleet.refreshed(key)
+
+    addon = await fleet.client.get(MANAGED_CLUSTER_ADDONS, key)
+    user = f"system:serviceaccount:{cluster}:{cluster}-reporter-agent"
+    assert registrations_of(addon) == [
+        {"type": "kubeClient", "kubeClient": {"driver": "token", "subject": {"user": user}}}
+    ]
+    account = await fleet.client.get(SERVICE_ACCOUNTS, account_of(key))
+    ready = find_condition(addon, READY)
+    assert ready is not None
+    assert ready.message == f"ServiceAccount {account_of(key)} (UID: {uid_of(account)}) is ready"
+    data = await fleet.secret(key)
+    assert data["service-account-uid"].decode() == uid_of(account)
+    assert data["expiration"].decode() in said.message
+    assert (await who_am_i(fleet.as_token(data["token"]))).username == user
+
+
+async def test_kubeconfig_beside_the_token_works_as_it_lies(fleet: AddonFleet) -> None:
+    key = await fleet.enable("reporter", await fleet.cluster())
+
+    data = await fleet.secret(key)
+
+    choice = parse_kubeconfig(data["kubeconfig"]).choose()
+    assert (choice.cluster.server, choice.cluster.ca_data) == ("https://hub.test:6443", fleet.plane.ca_pem)
+    assert str(choice.user.token_file) == "token"
+    assert set(data) == {
+        "cluster-name", "expiration", "kubeconfig", "refresh-at", "service-account-uid", "token",
+    }  # fmt: skip
+
+
+async def test_shipped_systems_condition_says_the_same(fleet: AddonFleet) -> None:
+    key = await fleet.enable("reporter", await fleet.cluster())
+
+    ours = await fleet.refreshed(key)
+    theirs = await fleet.says(key, ConditionType.TOKEN_REFRESHED)
+
+    assert (ours.reason, theirs.reason, theirs.message) == ("AddonTokenRefreshed", "AddonTokenRefreshed", ours.message)
+
+
+@pytest.mark.planes("embedded")  # in real time it would take half an hour
+async def test_token_is_refreshed_at_its_instant_and_before_four_fifths_of_its_life(fleet: AddonFleet) -> None:
+    key = await fleet.enable("reporter", await fleet.cluster(life=timedelta(hours=1)))
+    first = await fleet.secret(key)
+    due = instant(first, "refresh-at")
+
+    second = await fleet.secret(key, lambda data: data["token"] != first["token"], within=3600)
+
+    facts = read_token(second["token"].decode())
+    assert facts is not None
+    assert timedelta(0) <= facts.issued_at - due < timedelta(seconds=2)
+    assert (instant(second, "refresh-at") - facts.issued_at) / facts.life > 0.69
+
+
+async def test_account_that_was_made_anew_brings_a_new_token(fleet: AddonFleet) -> None:
+    key = await fleet.enable("reporter", await fleet.cluster())
+    first = await fleet.secret(key)
+
+    await fleet.client.delete(SERVICE_ACCOUNTS, account_of(key))
+
+    second = await fleet.secret(key, lambda data: data["service-account-uid"] != first["service-account-uid"])
+    account = await fleet.client.get(SERVICE_ACCOUNTS, account_of(key))
+    assert second["service-account-uid"].decode() == uid_of(account)
+    assert (await who_am_i(fleet.as_token(second["token"]))).uid == uid_of(account)
+
+
+async def test_deleted_secret_comes_back(fleet: AddonFleet) -> None:
+    key = await fleet.enable("reporter", await fleet.cluster())
+    await fleet.refreshed(key)
+    before = await fleet.client.get(SECRETS, fleet.secret_key(key))
+
+    await fleet.client.delete(SECRETS, fleet.secret_key(key))
+
+    await fleet.secret(key)
+    assert uid_of(await fleet.client.get(SECRETS, fleet.secret_key(key))) != uid_of(before)
+
+
+async def test_damaged_secret_is_mended_and_foreign_keys_stay(fleet: AddonFleet) -> None:
+    key = await fleet.enable("reporter", await fleet.cluster())
+    first = await fleet.secret(key)
+
+    damage = {"token": base64.b64encode(b"junk").decode(), "kubeconfig": None, "mine": base64.b64encode(b"x").decode()}
+    await fleet.client.patch(SECRETS, fleet.secret_key(key), {"data": damage})
+
+    mended = await fleet.secret(key, lambda data: read_token(data["token"].decode()) is not None and "mine" in data)
+    assert mended["mine"] == b"x"
+    assert mended["kubeconfig"] == first["kubeconfig"]
+
+
+async def test_hub_that_moves_is_followed_without_a_new_token(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster)
+    first = await fleet.secret(key)
+
+    fleet.connectors[cluster].server = "https://moved.test:6443"
+    own = ObjectKey("open-cluster-management-agent", f"hub-{cluster}")
+    await fleet.client.patch(SECRETS, own, {"metadata": {"annotations": {"touched": "yes"}}})
+
+    moved = await fleet.secret(key, lambda data: data["kubeconfig"] != first["kubeconfig"])
+    assert b"https://moved.test:6443" in moved["kubeconfig"]
+    assert moved["token"] == first["token"]
+
+
+async def test_restarted_agent_asks_for_nothing(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster)
+    await fleet.refreshed(key)
+    before = await fleet.client.get(SECRETS, fleet.secret_key(key))
+
+    await fleet.start_agent(cluster)
+    other = await fleet.enable("other", cluster)
+    await fleet.refreshed(other)
+
+    assert await fleet.client.get(SECRETS, fleet.secret_key(key)) == before
+
+
+async def test_removed_addon_leaves_nothing_on_either_side(fleet: AddonFleet) -> None:
+    key = await fleet.enable("reporter", await fleet.cluster())
+    await fleet.refreshed(key)
+
+    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
+
+    role = ObjectKey(key.namespace, "reporter-token-role")
+    await fleet.gone(SECRETS, fleet.secret_key(key))
+    await fleet.gone(SERVICE_ACCOUNTS, account_of(key))
+    await fleet.gone(ROLES, role)
+    await fleet.gone(ROLE_BINDINGS, role)
+
+
+async def test_addon_removed_while_no_agent_ran_leaves_nothing(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster)
+    await fleet.refreshed(key)
+    await fleet.stop_agent(cluster)
+    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
+
+    await fleet.start_agent(cluster)
+
+    await fleet.gone(SECRETS, fleet.secret_key(key))
+
+
+async def test_hook_keeps_its_credential_until_it_is_done(fleet: AddonFleet) -> None:
+    key = await fleet.enable("reporter", await fleet.cluster(), finalizers=[Finalizer.ADDON_PRE_DELETE])
+    first = await fleet.secret(key)
+
+    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
+    await fleet.client.delete(SECRETS, fleet.secret_key(key))
+    second = await fleet.secret(key)
+    assert (await who_am_i(fleet.as_token(second["token"]))).uid == first["service-account-uid"].decode()
+
+    await fleet.client.patch(MANAGED_CLUSTER_ADDONS, key, {"metadata": {"finalizers": None}})
+    await fleet.gone(SECRETS, fleet.secret_key(key))
+    await fleet.gone(SERVICE_ACCOUNTS, account_of(key))
+
+
+async def test_removed_cluster_leaves_no_account(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster)
+    await fleet.refreshed(key)
+
+    await fleet.members.remove(cluster)
+
+    await fleet.gone(SERVICE_ACCOUNTS, account_of(key))
+    await fleet.gone(SECRETS, fleet.secret_key(key))
+
+
+async def test_account_named_by_the_shipped_system_is_understood(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    await fleet.stop_agent(cluster)
+    user = f"system:serviceaccount:{cluster}:reporter-agent"
+    key = await fleet.enable(
+        "reporter", cluster, {**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": {"user": user}}}
+    )
+    said = await fleet.says(key, READY)
+    account = read_ready_message(said.message)
+    assert account is not None
+    assert account.name == "reporter-agent"
+
+    await fleet.start_agent(cluster)
+
+    data = await fleet.secret(key)
+    assert (await who_am_i(fleet.as_token(data["token"]))).username == user
+    assert list(drivers_of(await fleet.client.get(MANAGED_CLUSTER_ADDONS, key))) == ["token"]
+
+
+async def test_older_shape_of_registrations_is_understood(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster, {"signerName": "kubernetes.io/kube-apiserver-client"})
+
+    await fleet.secret(key)
+
+    addon = await fleet.client.get(MANAGED_CLUSTER_ADDONS, key)
+    user = f"system:serviceaccount:{cluster}:{cluster}-reporter-agent"
+    assert registrations_of(addon) == [{"signerName": "kubernetes.io/kube-apiserver-client", "subject": {"user": user}}]
+    assert addon["status"]["kubeClientDriver"] == "token"
