@@ -1,6 +1,14 @@
-"""`python -m watchword` is the command `watchword`."""
+"""`python -m watchword`: the command line, also where the script is not on the path."""
+
+from __future__ import annotations
+
+import os
 
 from watchword.cli.main import main
 
 if __name__ == "__main__":
+    if "WATCHWORD_LIFELINE" in os.environ:
+        from watchword.cli._lifeline import end_with_parent
+
+        end_with_parent(os.environ)
     main()

@@ -18,12 +18,16 @@ from watchword.apiserver.limits import RateLimits
 from watchword.apiserver.listener import Listener, ListenerLimits
 from watchword.apiserver.material import Material, write_private
 from watchword.apiserver.model import Now
+from watchword.apiserver.node.model import IMAGES, NodeSettings
+from watchword.apiserver.node.node import NodeParts, ProcessNode
+from watchword.apiserver.node.processes import ProcessRunner
 from watchword.apiserver.plane import ControlPlane
 from watchword.apiserver.standard import StandardRules, standard_access
 from watchword.apiserver.store.errors import CannotOpen
 from watchword.apiserver.store.sqlite import SqliteStore
-from watchword.apiserver.tokens.issuer import TokenKeys
+from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
 from watchword.apiserver.trust import ADMIN
+from watchword.pki.jwt import TokenSigner
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +56,8 @@ class Settings:
     synchronous: str = "FULL"
     max_bytes: int = 0
     limits: ListenerLimits = field(default_factory=ListenerLimits)
+    node: bool = False  # run workloads of our own image as processes of this machine
+    node_images: tuple[str, ...] = IMAGES
 
 
 class Instance:
@@ -62,6 +68,7 @@ class Instance:
         self._settings = settings
         self._now = now
         self._chores: list[asyncio.Task[None]] = []
+        self._node: ProcessNode | None = None
         self.port = settings.port
         self._store = SqliteStore(
             settings.data_dir / "state.db", synchronous=settings.synchronous, max_bytes=settings.max_bytes
@@ -94,6 +101,9 @@ class Instance:
         self._listener = Listener(self.plane.handle, lambda: self.material.context, self._settings.limits)
         self.port = await self._listener.start(self._settings.host, self._settings.port)
         write_private(self.kubeconfig, self._admin_kubeconfig())
+        if self._settings.node:
+            self._node = self._make_node()
+            await self._node.start()
         self._chores = [asyncio.create_task(self._compact()), asyncio.create_task(self._renew())]
         log.info("serving %s", self.server)
 
@@ -102,6 +112,8 @@ class Instance:
         for chore in self._chores:
             chore.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
+        if self._node is not None:
+            await self._node.stop()
         await self._listener.stop()
         await self.plane.stop()
         if self._audit is not None:
@@ -113,8 +125,21 @@ class Instance:
             token_keys=TokenKeys(self.material.token_key),
             authority=self.material.signing_authority,
             root_bundle=lambda: self.material.root_bundle,
+            client_authorities=lambda: self.material.authorities.roots(),
             admin_tokens=(StaticToken(self.material.admin_token, ADMIN),),
         )
+
+    def _make_node(self) -> ProcessNode:
+        rules = self._rules()
+        issuer = TokenIssuer(rules.issuer, TokenSigner(rules.token_keys.signing))
+        settings = NodeSettings(
+            self._settings.data_dir / "pods",
+            _reachable(self._settings.host),
+            self.port,
+            images=self._settings.node_images,
+        )
+        parts = NodeParts(self.plane.registry, issuer, rules.audiences, self._now)
+        return ProcessNode(parts, settings, ProcessRunner())
 
     def _admin_kubeconfig(self) -> bytes:
         import base64  # noqa: PLC0415 - once per start

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     help="NORMAL is faster and may lose the last writes when power fails.",
 )
 @click.option("--max-bytes", type=click.IntRange(0), default=0, help="Refuse writes beyond this size of the data file.")
+@click.option("--node", is_flag=True, help="Run workloads of Watchword's own image as processes of this user.")
+@click.option(
+    "--node-image", "node_images", multiple=True, default=("watchword",), show_default=True, help="Our image's names."
+)
 def command(**flags: Any) -> None:
     """Run a Kubernetes API in one process.
 

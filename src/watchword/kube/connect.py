@@ -51,7 +51,7 @@ def connect(
 
 def connect_incluster(*, environment: Mapping[str, str] = os.environ, **options: Any) -> Client:
     """Return a client with the pod's own service account."""
-    return make_client(incluster_endpoint(environment), incluster_credential(), **options)
+    return make_client(incluster_endpoint(environment), incluster_credential(environment=environment), **options)
 
 
 def client_for(choice: Choice, **options: Any) -> Client:

@@ -12,15 +12,24 @@ from watchword.kube.errors import ConfigError
 from watchword.kube.files import WatchedFile, read_small_file
 
 SERVICE_ACCOUNT_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+FOLDER_VARIABLE = "WATCHWORD_SERVICE_ACCOUNT"
+"""Names another folder, for pods that run as plain processes."""
 
 
-def is_in_cluster(environment: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT_FOLDER) -> bool:
+def service_account_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where the files of the pod's service account lie."""
+    return Path(environment.get(FOLDER_VARIABLE) or SERVICE_ACCOUNT_FOLDER)
+
+
+def is_in_cluster(environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> bool:
     """Tell whether this process runs in a pod with a service account."""
+    folder = folder or service_account_folder(environment)
     return bool(environment.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").is_file()
 
 
-def incluster_endpoint(environment: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT_FOLDER) -> Endpoint:
+def incluster_endpoint(environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> Endpoint:
     """Return the API server of the cluster around us."""
+    folder = folder or service_account_folder(environment)
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise ConfigError("this is not a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
@@ -28,11 +37,15 @@ def incluster_endpoint(environment: Mapping[str, str] = os.environ, folder: Path
     return Endpoint(f"https://{address}:{port}", ca=WatchedFile(folder / "ca.crt", "certificate authority"))
 
 
-def incluster_credential(folder: Path = SERVICE_ACCOUNT_FOLDER) -> StoredCredential:
+def incluster_credential(
+    folder: Path | None = None, *, environment: Mapping[str, str] = os.environ
+) -> StoredCredential:
     """Return the pod's service account token, read again as the kubelet renews it."""
+    folder = folder or service_account_folder(environment)
     return StoredCredential(token=WatchedFile(folder / "token", "token file"))
 
 
-def incluster_namespace(folder: Path = SERVICE_ACCOUNT_FOLDER) -> str:
+def incluster_namespace(folder: Path | None = None, *, environment: Mapping[str, str] = os.environ) -> str:
     """Return the namespace that the pod runs in."""
+    folder = folder or service_account_folder(environment)
     return read_small_file(folder / "namespace", "namespace file", limit=1024).decode(errors="replace").strip()

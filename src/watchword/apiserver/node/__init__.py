@@ -1,0 +1,1 @@
+"""The process node: runs Watchword's own workloads without a kubelet."""

@@ -1,0 +1,228 @@
+"""Rolls a deployment out: one replica set for each pod template, the newest with the pods."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+from watchword.api.conditions import Condition, find_condition, merge_condition
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference
+from watchword.api.resources import DEPLOYMENTS, PODS
+from watchword.api.time import rfc3339
+from watchword.apiserver.controllers.controller import Watches
+from watchword.apiserver.controllers.removal import remove
+from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
+from watchword.apiserver.model import Now, Registry
+from watchword.apiserver.node.instants import instant
+from watchword.apiserver.node.pod_making import controlled_by, controller_of
+from watchword.apiserver.node.rollout import (
+    HASH_LABEL,
+    Count,
+    choose_limits,
+    choose_new_scale,
+    choose_old_scales,
+    template_hash,
+)
+
+REVISION = "deployment.kubernetes.io/revision"
+
+
+@dataclass
+class Deployments:
+    """Woken by deployments and their replica sets."""
+
+    registry: Registry
+    now: Now
+
+    def __post_init__(self) -> None:
+        self.worker: Worker[ObjectKey] = Worker("deployments", self.sync)
+
+    def watches(self) -> Watches:
+        """Be woken by deployments and replica sets."""
+        return {
+            DEPLOYMENTS: lambda _change, new, _old: self.worker.wake(ObjectKey.of(new)),
+            REPLICA_SETS: self._set_changed,
+            PODS: self._pod_changed,
+        }
+
+    def _set_changed(self, _change: str, new: Object, _old: Object | None) -> None:
+        owner = controller_of(new, "Deployment")
+        if owner is not None:
+            self.worker.wake(owner)
+
+    def _pod_changed(self, change: str, new: Object, _old: Object | None) -> None:
+        owner = controller_of(new, "ReplicaSet") if change == "DELETED" else None
+        found = self.registry.get(REPLICA_SETS, owner) if owner is not None else None
+        if found is not None:
+            self._set_changed(change, found, None)
+
+    async def sync(self, key: ObjectKey) -> float | None:
+        """Bring one deployment a step further."""
+        found = self.registry.get(DEPLOYMENTS, key)
+        if found is None or is_deleting(found):
+            return None
+        sets = sorted(controlled_by(self.registry, REPLICA_SETS, found), key=revision_of)
+        own = template_hash(found["spec"]["template"])
+        new = next((each for each in sets if labels_of(each).get(HASH_LABEL) == own), None)
+        old = [each for each in sets if each is not new]
+        if not found["spec"].get("paused"):
+            new = await self._newest(found, new, old, own)
+            await self._scale(found, new, old)
+        await self._forget(found, old)
+        return await self._report(found, new, sets if new is None else [*old, new])
+
+    async def _newest(self, found: Object, new: Object | None, old: list[Object], own: str) -> Object:
+        last = max((revision_of(each) for each in old), default=0)
+        if new is None:
+            wanted = replica_set(found, own, str(last + 1))
+            return await self.registry.create(REPLICA_SETS, wanted)
+        if revision_of(new) <= last:  # an earlier template is wanted again
+            new["metadata"].setdefault("annotations", {})[REVISION] = str(last + 1)
+            return await self.registry.update(REPLICA_SETS, new)
+        return new
+
+    async def _scale(self, found: Object, new: Object, old: list[Object]) -> None:
+        spec = found["spec"]
+        replicas = int(spec.get("replicas") or 0)
+        if (spec.get("strategy") or {}).get("type") == "Recreate":
+            for each in old:
+                await self._resize(each, 0)
+            if not any(controlled_by(self.registry, PODS, each) for each in old):  # also those that are ending
+                await self._resize(new, replicas)
+            return
+        limits, now, before = choose_limits(spec), count_of(new), [count_of(each) for each in old]
+        await self._resize(new, choose_new_scale(replicas, limits, now, before))
+        for each, size in zip(old, choose_old_scales(replicas, limits, now, before), strict=True):
+            await self._resize(each, size)
+
+    async def _resize(self, found: Object, replicas: int) -> None:
+        if found["spec"].get("replicas") != replicas:
+            found["spec"]["replicas"] = replicas
+            found.update(await self.registry.update(REPLICA_SETS, found))
+
+    async def _forget(self, found: Object, old: list[Object]) -> None:
+        limit = int(found["spec"].get("revisionHistoryLimit", 10))
+        empty = [each for each in old if not each["spec"].get("replicas")]
+        for each in empty[: max(0, len(empty) - limit)]:
+            if not (each.get("status") or {}).get("replicas"):
+                await remove(self.registry, REPLICA_SETS, each)
+
+    async def _report(self, found: Object, new: Object | None, sets: list[Object]) -> float | None:
+        old, now = found.get("status") or {}, self.now()
+        status = rollout_status(found, new, sets)
+        rows: list[Object] = old.get("conditions") or []
+        for condition in rollout_conditions(found, new, status):
+            rows = merge_condition(rows, condition, now=now) or rows
+        rows = _with_update_times(rows, old.get("conditions") or [], rfc3339(now))
+        late, wait = self._judge_progress(found, rows, new) if new is not None else (None, None)
+        if late is not None:
+            rows = merge_condition(rows, late, now=now) or rows
+        status["conditions"] = rows
+        annotations = dict(annotations_of(found))
+        if new is not None:
+            annotations[REVISION] = annotations_of(new).get(REVISION, "1")
+        if status != old or annotations != annotations_of(found):
+            metadata = {**found["metadata"], "annotations": annotations}
+            await self.registry.update(DEPLOYMENTS, {**found, "metadata": metadata, "status": status}, "status")
+        return wait
+
+    def _judge_progress(self, found: Object, rows: list[Object], new: Object) -> tuple[Condition | None, float | None]:
+        """Say when a rollout has taken too long; a number of seconds when that is yet to be seen."""
+        progressing = next((row for row in rows if row["type"] == "Progressing"), None)
+        if progressing is None or progressing.get("reason") != "ReplicaSetUpdated" or found["spec"].get("paused"):
+            return None, None
+        now, deadline = self.now(), int(found["spec"].get("progressDeadlineSeconds") or 600)
+        since = instant(progressing.get("lastUpdateTime"), now)
+        left = deadline - (now - since).total_seconds()
+        if left > 0:
+            return None, left
+        message = f'ReplicaSet "{new["metadata"]["name"]}" has timed out progressing.'
+        return Condition.false("Progressing", "ProgressDeadlineExceeded", message), None
+
+
+def revision_of(found: Object) -> int:
+    """Return the revision a replica set stands for."""
+    text = annotations_of(found).get(REVISION, "0")
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def count_of(found: Object) -> Count:
+    """Return a replica set in numbers."""
+    status = found.get("status") or {}
+    return Count(int(found["spec"].get("replicas") or 0), int(status.get("availableReplicas") or 0))
+
+
+def replica_set(found: Object, own: str, revision: str) -> Object:
+    """Return the new replica set of a deployment, at first without pods."""
+    template = deepcopy(found["spec"]["template"])
+    metadata = template.setdefault("metadata", {})
+    metadata["labels"] = {**(metadata.get("labels") or {}), HASH_LABEL: own}
+    selector = deepcopy(found["spec"]["selector"])
+    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), HASH_LABEL: own}
+    spec: Object = {"replicas": 0, "selector": selector, "template": template}
+    if found["spec"].get("minReadySeconds"):
+        spec["minReadySeconds"] = found["spec"]["minReadySeconds"]
+    key = ObjectKey(found["metadata"]["namespace"], f"{found['metadata']['name']}-{own}")
+    fields = {
+        "labels": dict(metadata["labels"]),
+        "annotations": {REVISION: revision},
+        "ownerReferences": [owner_reference(found, controller=True, block=True)],
+    }
+    return REPLICA_SETS.manifest(key, metadata=fields, spec=spec)
+
+
+def rollout_status(found: Object, new: Object | None, sets: list[Object]) -> Object:
+    """Return the numbers of a deployment; zeros are left out, as Kubernetes does."""
+
+    def total(name: str, some: list[Object]) -> int:
+        return sum(int((each.get("status") or {}).get(name) or 0) for each in some)
+
+    available = total("availableReplicas", sets)
+    replicas = int(found["spec"].get("replicas") or 0)
+    numbers = {
+        "observedGeneration": found["metadata"].get("generation"),
+        "replicas": total("replicas", sets),
+        "updatedReplicas": total("replicas", [new] if new is not None else []),
+        "readyReplicas": total("readyReplicas", sets),
+        "availableReplicas": available,
+        "unavailableReplicas": max(0, replicas - available),
+    }
+    return {name: value for name, value in numbers.items() if value}
+
+
+def rollout_conditions(found: Object, new: Object | None, status: Object) -> list[Condition]:
+    """Say whether enough pods are available, and whether the rollout is done."""
+    replicas = int(found["spec"].get("replicas") or 0)
+    available = int(status.get("availableReplicas") or 0)
+    if available >= replicas - choose_limits(found["spec"]).unavailable:
+        first = Condition.true("Available", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    else:
+        first = Condition.false(
+            "Available", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
+        )
+    if new is None:
+        return [first]
+    name = new["metadata"]["name"]
+    done = status.get("updatedReplicas", 0) == status.get("replicas", 0) == replicas == available
+    if done:
+        return [
+            first,
+            Condition.true(
+                "Progressing", "NewReplicaSetAvailable", f'ReplicaSet "{name}" has successfully progressed.'
+            ),
+        ]
+    before = find_condition(found, "Progressing")
+    if before is not None and before.reason == "ProgressDeadlineExceeded" and f'"{name}"' in before.message:
+        return [first]
+    return [first, Condition.true("Progressing", "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.')]
+
+
+def _with_update_times(rows: list[Object], before: list[Object], now: str) -> list[Object]:
+    known = {row["type"]: row for row in before}
+    dated = []
+    for row in rows:
+        old = known.get(row["type"], {})
+        same = all(old.get(name) == row.get(name) for name in ("status", "reason", "message"))
+        dated.append({**row, "lastUpdateTime": old["lastUpdateTime"] if same and old.get("lastUpdateTime") else now})
+    return dated

@@ -1,0 +1,65 @@
+"""Tells people what the node could not do, as Events; each thing once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.resources import CORE_EVENTS
+from watchword.api.time import rfc3339
+from watchword.apiserver.model import ApiError, Now, Registry
+
+
+@dataclass
+class NodeEvents:
+    """Writes Events about workloads."""
+
+    registry: Registry
+    now: Now
+    component: str
+    _said: set[tuple[str, str, str]] = field(default_factory=set)
+
+    async def warn(self, obj: Object, reason: str, message: str) -> None:
+        """Say what is wrong, unless it was said already."""
+        await self._say("Warning", obj, reason, message)
+
+    async def tell(self, obj: Object, reason: str, message: str) -> None:
+        """Say what was done."""
+        await self._say("Normal", obj, reason, message)
+
+    def forget(self, uid: str) -> None:
+        """Say things about an object again: it is gone."""
+        self._said = {said for said in self._said if said[0] != uid}
+
+    async def _say(self, kind: str, obj: Object, reason: str, message: str) -> None:
+        said = (uid_of(obj), reason, message)
+        if said in self._said:
+            return
+        self._said.add(said)
+        metadata, instant = obj["metadata"], rfc3339(self.now())
+        key = ObjectKey(metadata["namespace"], f"{metadata['name']}.{uuid4().hex[:16]}")
+        event = CORE_EVENTS.manifest(
+            key,
+            involvedObject={
+                "apiVersion": obj["apiVersion"],
+                "kind": obj["kind"],
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": uid_of(obj),
+            },
+            reason=reason,
+            message=message,
+            type=kind,
+            count=1,
+            firstTimestamp=instant,
+            lastTimestamp=instant,
+            source={"component": self.component},
+            reportingComponent=self.component,
+            reportingInstance="",
+        )
+        try:
+            await self.registry.create(CORE_EVENTS, event)
+        except ApiError as refusal:
+            if refusal.code not in {403, 404}:  # the namespace is going away: nobody will read it there
+                raise

@@ -1,0 +1,196 @@
+"""Runs jobs to their end: as many pods as they ask for, again after failures, up to a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from watchword.api.conditions import Condition, is_true, merge_condition
+from watchword.api.meta import Object, ObjectKey, is_deleting
+from watchword.api.resources import JOBS, PODS
+from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.apiserver.controllers.controller import Watches
+from watchword.apiserver.controllers.removal import remove
+from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.model import ApiError, Now, Registry
+from watchword.apiserver.node.events import NodeEvents
+from watchword.apiserver.node.instants import instant, transition
+from watchword.apiserver.node.pod_making import PodMaker, controlled_by, controller_of, is_active
+
+FIRST_BACKOFF = timedelta(seconds=10)
+LONGEST_BACKOFF = timedelta(minutes=10)
+LOOK_AGAIN = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A job's pods in numbers."""
+
+    active: int
+    ready: int
+    succeeded: int
+    failed: int
+    last_failure: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobVerdict:
+    """What is to be done about a job."""
+
+    end: Condition | None = None  # Complete or Failed
+    start: int = 0  # pods to make now
+    look_again: float | None = None
+
+
+def judge_job(job: Object, tally: Tally, *, now: datetime) -> JobVerdict:
+    """Decide from a job's spec and its pods alone."""
+    spec = job["spec"]
+    completions = spec.get("completions")
+    if tally.failed > int(spec.get("backoffLimit", 6)):
+        message = "Job has reached the specified backoff limit"
+        return JobVerdict(Condition.true("Failed", "BackoffLimitExceeded", message))
+    enough = tally.succeeded >= int(completions) if completions is not None else tally.succeeded and not tally.active
+    if enough:
+        return JobVerdict(Condition.true("Complete", "CompletionsReached", "Reached expected number of succeeded pods"))
+    left = _time_left(job, now)
+    if left is not None and left <= 0:
+        message = "Job was active longer than specified deadline"
+        return JobVerdict(Condition.true("Failed", "DeadlineExceeded", message))
+    if spec.get("suspend"):
+        return JobVerdict()
+    missing = int(completions) - tally.succeeded if completions is not None else int(not tally.succeeded)
+    start = min(int(spec.get("parallelism", 1)), missing) - tally.active
+    wait = backoff_left(tally, now)
+    if start > 0 and wait > 0:
+        return JobVerdict(look_again=wait)
+    return JobVerdict(start=max(0, start), look_again=left)
+
+
+def _time_left(job: Object, now: datetime) -> float | None:
+    limit, start = job["spec"].get("activeDeadlineSeconds"), (job.get("status") or {}).get("startTime")
+    if limit is None or start is None:
+        return None
+    return float(limit) - (now - instant(start, now)).total_seconds()
+
+
+def backoff_left(tally: Tally, now: datetime) -> float:
+    """Return how many seconds to wait before another pod is tried."""
+    if tally.last_failure is None or not tally.failed:
+        return 0.0
+    delay: timedelta = min(FIRST_BACKOFF * 2 ** min(tally.failed - 1, 10), LONGEST_BACKOFF)
+    return max(0.0, (tally.last_failure + delay - now).total_seconds())
+
+
+def tally_of(pods: Sequence[Object]) -> Tally:
+    """Count the pods of a job."""
+    active = [pod for pod in pods if is_active(pod)]
+    failed = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Failed"]
+    return Tally(
+        active=len(active),
+        ready=sum(1 for pod in active if is_true(pod, "Ready")),
+        succeeded=sum(1 for pod in pods if (pod.get("status") or {}).get("phase") == "Succeeded"),
+        failed=len(failed),
+        last_failure=max(filter(None, map(_finished_at, failed)), default=None),
+    )
+
+
+def _finished_at(pod: Object) -> datetime | None:
+    rows = (pod.get("status") or {}).get("containerStatuses") or ()
+    ends = [((row.get("state") or {}).get("terminated") or {}).get("finishedAt") for row in rows]
+    return max(filter(None, (parse_rfc3339(end) for end in ends if end)), default=None)
+
+
+def is_finished(job: Object) -> bool:
+    """Whether a job came to an end."""
+    return is_true(job, "Complete") or is_true(job, "Failed")
+
+
+@dataclass
+class Jobs:
+    """Woken by jobs and their pods."""
+
+    registry: Registry
+    maker: PodMaker
+    events: NodeEvents
+    now: Now
+
+    def __post_init__(self) -> None:
+        self.worker: Worker[ObjectKey] = Worker("jobs", self.sync)
+
+    def watches(self) -> Watches:
+        """Be woken by jobs and pods."""
+        return {JOBS: lambda _change, new, _old: self.worker.wake(ObjectKey.of(new)), PODS: self._pod_changed}
+
+    def _pod_changed(self, _change: str, new: Object, _old: Object | None) -> None:
+        owner = controller_of(new, "Job")
+        if owner is not None:
+            self.worker.wake(owner)
+
+    async def sync(self, key: ObjectKey) -> float | None:
+        """Bring one job a step further."""
+        job = self.registry.get(JOBS, key)
+        if job is None or is_deleting(job):
+            return None
+        if is_finished(job):
+            return await self._expire(job)
+        tally = tally_of(controlled_by(self.registry, PODS, job))
+        verdict = judge_job(job, tally, now=self.now())
+        wait = verdict.look_again
+        try:
+            for _ in range(verdict.start):
+                await self.maker.make(job, job["spec"]["template"])
+        except ApiError as refusal:
+            await self.events.warn(job, "FailedCreate", f"Error creating: {refusal.message}")
+            wait = LOOK_AGAIN
+        if verdict.end is not None or job["spec"].get("suspend"):
+            for pod in [pod for pod in controlled_by(self.registry, PODS, job) if is_active(pod)]:
+                await remove(self.registry, PODS, pod)
+        await self._report(job, verdict)
+        return wait
+
+    async def _report(self, job: Object, verdict: JobVerdict) -> None:
+        tally, old, now = tally_of(controlled_by(self.registry, PODS, job)), job.get("status") or {}, self.now()
+        suspended = bool(job["spec"].get("suspend"))
+        numbers = {"active": tally.active, "succeeded": tally.succeeded, "failed": tally.failed}
+        status: Object = {**old, "ready": tally.ready, "terminating": 0, "uncountedTerminatedPods": {}}
+        for name, number in numbers.items():
+            status.pop(name, None)
+            if number:
+                status[name] = number
+        if not suspended and not old.get("startTime"):
+            status["startTime"] = rfc3339(now)
+        rows: list[Object] = old.get("conditions") or []
+        for condition in _conditions(verdict, rows, suspended=suspended):
+            rows = merge_condition(rows, condition, now=now) or rows
+        if rows:
+            status["conditions"] = [{"lastProbeTime": row["lastTransitionTime"], **row} for row in rows]
+        if verdict.end is not None and verdict.end.type == "Complete":
+            status["completionTime"] = rfc3339(now)
+        if status != old:
+            await self.registry.update(JOBS, {**job, "status": status}, "status")
+
+    async def _expire(self, job: Object) -> float | None:
+        life = job["spec"].get("ttlSecondsAfterFinished")
+        if life is None:
+            return None
+        rows = (job.get("status") or {}).get("conditions") or ()
+        ended = transition(rows, "Complete" if is_true(job, "Complete") else "Failed", self.now())
+        left = float(life) - (self.now() - ended).total_seconds()
+        if left > 0:
+            return left
+        await remove(self.registry, JOBS, job)
+        return None
+
+
+def _conditions(verdict: JobVerdict, rows: list[Object], *, suspended: bool) -> list[Condition]:
+    said = any(row.get("type") == "Suspended" for row in rows)
+    found = []
+    if suspended:
+        found.append(Condition.true("Suspended", "JobSuspended", "Job suspended"))
+    elif said:
+        found.append(Condition.false("Suspended", "JobResumed", "Job resumed"))
+    if verdict.end is not None:
+        herald = "SuccessCriteriaMet" if verdict.end.type == "Complete" else "FailureTarget"
+        found += [Condition.true(herald, verdict.end.reason, verdict.end.message), verdict.end]
+    return found

@@ -1,0 +1,77 @@
+"""The words of the process node: what is launched, who runs it, how one asks whether it is well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from watchword.api.meta import ObjectKey
+
+NODE_NAME = "watchword"
+IMAGES = ("watchword",)
+COMMANDS = ("hub", "agent", "operator", "clean-clusters")
+"""The verbs a pod may run: those that work with the pod's own identity alone."""
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """What the operator of the control plane decides about its node."""
+
+    folder: Path  # where pods find their files; 0700
+    host: str  # where pods reach the API server
+    port: int
+    images: tuple[str, ...] = IMAGES
+    commands: tuple[str, ...] = COMMANDS
+    name: str = NODE_NAME
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One container, ready to be run: no variable and no mount left to resolve."""
+
+    pod: ObjectKey
+    container: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
+    root: Path  # what the container knows as `/`
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class HttpProbe:
+    """A question to a container; any answer from 200 to 399 is a yes."""
+
+    host: str
+    port: int
+    path: str
+    timeout: float
+
+
+class Running(Protocol):
+    """A container at work."""
+
+    async def wait(self) -> int:
+        """Return the exit code once it has ended; 128 and the number of a signal that ended it."""
+        ...
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        ...
+
+    def kill(self) -> None:
+        """End it."""
+        ...
+
+    async def probe(self, question: HttpProbe) -> bool:
+        """Ask whether it is well."""
+        ...
+
+
+class Runner(Protocol):
+    """Runs containers: as processes, or as tasks of a fleet in one loop."""
+
+    async def start(self, launch: Launch) -> Running:
+        """Start one; raises OSError when that cannot be."""
+        ...

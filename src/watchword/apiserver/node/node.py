@@ -1,0 +1,123 @@
+"""The process node put together: the workload controllers and what runs their pods."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from watchword.api.conditions import Condition, merge_condition
+from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.resources import NODES, PODS
+from watchword.apiserver.controllers.controller import Controller
+from watchword.apiserver.model import ApiError, Now, Registry
+from watchword.apiserver.node.containers import own_environment
+from watchword.apiserver.node.cron_jobs import CronJobs
+from watchword.apiserver.node.deployments import Deployments
+from watchword.apiserver.node.events import NodeEvents
+from watchword.apiserver.node.jobs import Jobs
+from watchword.apiserver.node.model import NodeSettings, Runner
+from watchword.apiserver.node.pod_making import PodMaker
+from watchword.apiserver.node.pods import Pods
+from watchword.apiserver.node.replica_sets import ReplicaSets
+from watchword.apiserver.node.volumes import Volumes
+from watchword.apiserver.tokens.issuer import TokenIssuer
+
+STOP_GRACE = 10.0
+
+
+@dataclass(frozen=True)
+class NodeParts:
+    """What a node stands on."""
+
+    registry: Registry
+    issuer: TokenIssuer
+    audiences: Sequence[str]  # for which the control plane accepts tokens
+    now: Now
+    entropy: Callable[[int], bytes] = os.urandom
+
+
+@dataclass
+class ProcessNode:
+    """A service: from `start` to `stop`, workloads of this control plane run.
+
+    Pods have no walls around them: they run as the server's own user, so only verbs that keep to their pod's
+    identity are run, and only with files that are mounted.
+    """
+
+    parts: NodeParts
+    settings: NodeSettings
+    runner: Runner
+    _controllers: list[Controller] = field(default_factory=list)
+    _pods: Pods | None = None
+
+    async def start(self) -> None:
+        """Begin; pods of an earlier life are started again."""
+        parts, settings = self.parts, self.settings
+        registry, now = parts.registry, parts.now
+        settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._sweep()
+        await ensure_node(registry, settings, now)
+        events = NodeEvents(registry, now, f"{settings.name}-node")
+        volumes = Volumes(registry, parts.issuer, parts.audiences, now, settings.folder)
+        maker = PodMaker(registry, parts.entropy)
+        pods = self._pods = Pods(
+            registry, settings, self.runner, volumes, events, now, parts.entropy, own_environment()
+        )
+        workloads = (
+            Deployments(registry, now),
+            ReplicaSets(registry, maker, events, now),
+            Jobs(registry, maker, events, now),
+            CronJobs(registry, now),
+            pods,
+        )
+        self._controllers = [Controller(registry, part) for part in workloads]
+        for controller in self._controllers:
+            await controller.start()
+
+    async def stop(self) -> None:
+        """End every process; what the pods' status says stays, for they will be started again."""
+        while self._controllers:
+            await self._controllers.pop().stop()
+        pods, self._pods = self._pods, None
+        if pods is None:
+            return
+        runs = list(pods.runs.values())
+        await asyncio.gather(*(run.stop(STOP_GRACE) for run in runs))
+        for run in runs:
+            pods.volumes.close(run.uid)
+
+    def _sweep(self) -> None:
+        """Remove what an earlier life left of pods that are gone, and every file that held a secret."""
+        living = {uid_of(pod) for pod in self.parts.registry.list(PODS)}
+        for found in self.settings.folder.iterdir():
+            shutil.rmtree(found / "root" if found.name in living else found, ignore_errors=True)
+
+
+async def ensure_node(registry: Registry, settings: NodeSettings, now: Now) -> None:
+    """Make the Node that pods are bound to, and say that it is ready."""
+    key = ObjectKey.cluster(settings.name)
+    found = registry.get(NODES, key)
+    if found is None:
+        labels = {"kubernetes.io/hostname": settings.name, "kubernetes.io/os": "linux"}
+        try:
+            found = await registry.create(NODES, NODES.manifest(key, metadata={"labels": labels}))
+        except ApiError as refusal:
+            if refusal.reason != "AlreadyExists":
+                raise
+            return
+    ready = Condition.true("Ready", "NodeReady", "this node runs Watchword's own workloads as processes")
+    old = found.get("status") or {}
+    rows = merge_condition(old.get("conditions") or [], ready, now=now()) or old["conditions"]
+    status = {**old, **capacity(), "conditions": rows, "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}]}
+    if status != old:
+        await registry.update(NODES, {**found, "status": status}, "status")
+
+
+def capacity() -> Object:
+    """Return what this machine has, in Kubernetes' words."""
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    has = {"cpu": str(os.cpu_count() or 1), "memory": f"{pages * size // 1024}Ki", "pods": "110"}
+    return {"capacity": has, "allocatable": dict(has)}

@@ -1,0 +1,110 @@
+"""Runs containers as processes of this machine, which end with the server however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, Process
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from watchword.apiserver.node.model import HttpProbe, Launch
+
+LIFELINE = "WATCHWORD_LIFELINE"
+LARGEST_LOG = 8 * 1024 * 1024
+PROGRAM = ("-m", "watchword")
+
+
+@dataclass
+class RunningProcess:
+    """A process in a session of its own, holding one end of a pipe whose other end is ours."""
+
+    process: Process
+    lifeline: int
+
+    async def wait(self) -> int:
+        """Return the exit code once the process has ended."""
+        try:
+            code = await self.process.wait()
+        finally:
+            if self.lifeline >= 0:
+                os.close(self.lifeline)
+                self.lifeline = -1
+        return code if code >= 0 else 128 - code
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL to the process and whatever it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
+
+    async def probe(self, question: HttpProbe) -> bool:
+        """Ask over HTTP; no answer is a no."""
+        try:
+            async with asyncio.timeout(question.timeout):
+                return await _asked(question)
+        except (OSError, TimeoutError):
+            return False
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
+
+async def _asked(question: HttpProbe) -> bool:
+    reader, writer = await asyncio.open_connection(question.host, question.port)
+    try:
+        host = f"{question.host}:{question.port}"
+        writer.write(f"GET {question.path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        status = (await reader.readline()).split()
+        return len(status) > 1 and status[1].isdigit() and 200 <= int(status[1]) < 400
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+@dataclass(frozen=True)
+class ProcessRunner:
+    """Starts `python -m watchword` with the container's arguments, in the container's folder."""
+
+    executable: str = sys.executable
+
+    async def start(self, launch: Launch) -> RunningProcess:
+        """Start one process; raises OSError when that cannot be."""
+        launch.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        theirs, ours = os.pipe()
+        try:
+            with _open_log(launch.log) as log:
+                process = await asyncio.create_subprocess_exec(
+                    self.executable,
+                    *PROGRAM,
+                    *launch.arguments,
+                    stdin=DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=launch.root,
+                    env={**launch.environment, LIFELINE: str(theirs)},
+                    pass_fds=(theirs,),
+                    start_new_session=True,
+                )
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        return RunningProcess(process, ours)
+
+
+def _open_log(path: Path) -> BinaryIO:
+    if path.exists() and path.stat().st_size > LARGEST_LOG:
+        path.replace(path.with_suffix(".log.1"))
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab")

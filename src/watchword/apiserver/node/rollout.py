@@ -1,0 +1,75 @@
+"""How many pods of the new and of the old kind a deployment has next."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from watchword.api.meta import Object
+from watchword.apiserver.node.pod_making import ALPHABET
+
+HASH_LABEL = "pod-template-hash"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a rollout may stray from the number wanted."""
+
+    surge: int
+    unavailable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """One replica set in numbers."""
+
+    wanted: int
+    available: int
+
+
+def template_hash(template: Object, collisions: int = 0) -> str:
+    """Return a short name for a pod template; equal templates have equal names."""
+    content = orjson.dumps([template, collisions], option=orjson.OPT_SORT_KEYS)
+    return "".join(ALPHABET[byte % len(ALPHABET)] for byte in hashlib.sha256(content).digest()[:10])
+
+
+def choose_limits(spec: Object) -> Limits:
+    """Read the limits of a rolling update, in pods."""
+    rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
+    replicas = int(spec.get("replicas") or 0)
+    surge = _pods(rolling.get("maxSurge", "25%"), replicas, round_up=True)
+    unavailable = _pods(rolling.get("maxUnavailable", "25%"), replicas, round_up=False)
+    return Limits(surge, unavailable or (0 if surge else 1))
+
+
+def _pods(value: Any, replicas: int, *, round_up: bool) -> int:
+    if isinstance(value, int):
+        return value
+    share = replicas * int(str(value).rstrip("%")) / 100
+    return math.ceil(share) if round_up else math.floor(share)
+
+
+def choose_new_scale(replicas: int, limits: Limits, new: Count, old: Sequence[Count]) -> int:
+    """Return how many new pods there may be at this moment: never fewer than there are, unless too many are wanted."""
+    if new.wanted >= replicas:
+        return replicas
+    room = replicas + limits.surge - sum(count.wanted for count in old) - new.wanted
+    return min(replicas, new.wanted + max(0, room))
+
+
+def choose_old_scales(replicas: int, limits: Limits, new: Count, old: Sequence[Count]) -> list[int]:
+    """Return how many pods each old set keeps, oldest first to go; enough stay available."""
+    enough = replicas - limits.unavailable
+    spare = new.available + sum(count.available for count in old) - enough
+    kept = []
+    for count in old:
+        idle = count.wanted - count.available  # nobody misses a pod that does not work
+        going = min(count.wanted, idle + max(0, spare))
+        spare -= max(0, going - idle)
+        kept.append(count.wanted - going)
+    return kept

@@ -1,0 +1,176 @@
+"""Deployments run: replica sets, pods and containers follow what they ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.apiserver.node.conftest import TaskContainer, World, a_template
+
+from watchword.api.conditions import find_condition
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import CORE_EVENTS, DEPLOYMENTS, NODES, PODS, SERVICE_ACCOUNTS
+from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
+from watchword.apiserver.node.rollout import Count, Limits, choose_new_scale, choose_old_scales, template_hash
+
+
+def a_deployment_spec(replicas: int = 1, template: Object | None = None, **spec: Any) -> Object:
+    return {
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": "a"}},
+        "template": template or a_template(),
+        **spec,
+    }
+
+
+async def test_a_deployment_of_ours_becomes_a_replica_set_pods_and_containers(world: World) -> None:
+    await world.has(DEPLOYMENTS, "web", "apps", spec=a_deployment_spec(2))
+
+    status = world.get(DEPLOYMENTS, "web")["status"]
+    assert (status["replicas"], status["updatedReplicas"], status["availableReplicas"]) == (2, 2, 2)
+    assert status["observedGeneration"] == world.get(DEPLOYMENTS, "web")["metadata"]["generation"]
+    assert {pod["status"]["phase"] for pod in world.pods()} == {"Running"}
+    assert len(world.runner.started) == 2
+    progressing = find_condition(world.get(DEPLOYMENTS, "web"), "Progressing")
+    assert progressing is not None
+    assert progressing.reason == "NewReplicaSetAvailable"
+    assert world.get(NODES, "watchword", "")["status"]["conditions"][0]["type"] == "Ready"
+
+
+async def test_another_image_stays_pending_and_an_event_says_why(world: World) -> None:
+    await world.has(DEPLOYMENTS, "web", "apps", spec=a_deployment_spec(1, a_template(container={"image": "nginx:1"})))
+
+    (pod,) = world.pods()
+    (event,) = [e for e in world.registry.list(CORE_EVENTS, "apps") if e["reason"] == "ImageNotServed"]
+    assert pod["status"]["phase"] == "Pending"
+    assert event["involvedObject"]["name"] == pod["metadata"]["name"]
+    assert "'nginx:1' is not served" in event["message"]
+    assert world.runner.started == []
+
+
+async def test_a_new_template_replaces_the_pods_without_a_gap(world: World) -> None:
+    await world.has(DEPLOYMENTS, "web", "apps", spec=a_deployment_spec(2))
+    before = {pod["metadata"]["name"] for pod in world.pods()}
+
+    def change(deployment: Object) -> None:
+        deployment["spec"]["template"]["spec"]["containers"][0]["args"] = ["hub", "--no-install"]
+
+    await world.changes(DEPLOYMENTS, "web", change)
+
+    assert {pod["metadata"]["name"] for pod in world.pods()}.isdisjoint(before)
+    assert [c.launch.arguments for c in world.runner.started[2:]] == [("hub", "--no-install")] * 2
+    sets = world.registry.list(REPLICA_SETS, "apps")
+    assert sorted(each["spec"]["replicas"] for each in sets) == [0, 2]
+    assert world.get(DEPLOYMENTS, "web")["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
+
+
+async def test_the_template_before_comes_back_as_the_newest_revision(world: World) -> None:
+    await world.has(DEPLOYMENTS, "web", "apps", spec=a_deployment_spec(1))
+
+    def arguments(*texts: str) -> Any:
+        return lambda d: d["spec"]["template"]["spec"]["containers"][0].update(args=list(texts))
+
+    await world.changes(DEPLOYMENTS, "web", arguments("hub", "--no-install"))
+    await world.changes(DEPLOYMENTS, "web", arguments("hub"))
+
+    assert len(world.registry.list(REPLICA_SETS, "apps")) == 2
+    assert world.get(DEPLOYMENTS, "web")["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
+
+
+async def test_scaling_down_stops_containers_and_scaling_to_none_stops_all(world: World) -> None:
+    await world.has(DEPLOYMENTS, "web", "apps", spec=a_deployment_spec(3))
+
+    await world.changes(DEPLOYMENTS, "web", lambda d: d["spec"].update(replicas=1))
+    assert len(world.pods()) == 1
+    await world.changes(DEPLOYMENTS, "web", lambda d: d["spec"].update(replicas=0))
+
+    assert world.pods() == []
+    assert all(container.ended.done() for container in world.runner.started)
+
+
+async def test_recreate_waits_until_the_old_pods_are_gone(world: World) -> None:
+    world.runner.make = lambda launch: TaskContainer(launch, heeds_terminate=False)
+    spec = a_deployment_spec(1, strategy={"type": "Recreate"})
+    await world.has(DEPLOYMENTS, "web", "apps", spec=spec)
+    await world.changes(DEPLOYMENTS, "web", lambda d: d["spec"]["template"]["metadata"].update(annotations={"a": "b"}))
+    (old,) = world.runner.started
+
+    await world.settles(31)
+
+    assert await old.wait() == 137
+    assert len(world.runner.started) == 2
+
+
+async def test_deleting_a_deployment_takes_everything_with_it(world: World) -> None:
+    await world.has(DEPLOYMENTS, "web", "apps", spec=a_deployment_spec(2))
+
+    await world.registry.delete(DEPLOYMENTS, ObjectKey("apps", "web"))
+    await world.settles(5)
+
+    assert (world.registry.list(REPLICA_SETS, "apps"), world.pods()) == ([], [])
+    assert all(container.ended.done() for container in world.runner.started)
+    assert list(world.settings.folder.iterdir()) == []
+
+
+async def test_a_deleted_pod_is_replaced(world: World) -> None:
+    await world.has(DEPLOYMENTS, "web", "apps", spec=a_deployment_spec(1))
+    (first,) = world.pods()
+
+    await world.registry.delete(PODS, ObjectKey.of(first))
+    await world.settles(5)
+
+    (second,) = world.pods()
+    assert second["metadata"]["name"] != first["metadata"]["name"]
+    assert second["status"]["phase"] == "Running"
+
+
+async def test_a_rollout_that_never_becomes_ready_says_so_and_keeps_the_old_pods(world: World) -> None:
+    await world.has(DEPLOYMENTS, "web", "apps", spec=a_deployment_spec(1, progressDeadlineSeconds=60))
+    world.runner.make = lambda launch: TaskContainer(launch, well=False)
+    probe = {"httpGet": {"path": "/readyz", "port": 8000}}
+
+    def change(deployment: Object) -> None:
+        deployment["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] = probe
+
+    await world.changes(DEPLOYMENTS, "web", change)
+    await world.settles(120)
+
+    progressing = find_condition(world.get(DEPLOYMENTS, "web"), "Progressing")
+    assert progressing is not None
+    assert (progressing.status, progressing.reason) == ("False", "ProgressDeadlineExceeded")
+    assert world.get(DEPLOYMENTS, "web")["status"]["availableReplicas"] == 1
+
+
+async def test_a_pod_whose_account_is_missing_waits_for_it(world: World) -> None:
+    await world.has(DEPLOYMENTS, "web", "apps", spec=a_deployment_spec(1, a_template(serviceAccountName="web-sa")))
+    assert world.pods() == []
+    assert "FailedCreate" in {event["reason"] for event in world.registry.list(CORE_EVENTS, "apps")}
+
+    await world.has(SERVICE_ACCOUNTS, "web-sa", "apps")
+    await world.settles(6)
+
+    assert len(world.pods()) == 1
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "new_scale", "old_scales"),
+    [
+        pytest.param(Count(0, 0), [Count(4, 4)], 1, [3], id="begins: one more, one fewer"),
+        pytest.param(Count(1, 0), [Count(4, 4)], 1, [3], id="waits for the first"),
+        pytest.param(Count(2, 2), [Count(3, 3)], 2, [1], id="half way"),
+        pytest.param(Count(4, 4), [Count(1, 1)], 4, [0], id="the last old one goes"),
+        pytest.param(Count(0, 0), [Count(4, 0)], 1, [0], id="old ones that do not work go at once"),
+        pytest.param(Count(0, 0), [], 4, [], id="nothing before"),
+        pytest.param(Count(6, 6), [], 4, [], id="too many"),
+    ],
+)
+def test_rollout_steps(new: Count, old: list[Count], new_scale: int, old_scales: list[int]) -> None:
+    limits = Limits(surge=1, unavailable=1)
+
+    assert choose_new_scale(4, limits, new, old) == new_scale
+    assert choose_old_scales(4, limits, new, old) == old_scales
+
+
+def test_equal_templates_have_equal_hashes() -> None:
+    assert template_hash({"a": 1, "b": 2}) == template_hash({"b": 2, "a": 1})
+    assert template_hash({"a": 1}) != template_hash({"a": 2})

@@ -1,0 +1,256 @@
+"""Pods run with their identity, their files and their variables, and end as they should."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.apiserver.node.conftest import TaskContainer, World, a_template
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import CORE_EVENTS, PODS, SECRETS
+from watchword.apiserver.node.container_run import choose_backoff, judge_restart
+from watchword.apiserver.node.containers import expand, relocate
+from watchword.apiserver.node.images import find_unmounted, is_served, judge_pod
+from watchword.apiserver.node.model import NodeSettings
+from watchword.apiserver.node.pod_making import PodMaker
+from watchword.kube.incluster import incluster_credential, incluster_endpoint, is_in_cluster
+
+SETTINGS = NodeSettings(Path("/pods"), "127.0.0.1", 6443)
+BOOTSTRAP = {"name": "boot", "secret": {"secretName": "boot", "optional": True}}
+MOUNT = {"name": "boot", "mountPath": "/spoke/bootstrap"}
+
+
+async def a_pod(world: World, *arguments: str, **spec: Any) -> Object:
+    """Create a pod as a workload's controller does, with its account's token mounted."""
+    owner = {"apiVersion": "v1", "kind": "Node", "metadata": world.get_node_metadata()}
+    maker = PodMaker(world.registry, lambda size: bytes(range(size)))
+    pod = await maker.make(owner, a_template(*arguments, **spec))
+    await world.settles()
+    return world.get(PODS, pod["metadata"]["name"])
+
+
+def root_of(container: TaskContainer) -> Path:
+    return container.launch.root
+
+
+async def test_a_pod_finds_its_identity_and_nothing_of_the_server(world: World) -> None:
+    await a_pod(world, "hub")
+    (container,) = world.runner.started
+
+    environment = container.launch.environment
+    assert is_in_cluster(environment)
+    assert incluster_endpoint(environment).server == "https://127.0.0.1:6443"
+    assert (await incluster_credential(environment=environment).current()).authorization is not None
+    assert environment["HOME"] == str(root_of(container))
+    assert "KUBECONFIG" not in environment
+
+
+async def test_a_token_is_replaced_before_it_expires(world: World) -> None:
+    await a_pod(world, "hub")
+    place = Path(world.runner.started[0].launch.environment["WATCHWORD_SERVICE_ACCOUNT"]) / "token"
+    first = place.read_bytes()
+
+    await world.settles(3607 * 0.79)
+    assert place.read_bytes() == first
+    await world.settles(3607 * 0.02)
+
+    assert place.read_bytes() != first
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+
+
+async def test_mounted_secrets_are_private_files_that_follow_the_secret(world: World) -> None:
+    arguments = ("agent", "--bootstrap-kubeconfig=/spoke/bootstrap/kubeconfig")
+    await a_pod(world, *arguments, volumes=[BOOTSTRAP], container={"volumeMounts": [MOUNT]})
+    (container,) = world.runner.started
+    place = root_of(container) / "spoke/bootstrap/kubeconfig"
+    assert container.launch.arguments[1] == f"--bootstrap-kubeconfig={place}"
+    assert not place.exists()
+
+    await world.has(SECRETS, "boot", "apps", data={"kubeconfig": base64.b64encode(b"one").decode()})
+    assert (place.read_bytes(), stat.S_IMODE(place.stat().st_mode)) == (b"one", 0o600)
+    await world.changes(SECRETS, "boot", lambda s: s["data"].update(kubeconfig=base64.b64encode(b"two").decode()))
+    assert place.read_bytes() == b"two"
+    await world.registry.delete(SECRETS, ObjectKey("apps", "boot"))
+    await world.settles()
+    assert not place.exists()
+
+
+async def test_a_pod_waits_for_a_secret_that_it_must_have(world: World) -> None:
+    volume = {"name": "boot", "secret": {"secretName": "boot"}}
+    pod = await a_pod(world, "agent", volumes=[volume], container={"volumeMounts": [MOUNT]})
+    assert (pod["status"]["phase"], world.runner.started) == ("Pending", [])
+    assert "FailedMount" in {event["reason"] for event in world.registry.list(CORE_EVENTS, "apps")}
+
+    await world.has(SECRETS, "boot", "apps", data={})
+
+    assert len(world.runner.started) == 1
+
+
+async def test_a_container_that_fails_is_restarted_ever_more_slowly(world: World) -> None:
+    world.runner.script = [1, 1, 1]
+    pod = await a_pod(world, "hub")
+    assert len(world.runner.started) == 2  # the first restart is at once
+    waiting = world.get(PODS, pod["metadata"]["name"])["status"]["containerStatuses"][0]["state"]["waiting"]
+    assert waiting["reason"] == "CrashLoopBackOff"
+
+    await world.settles(10)
+    assert len(world.runner.started) == 3
+    await world.settles(20)
+
+    status = world.get(PODS, pod["metadata"]["name"])["status"]["containerStatuses"][0]
+    assert (status["restartCount"], status["ready"]) == (3, True)
+    assert status["lastState"]["terminated"]["exitCode"] == 1
+
+
+async def test_a_container_that_is_not_well_is_started_again(world: World) -> None:
+    probe = {"httpGet": {"path": "/healthz", "port": 8000}, "periodSeconds": 10}
+    await a_pod(world, "hub", container={"livenessProbe": probe})
+    world.runner.started[0].well = False
+
+    await world.settles(60)
+
+    assert await world.runner.started[0].wait() == 137
+    assert len(world.runner.started) == 2
+
+
+async def test_a_container_is_ready_when_it_says_so(world: World) -> None:
+    world.runner.make = lambda launch: TaskContainer(launch, well=False)
+    probe = {"httpGet": {"path": "/readyz", "port": 8000}, "periodSeconds": 10}
+    pod = await a_pod(world, "hub", container={"readinessProbe": probe})
+    assert not pod["status"]["containerStatuses"][0]["ready"]
+
+    world.runner.started[0].well = True
+    await world.settles(11)
+
+    assert world.get(PODS, pod["metadata"]["name"])["status"]["containerStatuses"][0]["ready"]
+
+
+async def test_a_pod_that_does_not_end_when_asked_is_ended(world: World) -> None:
+    world.runner.make = lambda launch: TaskContainer(launch, heeds_terminate=False)
+    pod = await a_pod(world, "hub", terminationGracePeriodSeconds=7)
+    before = asyncio.get_running_loop().time()
+
+    await world.registry.delete(PODS, ObjectKey.of(pod))
+    code = await world.runner.started[0].wait()
+
+    assert code == 137
+    assert asyncio.get_running_loop().time() - before == pytest.approx(7, abs=0.1)
+    await world.settles()
+    assert world.pods() == []
+
+
+async def test_what_ran_before_a_restart_of_the_node_runs_again_in_the_same_pod(world: World) -> None:
+    pod = await a_pod(world, "hub")
+    await world.node.stop()
+    assert not root_of(world.runner.started[0]).exists()  # no secret stays on the disk
+
+    await world.start_node()
+    await world.settles()
+
+    again = world.get(PODS, pod["metadata"]["name"])
+    assert len(world.runner.started) == 2
+    assert again["status"]["containerStatuses"][0]["restartCount"] == 1
+    assert again["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"] == "NodeRestarted"
+
+
+@pytest.mark.parametrize(
+    ("spec", "objection"),
+    [
+        pytest.param({"image": "nginx"}, "image 'nginx' is not served", id="another image"),
+        pytest.param({"command": ["sh"]}, "the image's own command", id="another program"),
+        pytest.param({"args": ["apiserver"]}, "only the verbs", id="a verb that needs the machine"),
+        pytest.param({"args": []}, "only the verbs", id="no verb"),
+        pytest.param({"args": ["hub", "--kubeconfig=/root/.kube/config"]}, "is not mounted", id="a file outside"),
+        pytest.param({"args": ["hub", "--kubeconfig=../../admin"]}, "is not mounted", id="a way out"),
+        pytest.param({"args": ["hub", "--kubeconfig", "~/.kube/config"]}, "is not mounted", id="a home"),
+        pytest.param({"env": [{"name": "KUBECONFIG", "value": "/admin"}]}, "is not mounted", id="by a variable"),
+        pytest.param(
+            {"volumeMounts": [{"name": "a", "mountPath": "/../etc"}]}, "not a place to mount at", id="a mount outside"
+        ),
+        pytest.param({"volumeMounts": [{"name": "a", "mountPath": "/"}]}, "not a place to mount at", id="the root"),
+        pytest.param({}, None, id="ours"),
+        pytest.param({"image": "watchword:1.2"}, None, id="with a tag"),
+        pytest.param(
+            {"args": ["hub", "--kubeconfig=/etc/k/config"], "volumeMounts": [{"name": "a", "mountPath": "/etc/k"}]},
+            None,
+            id="a mounted file",
+        ),
+    ],
+)
+def test_which_pods_are_run(spec: Object, objection: str | None) -> None:
+    pod = {"spec": a_template(container=spec)["spec"]}
+
+    verdict = judge_pod(pod, SETTINGS)
+
+    assert verdict is None if objection is None else objection in (verdict or "")
+
+
+@pytest.mark.parametrize(
+    ("spec", "objection"),
+    [
+        pytest.param({"volumes": [{"name": "a", "hostPath": {"path": "/"}}]}, "hostPath", id="a folder of the machine"),
+        pytest.param({"initContainers": [{"name": "a"}]}, "init containers", id="init containers"),
+    ],
+)
+def test_which_pods_are_not_run(spec: Object, objection: str) -> None:
+    assert objection in (judge_pod({"spec": a_template(**spec)["spec"]}, SETTINGS) or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("$(A)-$(B)", "1-2", id="two"),
+        pytest.param("$(C)", "$(C)", id="unknown stays"),
+        pytest.param("$$(A)", "$(A)", id="escaped"),
+        pytest.param("$A", "$A", id="not a reference"),
+    ],
+)
+def test_expand(text: str, expected: str) -> None:
+    assert expand(text, {"A": "1", "B": "2"}) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("--a=/spoke/hub/x", "--a=/pods/hub/x", id="below"),
+        pytest.param("/spoke/hub", "/pods/hub", id="itself"),
+        pytest.param("/spoke/hubs", "/spoke/hubs", id="a longer name"),
+        pytest.param("https://a/spoke/hub", "https://a/spoke/hub", id="part of a URL"),
+    ],
+)
+def test_relocate(text: str, expected: str) -> None:
+    assert relocate(text, {"/spoke/hub": Path("/pods/hub")}) == expected
+
+
+def test_is_served_by_name_alone() -> None:
+    served = ("watchword", "registry:5000/a/watchword")
+
+    assert is_served("watchword@sha256:00", served)
+    assert is_served("registry:5000/a/watchword:v1", served)
+    assert not is_served("evil/watchword", served)
+    assert not is_served("watchword2", served)
+
+
+def test_find_unmounted_looks_into_lists() -> None:
+    assert find_unmounted(["--files=/ok/a,/etc/b"], ["/ok"]) == "/etc/b"
+    assert find_unmounted(["--files=/ok/a,/ok/b", "https://host/etc"], ["/ok"]) is None
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"), [(1, 0.0), (2, 10.0), (3, 20.0), (6, 160.0), (7, 300.0), (4000, 300.0)]
+)
+def test_choose_backoff(failures: int, seconds: float) -> None:
+    assert choose_backoff(failures) == seconds
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "again"),
+    [("Always", 0, True), ("Always", 1, True), ("OnFailure", 0, False), ("OnFailure", 1, True), ("Never", 1, False)],
+)
+def test_judge_restart(policy: str, code: int, again: bool) -> None:  # noqa: FBT001 - a column
+    assert judge_restart(policy, code) is again

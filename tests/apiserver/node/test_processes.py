@@ -1,0 +1,98 @@
+"""Containers are real processes: they end when asked, and never outlive the server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from watchword.api.meta import ObjectKey
+from watchword.apiserver.node.model import HttpProbe, Launch
+from watchword.apiserver.node.processes import ProcessRunner
+
+pytestmark = pytest.mark.real_time
+
+STUBBORN = """#!{python}
+import os, signal, sys, time
+sys.path[:0] = {path!r}
+from watchword.cli._lifeline import end_with_parent
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+end_with_parent(os.environ)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+SERVER = """
+import asyncio, sys
+from pathlib import Path
+from watchword.api.meta import ObjectKey
+from watchword.apiserver.node.model import Launch
+from watchword.apiserver.node.processes import ProcessRunner
+
+async def main(folder):
+    launch = Launch(ObjectKey("a", "b"), "main", (), {}, folder / "root", folder / "main.log")
+    running = await ProcessRunner(str(folder / "stubborn")).start(launch)
+    print(running.process.pid, flush=True)
+    await running.wait()
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+def a_launch(folder: Path, *arguments: str) -> Launch:
+    environment = {"PATH": os.environ["PATH"]}
+    return Launch(ObjectKey("apps", "one"), "main", arguments, environment, folder / "root", folder / "main.log")
+
+
+@pytest.fixture
+def stubborn(tmp_path: Path) -> Path:
+    """A program that ignores SIGTERM and lives for a minute."""
+    program = tmp_path / "stubborn"
+    program.write_text(STUBBORN.format(python=sys.executable, path=sys.path))
+    program.chmod(0o700)
+    return program
+
+
+async def test_a_process_runs_our_own_command_line(tmp_path: Path) -> None:
+    running = await ProcessRunner().start(a_launch(tmp_path, "--version"))
+
+    assert await running.wait() == 0
+    assert (tmp_path / "main.log").read_text().startswith("watchword ")
+
+
+async def test_a_signal_is_told_by_the_exit_code(tmp_path: Path, stubborn: Path) -> None:
+    running = await ProcessRunner(str(stubborn)).start(a_launch(tmp_path))
+
+    running.kill()
+
+    assert await running.wait() == 128 + signal.SIGKILL
+
+
+async def test_a_probe_without_an_answer_is_a_no(tmp_path: Path, stubborn: Path) -> None:
+    running = await ProcessRunner(str(stubborn)).start(a_launch(tmp_path))
+
+    assert not await running.probe(HttpProbe("127.0.0.1", 1, "/healthz", 1.0))
+    running.kill()
+    await running.wait()
+
+
+async def test_no_process_outlives_a_server_that_was_killed(tmp_path: Path, stubborn: Path) -> None:
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SERVER, str(tmp_path), stdout=asyncio.subprocess.PIPE
+    )
+    assert server.stdout is not None
+    child = os.pidfd_open(int(await server.stdout.readline()))
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_reader(child, ended.set)
+
+    server.kill()
+    await server.wait()
+
+    async with asyncio.timeout(10):
+        await ended.wait()  # a pidfd becomes readable when its process has ended
+    asyncio.get_running_loop().remove_reader(child)
+    os.close(child)
