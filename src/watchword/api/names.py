@@ -68,8 +68,12 @@ class Annotation:
     EKS_CLUSTER_ARN: Final = "eks-managed-cluster-arn"
     MANAGED_CLUSTER_ARN: Final = "agent.open-cluster-management.io/managed-cluster-arn"
     IAM_ROLE_SUFFIX: Final = "agent.open-cluster-management.io/managed-cluster-iam-role-suffix"
+    # What server-side apply last brought over, so that changes of the work are told from those of the cluster.
+    APPLIED_DIGEST: Final = "open-cluster-management.io/config-spec-hash"
     # Ours: who the cluster is, so that two clusters never share a name.
     CLUSTER_UID: Final = "agent.open-cluster-management.io/cluster-uid"
+    # Ours: a new value asks the holder to renew its credential now, once.
+    ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
 
 
 AGENT_ANNOTATION_PREFIX = "agent.open-cluster-management.io/"
@@ -109,6 +113,7 @@ class ConditionType:
     WORK_APPLIED: Final = "Applied"
     WORK_AVAILABLE: Final = "Available"
     STATUS_FEEDBACK_SYNCED: Final = "StatusFeedbackSynced"
+    WORK_COMPLETE: Final = "Complete"
 
 
 # Groups that clusters and add-ons belong to

@@ -1,0 +1,89 @@
+"""Keeps the record, on the managed cluster, of what each work has applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from watchword.agent.work.manifests import Target
+from watchword.agent.work.ownership import Applied, applied_in, hub_hash, record_name
+from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting, uid_of
+from watchword.api.names import Finalizer
+from watchword.api.resources import APPLIED_MANIFEST_WORKS
+from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists, NotFound
+from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.reconcile import Reader
+from watchword.runtime.status import StatusChange, StatusWriter
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Records before it acts: what was created and not recorded would be lost when the work changes meanwhile."""
+
+    reader: Reader
+    client: Client
+    status: StatusWriter
+    hub_server: Callable[[], str]
+    agent: str  # the same for this agent always, another for every other agent of the cluster
+
+    @property
+    def hub(self) -> str:
+        """The fingerprint of the hub that this agent serves."""
+        return hub_hash(self.hub_server())
+
+    def key(self, work: str) -> ObjectKey:
+        """Return the key of the record of a work."""
+        return ObjectKey.cluster(record_name(self.hub, work))
+
+    def find(self, work: str) -> Object | None:
+        """Return the record of a work, None when there is none."""
+        return self.reader.get(APPLIED_MANIFEST_WORKS, self.key(work))
+
+    async def open(self, work: str) -> Object:
+        """Return the record of a work, made when it is missing; it may be on its way out."""
+        spec = {"hubHash": self.hub, "agentID": self.agent, "manifestWorkName": work}
+        present = self.find(work)
+        if present is None:
+            metadata = {"finalizers": [Finalizer.APPLIED_WORK]}
+            wanted = APPLIED_MANIFEST_WORKS.manifest(self.key(work), metadata=metadata, spec=spec)
+            try:
+                return await self.client.create(APPLIED_MANIFEST_WORKS, wanted)
+            except AlreadyExists:  # the cache is behind
+                present = await self.client.get(APPLIED_MANIFEST_WORKS, self.key(work))
+        if is_deleting(present):
+            return present
+        patch: Object = {} if present.get("spec") == spec else {"spec": spec}
+        if Finalizer.APPLIED_WORK not in finalizers_of(present):
+            patch["metadata"] = {"finalizers": [*finalizers_of(present), Finalizer.APPLIED_WORK]}
+        if not patch:
+            return present
+        return await self.client.patch(APPLIED_MANIFEST_WORKS, self.key(work), with_preconditions(present, patch))
+
+    async def intend(self, record: Object, targets: Iterable[Target]) -> Object:
+        """Record what is about to be applied."""
+        recorded = applied_in(record)
+        known = {one.identity for one in recorded}
+        new = [Applied.of(target) for target in targets if target.identity not in known]
+        return await self.write(record, [*recorded, *new]) if new else record
+
+    async def write(self, record: Object, applied: Sequence[Applied]) -> Object:
+        """Make the record say exactly this; a work that is served is not evicted."""
+        fields = {"appliedResources": [one.row() for one in applied] or None, "evictionStartTime": None}
+        return await self.status.write(APPLIED_MANIFEST_WORKS, record, StatusChange(fields=fields))
+
+    async def close(self, record: Object) -> None:
+        """Begin to remove a record, and with it what it says was applied."""
+        if is_deleting(record):
+            return
+        try:
+            await self.client.delete(APPLIED_MANIFEST_WORKS, ObjectKey.of(record), uid=uid_of(record))
+        except NotFound:
+            return  # somebody was faster
+
+    async def release(self, record: Object) -> None:
+        """Let a record go: nothing that it speaks of is left."""
+        kept = [name for name in finalizers_of(record) if name != Finalizer.APPLIED_WORK]
+        if len(kept) != len(finalizers_of(record)):
+            patch = with_preconditions(record, {"metadata": {"finalizers": kept or None}})
+            await self.client.patch(APPLIED_MANIFEST_WORKS, ObjectKey.of(record), patch)

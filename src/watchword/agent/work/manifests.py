@@ -1,0 +1,195 @@
+"""Reads the manifests of a work with suspicion: each is placed, or refused with one sentence."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.validation import is_dns_label, is_dns_subdomain
+
+LARGEST = 500 * 1024
+LONGEST_NAME = 253
+KEPT_METADATA = ("name", "namespace", "labels", "annotations", "finalizers")
+_VERSION = re.compile(r"[a-z0-9]{1,63}", re.ASCII)
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}", re.ASCII)
+_NAME = re.compile(r"[!-~]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """Which manifest of a work is meant, as far as it says."""
+
+    ordinal: int
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def row(self) -> Object:
+        """Return it as the status of a work shows it."""
+        return {
+            "ordinal": self.ordinal,
+            "group": self.group,
+            "version": self.version,
+            "kind": self.kind,
+            "resource": self.resource,
+            "namespace": self.namespace,
+            "name": self.name,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One object of the managed cluster."""
+
+    resource: Resource
+    key: ObjectKey
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """What makes it the same object in whatever version it is spoken of."""
+        return self.resource.group, self.resource.plural, self.key.namespace, self.key.name
+
+    def __str__(self) -> str:
+        return f"{self.resource.group_resource} {self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A manifest that can be applied: which object it is and what is wanted of it."""
+
+    meta: Meta
+    target: Target
+    wanted: Object
+    digest: str  # of what is wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A manifest that cannot be applied, and why."""
+
+    meta: Meta
+    why: str
+    passing: bool = False  # whether time may help: its kind may yet be served
+
+
+def meta_of(ordinal: int, manifest: Any) -> Meta:
+    """Return what a manifest says of itself, whatever it is."""
+    if not isinstance(manifest, Mapping):
+        return Meta(ordinal)
+    metadata = manifest.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    group, _, version = _text(manifest.get("apiVersion")).rpartition("/")
+    return Meta(
+        ordinal,
+        group=group,
+        version=version,
+        kind=_text(manifest.get("kind")),
+        namespace=_text(metadata.get("namespace")),
+        name=_text(metadata.get("name")),
+    )
+
+
+def _text(value: Any) -> str:
+    return value[:LONGEST_NAME] if isinstance(value, str) else ""
+
+
+def judge_manifest(manifest: Any) -> str:
+    """Say why a manifest is refused whatever its kind; empty when nothing speaks against it."""
+    if not isinstance(manifest, Mapping):
+        return "the manifest is not an object"
+    if len(orjson.dumps(manifest)) > LARGEST:
+        return f"the manifest is larger than {LARGEST // 1024} KiB: split it"
+    group, _, version = str(manifest.get("apiVersion") or "").rpartition("/")
+    if not _VERSION.fullmatch(version) or not (group == "" or is_dns_subdomain(group)):
+        return "the manifest has no valid apiVersion: write it like apps/v1"
+    if not _KIND.fullmatch(str(manifest.get("kind") or "")):
+        return "the manifest has no valid kind"
+    metadata = manifest.get("metadata")
+    return judge_metadata(metadata) if isinstance(metadata, Mapping) else "the manifest has no metadata"
+
+
+def judge_metadata(metadata: Mapping[str, Any]) -> str:
+    """Say why an object cannot be known by its metadata; empty when it can."""
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    if metadata.get("generateName"):
+        return "generateName is not supported: every object of a work needs a name of its own"
+    if not name:
+        return "the manifest has no name"
+    if not isinstance(name, str) or not is_path_segment(name):
+        return "the name cannot be that of an object: use at most 253 visible characters without '/' and '%'"
+    if namespace not in (None, "") and not (isinstance(namespace, str) and is_dns_label(namespace)):
+        return "the namespace is not a DNS label"
+    return ""
+
+
+def is_path_segment(name: str) -> bool:
+    """Whether a name can stand in a URL as one segment; the server knows more about each kind."""
+    plain = _NAME.fullmatch(name) is not None and "/" not in name and "%" not in name
+    return plain and name not in (".", "..") and len(name) <= LONGEST_NAME
+
+
+def place(meta: Meta, manifest: Object, resource: Resource) -> Placed | Refused:
+    """Say which object a sound manifest is about, now that its kind is known."""
+    meta = replace(meta, resource=resource.plural, namespace=meta.namespace if resource.namespaced else "")
+    if resource.namespaced and not meta.namespace:
+        return Refused(meta, f"a {resource.kind} lives in a namespace, and the manifest names none")
+    target = Target(resource, ObjectKey(meta.namespace, meta.name))
+    wanted = choose_wanted(manifest, target)
+    return Placed(meta, target, wanted, digest_of(wanted))
+
+
+def choose_wanted(manifest: Mapping[str, Any], target: Target) -> Object:
+    """Return the part of a manifest that a work decides: no status, nothing that only a server can say.
+
+    Owners named in a manifest are left out: their UIDs are those of another cluster, and naming an owner that does
+    not exist means deletion.
+    """
+    metadata = {name: value for name, value in manifest["metadata"].items() if name in KEPT_METADATA and value}
+    if not target.key.namespace:
+        metadata.pop("namespace", None)
+    wanted = {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": metadata}
+    if target.resource.group_resource == "secrets" and isinstance(wanted.get("stringData"), Mapping):
+        return _with_encoded_data(wanted)
+    return wanted
+
+
+def _with_encoded_data(secret: Object) -> Object:
+    """Write `stringData` as the server will keep it: otherwise it would look missing for ever."""
+    encoded = {name: base64.b64encode(str(text).encode()).decode() for name, text in secret["stringData"].items()}
+    rest = {name: value for name, value in secret.items() if name != "stringData"}
+    return {**rest, "data": {**(rest.get("data") or {}), **encoded}}
+
+
+def digest_of(value: Any) -> str:
+    """Return a fingerprint of plain data."""
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def refuse_repetitions(manifests: Iterable[Placed | Refused]) -> list[Placed | Refused]:
+    """Refuse what names an object that an earlier manifest of the same work names already."""
+    seen: dict[tuple[str, str, str, str], int] = {}
+    judged: list[Placed | Refused] = []
+    for one in manifests:
+        if isinstance(one, Placed):
+            first = seen.setdefault(one.target.identity, one.meta.ordinal)
+            if first != one.meta.ordinal:
+                one = Refused(one.meta, f"the same object is manifest {first} of this work already")  # noqa: PLW2901
+        judged.append(one)
+    return judged
+
+
+def manifests_of(work: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the raw manifests of a work."""
+    workload = (work.get("spec") or {}).get("workload") or {}
+    manifests = workload.get("manifests")
+    return manifests if isinstance(manifests, list) else []

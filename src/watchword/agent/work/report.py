@@ -1,0 +1,164 @@
+"""Says on the hub how a work and each of its manifests fare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from watchword.agent.work.completion import aggregate
+from watchword.agent.work.feedback import Feedback
+from watchword.agent.work.manifests import Meta
+from watchword.agent.work.outcomes import Outcome, Reason
+from watchword.api.conditions import Condition, find_condition, merge_condition
+from watchword.api.meta import Object
+from watchword.api.names import ConditionType
+from watchword.runtime.status import StatusChange
+
+LONGEST_MESSAGE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How one manifest fares."""
+
+    meta: Meta
+    applied: Condition
+    available: Condition
+    feedback: Feedback | None = None  # None: nothing is asked for
+    rules: tuple[Condition, ...] = ()
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Everything that is said about the manifest."""
+        return (self.applied, self.available, judge_feedback(self.feedback), *self.rules)
+
+
+def judge_applied(outcome: Outcome) -> Condition:
+    """Say whether a manifest is applied."""
+    if outcome.why:
+        return Condition.false(ConditionType.WORK_APPLIED, outcome.reason, outcome.why[:LONGEST_MESSAGE])
+    return Condition.true(ConditionType.WORK_APPLIED, Reason.COMPLETE, "the manifest is applied")
+
+
+def judge_available(present: Object | None, trouble: str = "") -> Condition:
+    """Say whether an object is there; how well it is, only feedback can tell."""
+    if trouble:
+        return Condition.unknown(ConditionType.WORK_AVAILABLE, "FetchingResourceFailed", trouble[:LONGEST_MESSAGE])
+    if present is None:
+        return Condition.false(ConditionType.WORK_AVAILABLE, "ResourceNotAvailable", "the object is not there")
+    return Condition.true(ConditionType.WORK_AVAILABLE, "ResourceAvailable", "the object is there")
+
+
+def refused(meta: Meta, why: str) -> Report:
+    """Report a manifest that stands for no object."""
+    message = "nobody can tell which object is meant"
+    unknown = Condition.unknown(ConditionType.WORK_AVAILABLE, "IncompleteResourceMeta", message)
+    return Report(meta, Condition.false(ConditionType.WORK_APPLIED, Reason.FAILED, why), unknown)
+
+
+def judge_feedback(feedback: Feedback | None) -> Condition:
+    """Say whether what was asked for could be reported."""
+    type_ = ConditionType.STATUS_FEEDBACK_SYNCED
+    if feedback is None:
+        return Condition.true(type_, "NoStatusFeedbackSynced", "nothing is asked to be reported")
+    if feedback.troubles:
+        return Condition.false(type_, "StatusFeedbackSyncFailed", "; ".join(feedback.troubles)[:LONGEST_MESSAGE])
+    return Condition.true(type_, "StatusFeedbackSynced", "what was asked for is reported")
+
+
+def judge_work(reports: Sequence[Report]) -> list[Condition]:
+    """Say how a work fares as a whole."""
+    rules = aggregate(condition for report in reports for condition in report.rules)
+    return [_judge_all_applied(reports), _judge_all_available(reports), *rules]
+
+
+def _judge_all_applied(reports: Sequence[Report]) -> Condition:
+    failed = [report.meta.ordinal for report in reports if report.applied.status != "True"]
+    if not failed:
+        return Condition.true(ConditionType.WORK_APPLIED, "AppliedManifestWorkComplete", "every manifest is applied")
+    message = f"{len(failed)} of {len(reports)} manifests are not applied: {_some(failed)}"
+    return Condition.false(ConditionType.WORK_APPLIED, "AppliedManifestWorkFailed", message)
+
+
+def _judge_all_available(reports: Sequence[Report]) -> Condition:
+    type_ = ConditionType.WORK_AVAILABLE
+    absent = [report.meta.ordinal for report in reports if report.available.status == "False"]
+    unknown = [report.meta.ordinal for report in reports if report.available.status == "Unknown"]
+    if absent:
+        message = f"{len(absent)} of {len(reports)} objects are not there: {_some(absent)}"
+        return Condition.false(type_, "ResourcesNotAvailable", message)
+    if unknown:
+        message = f"{len(unknown)} of {len(reports)} objects cannot be looked at: {_some(unknown)}"
+        return Condition.unknown(type_, "ResourcesStatusUnknown", message)
+    return Condition.true(type_, "ResourcesAvailable", "every object is there")
+
+
+def _some(ordinals: Sequence[int]) -> str:
+    more = ", …" if len(ordinals) > 10 else ""
+    return f"manifest {', '.join(map(str, ordinals[:10]))}{more}"
+
+
+def choose_change(work: Mapping[str, Any], reports: Sequence[Report], *, now: datetime) -> StatusChange:
+    """Return everything that the status of a work should say, for one request."""
+    before = {_identity(row): row for row in manifests_in(work)}
+    generation = (work.get("metadata") or {}).get("generation")
+    rows = [
+        _row(report, before.get(_identity({"resourceMeta": report.meta.row()})), now=now, generation=generation)
+        for report in sorted(reports, key=lambda report: report.meta.ordinal)
+    ]
+    conditions = tuple(judge_work(reports))
+    gone = _rules_in(before.values()) - {condition.type for condition in conditions}
+    return StatusChange(conditions, tuple(sorted(gone)), {"resourceStatus": {"manifests": rows}})
+
+
+def manifests_in(work: Mapping[str, Any]) -> list[Object]:
+    """Return what the status of a work says about its manifests."""
+    status = (work.get("status") or {}).get("resourceStatus") or {}
+    return status.get("manifests") or []
+
+
+def _identity(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    meta = row.get("resourceMeta") or {}
+    return tuple(meta.get(field) or "" for field in ("ordinal", "group", "kind", "namespace", "name"))
+
+
+def _row(report: Report, before: Mapping[str, Any] | None, *, now: datetime, generation: int | None) -> Object:
+    said = {row.get("type"): row for row in (before or {}).get("conditions") or ()}
+    conditions: list[Object] = []
+    for condition in report.conditions:
+        old = [said[condition.type]] if condition.type in said else []
+        conditions += merge_condition(old, condition, now=now, generation=generation) or old
+    row: Object = {"resourceMeta": report.meta.row(), "conditions": conditions}
+    if report.feedback is not None and report.feedback.values:
+        row["statusFeedback"] = {"values": list(report.feedback.values)}
+    return row
+
+
+_STANDING = frozenset({ConditionType.WORK_APPLIED, ConditionType.WORK_AVAILABLE, ConditionType.STATUS_FEEDBACK_SYNCED})
+
+
+def _rules_in(rows: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the types of conditions that were computed by rules: they go when their rules go."""
+    types = {str(condition.get("type")) for row in rows for condition in row.get("conditions") or ()}
+    return types - _STANDING
+
+
+def is_settled(work: Mapping[str, Any]) -> bool:
+    """Whether the manifests as they stand have all been applied before."""
+    applied = find_condition(work, ConditionType.WORK_APPLIED)
+    if applied is None or applied.status != "True":
+        return False
+    row = next(row for row in work["status"]["conditions"] if row.get("type") == ConditionType.WORK_APPLIED)
+    return bool(row.get("observedGeneration") == (work.get("metadata") or {}).get("generation"))
+
+
+def is_only_feedback(work: Mapping[str, Any], change: StatusChange) -> bool:
+    """Whether a change says nothing that is not a reported value: such news may wait a little."""
+    rows = (change.fields or {})["resourceStatus"]["manifests"]
+    return [_without_values(row) for row in rows] == [_without_values(row) for row in manifests_in(work)]
+
+
+def _without_values(row: Mapping[str, Any]) -> Object:
+    return {name: value for name, value in row.items() if name != "statusFeedback"}

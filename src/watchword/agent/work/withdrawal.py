@@ -1,0 +1,63 @@
+"""Takes a deleted work off the managed cluster before the hub may forget it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from watchword.agent.work.ledger import Ledger
+from watchword.agent.work.ownership import applied_in
+from watchword.agent.work.releasing import Releaser
+from watchword.agent.work.treatment import is_orphaned
+from watchword.api.conditions import Condition
+from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting, owner_reference
+from watchword.api.names import ConditionType, Finalizer
+from watchword.api.resources import MANIFEST_WORKS
+from watchword.kube.errors import NotFound
+from watchword.runtime.connection import Connection
+from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.reconcile import Done, Outcome, RetryAfter
+
+RECHECK = timedelta(seconds=30)
+
+
+@dataclass(frozen=True)
+class Withdrawal:
+    """Removes the record, whose own finalizer waits for the objects, then the work's finalizer."""
+
+    hub: Connection
+    ledger: Ledger
+    releaser: Releaser
+
+    async def withdraw(self, work: Object) -> Outcome:
+        """Bring a work that is being deleted one step closer to its end."""
+        if Finalizer.MANIFEST_WORK not in finalizers_of(work):
+            return Done()
+        record = self.ledger.find(work["metadata"]["name"])
+        if record is None:
+            await self._let_go(work)
+            return Done()
+        if not is_deleting(record):
+            await self._orphan(work, record)
+            await self.ledger.close(record)
+        message = f"waiting for {len(applied_in(record))} objects to be gone"
+        deleting = Condition.true(ConditionType.DELETING, "WorkDeleting", message)
+        await self.hub.status.set_condition(MANIFEST_WORKS, work, deleting)
+        return RetryAfter(RECHECK)
+
+    async def _orphan(self, work: Object, record: Object) -> None:
+        """Disown what is to stay: the wish may have come together with the deletion."""
+        spec = work.get("spec") or {}
+        located = await self.releaser.locate(applied_in(record))
+        kept = {one: target for one, target in located.items() if is_orphaned(spec, target)}
+        _, trouble = await self.releaser.release(kept, owner_reference(record), keep=lambda _: True)
+        if trouble is not None:
+            raise trouble
+
+    async def _let_go(self, work: Object) -> None:
+        kept = [name for name in finalizers_of(work) if name != Finalizer.MANIFEST_WORK]
+        patch = with_preconditions(work, {"metadata": {"finalizers": kept or None}})
+        try:
+            await self.hub.client.patch(MANIFEST_WORKS, ObjectKey.of(work), patch)
+        except NotFound:
+            return  # it is gone already
