@@ -125,7 +125,7 @@ class Instance:
             token_keys=TokenKeys(self.material.token_key),
             authority=self.material.signing_authority,
             root_bundle=lambda: self.material.root_bundle,
-            client_authorities=lambda: self.material.authorities.roots(),
+            client_authorities=self.material.believed,
             admin_tokens=(StaticToken(self.material.admin_token, ADMIN),),
         )
 

@@ -75,6 +75,10 @@ class Material:
         """The TLS context for new connections."""
         return self._context
 
+    def believed(self) -> tuple[Certificate, ...]:
+        """Return the CAs whose client certificates are believed now."""
+        return self.authorities.roots()
+
     def signing_authority(self) -> Authority:
         """Return the CA that signs now."""
         return self.authorities.signing(self._now())

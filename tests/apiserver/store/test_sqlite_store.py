@@ -180,3 +180,42 @@ async def test_a_write_whose_caller_gave_up_is_still_committed(tmp_path: Path) -
 
     assert store.get(B, "ns/a") is not None
     await store.close()
+
+
+async def written(path: Path, *names: str) -> int:
+    """Write some objects and return the revision reached."""
+    store = SqliteStore(path)
+    for name in names:
+        await store.write(put(f"ns/{name}"))
+    await store.close()
+    return store.revision
+
+
+async def test_after_a_restore_no_old_revision_can_be_continued_from(tmp_path: Path) -> None:
+    live, backup = tmp_path / "data.db", tmp_path / "backup.db"
+    await written(live, "a")
+    backup.write_bytes(live.read_bytes())
+    lost = await written(live, "b", "c")
+    live.write_bytes(backup.read_bytes())  # put back in place: the same inode
+
+    store = SqliteStore(live)
+
+    assert [record.path for record in store.records(B)] == ["ns/a"]
+    assert store.revision > lost
+    for bucket in (B, "never.written"):
+        with pytest.raises(Compacted):
+            store.events_after(bucket, lost)
+    assert store.events_after(B, store.revision) == []
+    await store.close()
+
+
+async def test_a_file_from_elsewhere_begins_a_new_epoch_once(tmp_path: Path) -> None:
+    here, there = tmp_path / "here.db", tmp_path / "there.db"
+    before = await written(here, "a")
+    there.write_bytes(here.read_bytes())
+
+    first = await written(there)
+    second = await written(there)
+
+    assert first > before
+    assert second == first

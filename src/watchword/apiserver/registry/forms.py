@@ -20,12 +20,6 @@ def conform(kind: ResourceKind, obj: Object, call: Call, duplicates: list[str] |
         apply_defaults(obj, kind.schema)
 
 
-def default_custom(kind: ResourceKind, obj: Object) -> None:
-    """Bring a stored custom object into the form of another version."""
-    prune(obj, kind.schema)
-    apply_defaults(obj, kind.schema)
-
-
 class StrictDecoding(ApiError):
     """400: the body has fields that its kind does not know, or names one twice."""
 

@@ -9,8 +9,14 @@ import orjson
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.errors import internal, storage_full
 from watchword.apiserver.model import ResourceKind
+from watchword.apiserver.schema.defaults import apply_defaults
+from watchword.apiserver.schema.model import Schema
+from watchword.apiserver.schema.prune import prune
 from watchword.apiserver.store.errors import StorageFull, WriteRefused
 from watchword.apiserver.store.model import Change, Record, Store, path_of
+
+
+FORMS_REMEMBERED = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,14 @@ class Stored:
         return self.record.revision
 
 
+@dataclass(frozen=True, slots=True)
+class Formed:
+    """What is known of stored custom objects under one schema: their revision, and their form if it differs."""
+
+    schema: Schema
+    bodies: dict[str, tuple[int, bytes | None]] = field(default_factory=dict)
+
+
 def bucket_of(kind: ResourceKind) -> str:
     """Return where objects of the kind are kept: one place for all its versions."""
     return (kind.stored_as or kind.resource).group_resource
@@ -37,6 +51,7 @@ class Objects:
 
     store: Store
     _heads: dict[Resource, bytes] = field(default_factory=dict)
+    _formed: dict[Resource, Formed] = field(default_factory=dict)
 
     def get(self, kind: ResourceKind, key: ObjectKey) -> Object | None:
         """Return a copy of the committed object."""
@@ -50,22 +65,29 @@ class Objects:
 
     def decode(self, kind: ResourceKind, record: Record) -> Object:
         """Return a fresh copy of a record's object in the version of `kind`."""
-        obj: Object = orjson.loads(record.body)
-        if kind.from_stored is not None:
-            obj = kind.from_stored(obj)
-        elif obj["apiVersion"] != kind.resource.api_version:
-            obj["apiVersion"] = kind.resource.api_version
-            if kind.custom:
-                from watchword.apiserver.registry.forms import default_custom  # noqa: PLC0415 - rare
-
-                default_custom(kind, obj)
-        return obj
+        if kind.custom:
+            return _loaded(self._custom(kind, record))
+        obj = _loaded(record.body)
+        return kind.from_stored(obj) if kind.from_stored is not None else obj
 
     def wire(self, kind: ResourceKind, record: Record) -> bytes:
         """Return the JSON of a record in the version of `kind`, without decoding when it is stored so."""
-        if kind.from_stored is None and record.body.startswith(self.head(kind.resource)):
-            return record.body
-        return encode_object(self.decode(kind, record))
+        if kind.custom:
+            return self._custom(kind, record)
+        return record.body if kind.from_stored is None else encode_object(self.decode(kind, record))
+
+    def _custom(self, kind: ResourceKind, record: Record) -> bytes:
+        """Return a custom object as its schema of today sees it: the definition may have changed since."""
+        formed = self._formed.get(kind.resource)
+        if formed is None or formed.schema is not kind.schema:
+            formed = self._formed[kind.resource] = Formed(kind.schema)
+        known = formed.bodies.get(record.path)
+        if known is None or known[0] != record.revision:
+            if len(formed.bodies) > FORMS_REMEMBERED:
+                formed.bodies.clear()  # objects come and go; what is still needed is soon known again
+            body = _formed_today(kind, record.body)
+            known = formed.bodies[record.path] = (record.revision, None if body == record.body else body)
+        return known[1] if known[1] is not None else record.body
 
     def item(self, kind: ResourceKind, record: Record) -> bytes:
         """Return the JSON of a record as it stands in a list: typed kinds leave out what the list says."""
@@ -109,6 +131,19 @@ def encode_object(obj: Object) -> bytes:
     """Encode an object with apiVersion and kind first, as the short cuts above expect."""
     head = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": obj["metadata"]}
     return orjson.dumps({**head, **obj})
+
+
+def _loaded(body: bytes) -> Object:
+    obj: Object = orjson.loads(body)
+    return obj
+
+
+def _formed_today(kind: ResourceKind, body: bytes) -> bytes:
+    obj = _loaded(body)
+    obj["apiVersion"] = kind.resource.api_version
+    prune(obj, kind.schema)
+    apply_defaults(obj, kind.schema)
+    return encode_object(obj)
 
 
 def _stored_form(kind: ResourceKind, obj: Object) -> Object:

@@ -65,6 +65,15 @@ class Log:
         as_fact = self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'revision'").get
         return max(int(in_log), int(as_fact))
 
+    def floor(self) -> int:
+        """Return the revision before which nothing may be continued from."""
+        return int(self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'floor'").get)
+
+    def raise_floor(self, revision: int) -> None:
+        """Begin a new epoch: the count goes on from here, and nothing older may be continued from."""
+        rows = [("revision", revision), ("floor", revision)]
+        self._transact([("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)])
+
     def rows(self) -> Iterator[Row]:
         """Yield every kept revision in order."""
         query = "SELECT revision, bucket, path, deleted, body FROM log ORDER BY revision"

@@ -9,6 +9,7 @@ from pathlib import Path
 from watchword.apiserver.store.errors import WriteRefused
 from watchword.apiserver.store.lock import FileLock
 from watchword.apiserver.store.log import Forgetting, Log, Row
+from watchword.apiserver.store.mark import EPOCH_GAP, Mark, is_restored, read_mark, write_mark
 from watchword.apiserver.store.memory import judge_change
 from watchword.apiserver.store.model import Change, Event, Listener, Record
 from watchword.apiserver.store.state import State
@@ -26,6 +27,8 @@ class SqliteStore:
         try:
             self._log = Log(path, synchronous=synchronous, max_bytes=max_bytes)
             self._state, self._garbage = load(self._log)
+            self._path, self._mark_path = path, path.with_name(f"{path.name}.mark")
+            self._begin()
         except BaseException:
             self._lock.release()
             raise
@@ -37,6 +40,18 @@ class SqliteStore:
         self._under_way: dict[int, tuple[Event, asyncio.Future[Record]]] = {}
         self._newest: dict[tuple[str, str], Event] = {}
         self._closed = False
+
+    def _begin(self) -> None:
+        """Start a new epoch when the file was put back from a backup, so that no watcher misses what is gone."""
+        now, last = Mark.of(self._path, self._state.revision), read_mark(self._mark_path)
+        if is_restored(now, last):
+            revision = max(now.revision, last.revision if last is not None else 0) + EPOCH_GAP
+            self._log.raise_floor(revision)
+            self._state.revision = self._state.floor = revision
+        self._leave_mark()
+
+    def _leave_mark(self) -> None:
+        write_mark(self._mark_path, Mark.of(self._path, self._state.revision))
 
     @property
     def revision(self) -> int:
@@ -97,6 +112,8 @@ class SqliteStore:
         self._garbage.extend(self._state.compact(revision))
         erased, self._garbage = self._garbage, []
         forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets().items() if bucket.forgotten]
+        if not self._closed:
+            self._leave_mark()
         if erased and not self._closed:
             self._writer.submit(Forgetting(erased, forgotten, self._state.revision))
 
@@ -107,6 +124,7 @@ class SqliteStore:
         self._closed = True
         await self.settled()
         await asyncio.get_running_loop().run_in_executor(None, self._writer.finish)
+        self._leave_mark()
         self._lock.release()
 
     def _hand_over(self, outcome: Outcome) -> None:
@@ -157,6 +175,7 @@ def load(log: Log) -> tuple[State, list[int]]:
         else:
             garbage.extend(state.commit(event))
     state.revision = max(state.revision, log.revision())
+    state.floor = log.floor()
     return state, garbage
 
 

@@ -78,6 +78,7 @@ class State:
 
     def __init__(self) -> None:
         self.revision = 0
+        self.floor = 0  # nothing before it may be continued from, in any bucket
         self._buckets: dict[str, Bucket] = {}
 
     def bucket(self, name: str) -> Bucket:
@@ -106,9 +107,7 @@ class State:
 
     def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
         """Return the records of a past revision by undoing what came after it."""
-        found = self.bucket(bucket)
-        if revision < found.forgotten:
-            raise Compacted(revision, found.forgotten)
+        found = self._reaching(bucket, revision)
         undone: dict[str, Record | None] = {}
         for event in reversed(found.past):
             if event.revision <= revision:
@@ -128,9 +127,7 @@ class State:
 
     def events_after(self, bucket: str, revision: int) -> list[Event]:
         """Return the changes after a revision, oldest first."""
-        found = self.bucket(bucket)
-        if revision < found.forgotten:
-            raise Compacted(revision, found.forgotten)
+        found = self._reaching(bucket, revision)
         after: list[Event] = []
         for event in reversed(found.past):
             if event.revision <= revision:
@@ -138,6 +135,13 @@ class State:
             after.append(event)
         after.reverse()
         return after
+
+    def _reaching(self, name: str, revision: int) -> Bucket:
+        bucket = self.bucket(name)
+        oldest = max(bucket.forgotten, self.floor)
+        if revision < oldest:
+            raise Compacted(revision, oldest)
+        return bucket
 
     def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
         """Register a listener; returns how to remove it."""
