@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
 
 from watchword.agent.cluster_facts import ClaimPolicy, choose_claims, status_of
+from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES
+from watchword.drivers.interface import Issued, Kept, Pending
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
-
-RECHECK = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,7 @@ class ClusterStatusReconciler:
     status: StatusWriter
     examine: Examine
     policy: ClaimPolicy
+    credential: Callable[[], Condition | None] = lambda: None  # what there is to say of the cluster's own
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write the status in one patch, when anything in it differs."""
@@ -45,13 +45,14 @@ class ClusterStatusReconciler:
         if found is None or not is_true(found, ConditionType.HUB_ACCEPTED):
             return Done()
         if _clock_is_off(found):  # what an agent with a wrong clock writes would only confuse; the lease goes on
-            return RetryAfter(RECHECK)
+            return RetryAfter(Cluster.read(found).lease_duration)
         health = await self.examine()
         claims = choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy)
         facts = status_of(health.version, self.cluster.list(NODES), claims) if health.version else {}
-        change = StatusChange(conditions=judge_conditions(health), fields=facts)
+        said = self.credential()
+        change = StatusChange(conditions=(*judge_conditions(health), *((said,) if said else ())), fields=facts)
         await self.status.write(MANAGED_CLUSTERS, found, change)
-        return RetryAfter(RECHECK)
+        return RetryAfter(Cluster.read(found).lease_duration)
 
 
 def judge_conditions(health: Health) -> tuple[Condition, ...]:
@@ -63,6 +64,15 @@ def judge_conditions(health: Health) -> tuple[Condition, ...]:
         return joined, down
     up = Condition.true(ConditionType.AVAILABLE, "ManagedClusterAvailable", "the cluster is available")
     return joined, up
+
+
+def judge_rotated(held: Kept | Issued | None, refusal: Pending | None) -> Condition | None:
+    """Return what to say of the cluster's own credential: its life, or why the hub refused another."""
+    if refusal is not None:
+        return Condition.false(ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdateFailed", refusal.message)
+    if held is None or not held.message:
+        return None
+    return Condition.true(ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated", held.message)
 
 
 def _clock_is_off(cluster: Object) -> bool:

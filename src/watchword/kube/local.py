@@ -26,6 +26,10 @@ class LocalTransport:
         self._peer = peer or Peer(address="in-process")
         self._closed = False
 
+    def as_another(self, *, authorization: Sensitive[str] | None = None, peer: Peer | None = None) -> LocalTransport:
+        """Return a transport to the same function as another identity."""
+        return LocalTransport(self._handle, authorization=authorization, peer=peer)
+
     async def send(self, request: Request) -> Response:
         """Call the function and return its whole answer."""
         async with self.stream(request) as response:

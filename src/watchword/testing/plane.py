@@ -60,6 +60,7 @@ class Plane:
         self._private = private
         self._numbers = count(1)
         self._clients: dict[tuple[str, tuple[str, ...]], Client] = {}
+        self._fresh: list[Client] = []
         self._namespaces: list[str] = []
         self._stops: list[Stop] = []
 
@@ -99,6 +100,13 @@ class Plane:
             self._clients[who] = self._backend.connect(*who)
         return self._clients[who]
 
+    def fresh_client(self, user: str | None = None, groups: Sequence[str] = ()) -> Client:
+        """Return a new client of a user (None: the administrator), closed with the test at the latest."""
+        who = (ADMIN, ADMIN_GROUPS) if user is None else (user, tuple(groups))
+        client = self._backend.connect(*who)
+        self._fresh.append(client)
+        return client
+
     def unique(self, prefix: str) -> str:
         """Return a name that no other test uses, for objects that live outside of namespaces."""
         return "-".join(part for part in (prefix, self._backend.run_id, str(next(self._numbers))) if part)
@@ -126,7 +134,7 @@ class Plane:
             await asyncio.to_thread(stop)
         if self._backend.run_id:  # others use it after us
             await asyncio.gather(*(empty_namespace(self.client(), name) for name in self._namespaces))
-        for client in self._clients.values():
+        for client in (*self._clients.values(), *self._fresh):
             await client.close()
 
 

@@ -1,0 +1,231 @@
+"""How a cluster becomes a member of a hub, and stays one."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, decode_data
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import (
+    ConditionType,
+    Label,
+    cluster_role,
+    registration_binding,
+    work_binding,
+)
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    LEASES,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    SECRETS,
+)
+from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden
+from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.testing.membership import (
+    AGENTS_NAMESPACE,
+    AUTOMATIC,
+    BOOTSTRAP_USER,
+    Membership,
+    PlaneConnector,
+    transport_with,
+)
+from watchword.testing.waiting import eventually, exists, is_gone
+
+
+async def held_by(fleet: Membership, name: str) -> dict[str, bytes]:
+    return decode_data(await fleet.client.get(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}")))
+
+
+async def certificate_of(fleet: Membership, name: str) -> Certificate:
+    return parse_certificate((await held_by(fleet, name))["tls.crt"])
+
+
+async def agent_client(fleet: Membership, name: str) -> Client:
+    data = await held_by(fleet, name)
+    return Client(transport_with(fleet.plane, data["tls.crt"], data["tls.key"]))
+
+
+async def test_an_allow_listed_cluster_joins_without_a_person(fleet: Membership) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    fleet.start_agent(name)
+
+    cluster = await fleet.joined(name)
+
+    assert cluster.accepted
+    assert cluster.cluster_set == "default"
+    for resource, key in (
+        (NAMESPACES, ObjectKey.cluster(name)),
+        (CLUSTER_ROLES, ObjectKey.cluster(cluster_role(name))),
+        (CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(cluster_role(name))),
+        (ROLE_BINDINGS, ObjectKey(name, registration_binding(name))),
+        (ROLE_BINDINGS, ObjectKey(name, work_binding(name))),
+        (LEASES, cluster.lease_key),
+    ):
+        assert labels_of(await fleet.client.get(resource, key)) == {Label.CLUSTER_NAME: name} or resource is NAMESPACES
+
+
+async def test_a_cluster_of_nobody_on_the_list_waits_for_a_person(fleet: Membership) -> None:
+    name = fleet.name()
+    fleet.start_hub()
+    fleet.start_agent(name)
+
+    request = await eventually_requested(fleet, name)
+
+    assert not (request.get("status") or {}).get("conditions")
+    assert not (await fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)))["spec"].get("hubAcceptsClient")
+
+
+async def eventually_requested(fleet: Membership, name: str) -> Object:
+    await eventually(fleet.client, SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}"), exists)
+    async with asyncio.timeout(20):
+        while True:
+            found = await fleet.client.list(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={name}")
+            if found.items:
+                return found.items[0]
+            await asyncio.sleep(0.05)
+
+
+async def test_the_secret_holds_everything_another_agent_needs(fleet: Membership) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    fleet.start_agent(name)
+    await fleet.joined(name)
+
+    data = await held_by(fleet, name)
+
+    assert set(data) == {KUBECONFIG, CLUSTER_NAME, AGENT_NAME, "tls.crt", "tls.key"}
+    assert data[CLUSTER_NAME].decode() == name
+    subject = parse_certificate(data["tls.crt"]).subject
+    assert subject.common_name == f"system:open-cluster-management:{name}:{data[AGENT_NAME].decode()}"
+
+
+async def test_a_restarted_agent_stays_itself_without_its_bootstrap_credential(fleet: Membership) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    agent = fleet.start_agent(name)
+    await fleet.joined(name)
+    before = await held_by(fleet, name)
+
+    await fleet.stop(agent)
+    key = ObjectKey(name, "managed-cluster-lease")
+    renewed = (await fleet.client.get(LEASES, key))["spec"].get("renewTime")
+    fleet.start_agent(name, connector=PlaneConnector(fleet.plane, may_join=False))
+    await eventually(fleet.client, LEASES, key, lambda o: (o or {})["spec"]["renewTime"] != renewed, within=90)
+
+    assert await held_by(fleet, name) == before
+
+
+async def test_a_denied_cluster_loses_its_rights_at_once(fleet: Membership) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    fleet.start_agent(name)
+    await fleet.joined(name)
+
+    await fleet.accept(name, accepted=False)
+    await fleet.condition(name, ConditionType.HUB_ACCEPTED, "False", "HubClusterAdminDenied")
+
+    own = await agent_client(fleet, name)
+    for binding in (registration_binding(name), work_binding(name)):
+        await eventually(fleet.client, ROLE_BINDINGS, ObjectKey(name, binding), is_gone)
+    with pytest.raises(Forbidden):
+        await own.patch(LEASES, ObjectKey(name, "managed-cluster-lease"), {"spec": {"holderIdentity": "x"}})
+    assert await own.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))  # it may see that it was denied
+
+
+async def test_a_deleted_cluster_leaves_nothing_behind(fleet: Membership) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    agent = fleet.start_agent(name)
+    await fleet.joined(name)
+    await fleet.stop(agent)
+
+    await fleet.remove(name)
+
+    await eventually(fleet.client, NAMESPACES, ObjectKey.cluster(name), is_gone)
+    for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, LEASES):
+        assert not (await fleet.client.list(resource, labels=f"{Label.CLUSTER_NAME}={name}")).items
+
+
+async def test_a_joining_cluster_cannot_accept_itself(fleet: Membership) -> None:
+    name = fleet.name()
+    joining = Client(PlaneConnector(fleet.plane).joining())
+
+    manifest = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec={"hubAcceptsClient": True})
+
+    with pytest.raises(Forbidden, match=r"(?i)hubacceptsclient"):
+        await joining.create(MANAGED_CLUSTERS, manifest)
+
+    assert await fleet.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name)) is None
+
+
+async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: Membership) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    fleet.start_agent(name)
+    await fleet.joined(name)
+    first = await held_by(fleet, name)
+
+    joining = Client(PlaneConnector(fleet.plane).joining())
+    assert BOOTSTRAP_USER in AUTOMATIC.users
+    stranger = await request_as_a_stranger(joining, name)
+    await asyncio.sleep(3)  # longer than any approval takes; nothing is there to wait for
+
+    request = await fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(stranger))
+    assert not (request.get("status") or {}).get("conditions")
+    assert await held_by(fleet, name) == first
+
+
+async def request_as_a_stranger(joining: Client, name: str) -> str:
+    from watchword.drivers.csr.agent import request_manifest  # noqa: PLC0415 - the stranger's own tool
+    from watchword.drivers.interface import Subject, Wanted  # noqa: PLC0415 - same
+    from watchword.pki.keys import PrivateKey  # noqa: PLC0415 - same
+
+    groups = (f"system:open-cluster-management:{name}", "system:open-cluster-management:managed-clusters")
+    wanted = Wanted(name, Subject(f"system:open-cluster-management:{name}:intruder", groups))
+    created = await joining.create(CERTIFICATE_SIGNING_REQUESTS, request_manifest(wanted, PrivateKey.generate()))
+    return str(created["metadata"]["name"])
+
+
+@pytest.mark.planes("embedded")
+async def test_a_certificate_is_renewed_in_time_again_and_again(fleet: Membership) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    fleet.start_agent(name, certificate_life=timedelta(hours=1))
+    await fleet.joined(name)
+    seen: dict[int, timedelta] = {}
+
+    for _ in range(36):
+        await asyncio.sleep(600)
+        current = await certificate_of(fleet, name)
+        seen.setdefault(current.serial, current.not_after - fleet.plane.clock.now())
+
+    assert len(seen) >= 7
+    assert all(left > timedelta(minutes=5) for left in seen.values())
+
+
+@pytest.mark.planes("embedded")
+async def test_a_silent_agent_is_noticed_and_welcomed_back(fleet: Membership) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    agent = fleet.start_agent(name)
+    await fleet.condition(name, ConditionType.AVAILABLE, "True")
+
+    await fleet.stop(agent)
+    await asyncio.sleep(6 * 60)
+    silent = await fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+    assert [t["key"] for t in silent["spec"]["taints"]] == ["cluster.open-cluster-management.io/unreachable"]
+
+    fleet.start_agent(name)
+    await fleet.condition(name, ConditionType.AVAILABLE, "True")
+    await eventually(
+        fleet.client, MANAGED_CLUSTERS, ObjectKey.cluster(name), lambda o: not (o or {})["spec"].get("taints")
+    )
