@@ -12,7 +12,7 @@ import structlog
 
 from watchword.agent.cluster_lease import LeaseRenewalReconciler
 from watchword.agent.cluster_registration import Introduction, introduce
-from watchword.agent.cluster_status import ClusterStatusReconciler
+from watchword.agent.cluster_status import ClusterStatusReconciler, judge_rotated
 from watchword.agent.credential import CredentialReconciler, Keeping
 from watchword.agent.errors import NameTaken
 from watchword.agent.examination import Examiner
@@ -21,8 +21,8 @@ from watchword.agent.hub_connection import HubConnection
 from watchword.agent.identity import Identity, recall_identity
 from watchword.agent.options import AgentOptions
 from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, Beside, hub_kubeconfig
-from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import Label
+from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.names import Annotation, Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_CLAIMS,
@@ -34,12 +34,13 @@ from watchword.drivers.catalog import find_cluster_driver
 from watchword.drivers.interface import AgentContext, AgentDriver, Wanted
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
+from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.retry import Backoff
 from watchword.runtime.clock import Clock
 from watchword.runtime.connection import Connection
 from watchword.runtime.informer import Scope
 from watchword.runtime.manager import Job, Manager, ManagerOptions
-from watchword.runtime.reconcile import ControllerSpec, Wake
+from watchword.runtime.reconcile import ControllerSpec, Reader, Wake
 
 HUB = "hub"
 INTRODUCTION_RETRY = Backoff(first=1.0, limit=300.0)
@@ -56,6 +57,7 @@ class DutyParts:
     random: Random
     hub_server: Callable[[], str]  # the hub's address, which may change
     add_job: Callable[[str, Job], None]  # for what runs beside the controllers, for ever
+    hub_entry: Callable[[], ClusterEntry]  # the hub as a kubeconfig describes it at this moment
 
 
 Duty: TypeAlias = Callable[[DutyParts], Iterable[ControllerSpec]]
@@ -99,7 +101,10 @@ class Agent:
         manager.add(*self._controllers(cluster, hub, access, driver, identity))
         manager.add_job("introduction", lambda: self._introduce(hub.client, access, identity))
         manager.add_job("duties", lambda: self._take_up_duties(connection, access.ready))
-        await manager.run(stop)
+        try:
+            await manager.run(stop)
+        finally:
+            await connection.close()
 
     def _driver(self, hub: Connection) -> AgentDriver:
         entry = find_cluster_driver(self._parts.options.registration_auth)
@@ -112,8 +117,11 @@ class Agent:
             await access.credential_changed(identity.secret_key, good, identity.held)
         await access.settle(changed=False)
 
-    def _wanted(self, identity: Identity) -> Wanted:
-        return Wanted(identity.cluster, identity.subject, lifetime=self._parts.options.certificate_life)
+    def _wanted(self, identity: Identity, hub: Reader | None = None) -> Wanted:
+        found = hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(identity.cluster)) if hub is not None else None
+        asked = annotations_of(found or {}).get(Annotation.ROTATION_REQUEST, "")
+        lifetime = self._parts.options.certificate_life
+        return Wanted(identity.cluster, identity.subject, lifetime=lifetime, rotation=asked)
 
     def _follow(self, cluster: Connection, hub: Connection, identity: Identity) -> None:
         name = identity.cluster
@@ -131,14 +139,19 @@ class Agent:
         keeper = CredentialReconciler(
             cluster.cache,
             cluster.client,
-            lambda key: self._keeping(driver, identity) if key == identity.secret_key else None,
+            lambda key: self._keeping(driver, identity, hub.cache) if key == identity.secret_key else None,
             access.credential_changed,
             parts.clock,
         )
         status = ClusterStatusReconciler(
-            hub.cache, cluster.cache, hub.status, Examiner(parts.cluster, cluster.cache), parts.options.claims
+            hub.cache,
+            cluster.cache,
+            hub.status,
+            Examiner(parts.cluster, cluster.cache),
+            parts.options.claims,
+            lambda: judge_rotated(access.held, access.refusal),
         )
-        of_cluster = (Wake(NODES, lambda _: own), Wake(CLUSTER_CLAIMS, lambda _: own))
+        of_cluster = tuple(Wake(resource, lambda _: own) for resource in (NODES, CLUSTER_CLAIMS, SECRETS))
         to_secret = tuple(
             Wake(resource, lambda _: [identity.secret_key], origin=HUB)
             for resource in (MANAGED_CLUSTERS, CERTIFICATE_SIGNING_REQUESTS)
@@ -149,13 +162,13 @@ class Agent:
         yield ControllerSpec("cluster-lease", MANAGED_CLUSTERS, lease, workers=1, origin=HUB)
         yield ControllerSpec("cluster-status", MANAGED_CLUSTERS, status, of_cluster, workers=1, origin=HUB)
 
-    def _keeping(self, driver: AgentDriver, identity: Identity) -> Keeping:
+    def _keeping(self, driver: AgentDriver, identity: Identity, hub: Reader) -> Keeping:
         frame: dict[str, bytes] = {
             KUBECONFIG: hub_kubeconfig(self._parts.connector.entry(), driver.user_entry()),
             CLUSTER_NAME: identity.cluster.encode(),
             AGENT_NAME: identity.agent.encode(),
         }
-        return Keeping(self._wanted(identity), driver, Beside(frame))
+        return Keeping(self._wanted(identity, hub), driver, Beside(frame))
 
     async def _introduce(self, hub: Client, access: HubAccess, identity: Identity) -> None:
         """Create the ManagedCluster when joining; a cluster that has its own credential was introduced long ago."""
@@ -195,6 +208,7 @@ class Agent:
             parts.random,
             lambda: parts.connector.entry().server,
             manager.add_job,
+            parts.connector.entry,
         )
         for duty in parts.duties:
             manager.add(*duty(duty_parts))

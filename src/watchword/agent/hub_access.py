@@ -15,7 +15,7 @@ from watchword.api.conditions import is_true
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.drivers.interface import Answer, Issued, Kept, SecretData
+from watchword.drivers.interface import Answer, Issued, Kept, Pending, SecretData
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.transport import Transport
@@ -81,7 +81,8 @@ class HubAccess:
     reader: Reader  # of the hub
     cluster_name: str
     clock: Clock
-    own_until: datetime | None = None
+    held: Issued | Kept | None = None  # what was last answered about the credential in use
+    refusal: Pending | None = None  # the hub's last no, until a yes
     used: Use = Use.NONE
     ready: asyncio.Event = field(default_factory=asyncio.Event)  # set once the own credential opens doors
     _data: SecretData = field(default_factory=dict, repr=False)
@@ -90,8 +91,15 @@ class HubAccess:
         """Take note of what the Secret of the cluster's credential holds now."""
         if isinstance(answer, Issued | Kept):
             changed = isinstance(answer, Issued)
-            self.own_until, self._data = answer.expires_at, data
+            self.held, self.refusal, self._data = answer, None, data
             await self.settle(changed=changed)
+        elif answer.failed:
+            self.refusal = answer
+
+    @property
+    def own_until(self) -> datetime | None:
+        """Until when the credential of one's own is good; None without one."""
+        return None if self.held is None else self.held.expires_at
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Use the right credential, and look again when the own one expires."""

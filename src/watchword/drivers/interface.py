@@ -36,10 +36,24 @@ class Wanted:
     lifetime: timedelta | None = None  # None leaves it to the hub
     service_account: str = ""  # on the hub, for credentials that are tokens
     service_account_uid: str = ""  # the one the hub last reported; empty when it has not
+    rotation: str = ""  # the last request for an early renewal; empty when nobody ever asked
 
 
 SecretData: TypeAlias = Mapping[str, bytes]
 """The content of a Secret, decoded. Never logged, never put in a message."""
+
+ROTATION = "rotation-request"
+"""The key under which a Secret notes which request for an early renewal its credential has honoured."""
+
+
+def is_asked_to_renew(wanted: Wanted, held: SecretData) -> bool:
+    """Whether somebody asked for an early renewal that has not been begun; compared, for clocks may disagree."""
+    return bool(wanted.rotation) and held.get(ROTATION, b"") != wanted.rotation.encode()
+
+
+def rotation_mark(wanted: Wanted) -> dict[str, bytes]:
+    """Return what to store with the first step of a renewal, so that the request is honoured once."""
+    return {ROTATION: wanted.rotation.encode()} if wanted.rotation else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,17 @@ from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.drivers.interface import AgentContext, Answer, Issued, Kept, Pending, SecretData, Wanted
+from watchword.drivers.interface import (
+    AgentContext,
+    Answer,
+    Issued,
+    Kept,
+    Pending,
+    SecretData,
+    Wanted,
+    is_asked_to_renew,
+    rotation_mark,
+)
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
 from watchword.kube.kubeconfig import UserEntry
@@ -72,19 +82,22 @@ class CsrAgentDriver:
         pending = held.get(PENDING_KEY)
         if pending is None:
             current = judge_held(wanted, held, now=now)
-            return current if current is not None and now < current.renew_at else self._new_key()
+            if current is None or now >= current.renew_at or is_asked_to_renew(wanted, held):
+                return self._new_key(wanted)
+            return current
         try:
             key = PrivateKey.from_pem(Sensitive(pending))
         except PkiError:
-            return self._new_key()  # damaged beyond use: nobody else holds it either
+            return self._new_key(wanted)  # damaged beyond use: nobody else holds it either
         request = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(request_name(wanted, key)))
         if request is None:
             return await self._ask(wanted, key)
         return judge_request(wanted, key, request, now=now)
 
-    def _new_key(self) -> Pending:
+    def _new_key(self, wanted: Wanted) -> Pending:
         key = PrivateKey.generate().pem.reveal()
-        return Pending("KeyCreated", "a key was made", recheck=AT_ONCE, keep={PENDING_KEY: key})
+        keep = {PENDING_KEY: key, **rotation_mark(wanted)}
+        return Pending("KeyCreated", "a key was made", recheck=AT_ONCE, keep=keep)
 
     async def _ask(self, wanted: Wanted, key: PrivateKey) -> Pending:
         with contextlib.suppress(AlreadyExists):  # asked before a restart: its event is on the way
@@ -165,7 +178,8 @@ def _accept(wanted: Wanted, key: PrivateKey, pem: bytes) -> Answer:
 
 
 def _describe(certificate: Certificate) -> str:
-    return f"client certificate valid from {rfc3339(certificate.not_before)} until {rfc3339(certificate.not_after)}"
+    life = f"valid from {rfc3339(certificate.not_before)} until {rfc3339(certificate.not_after)}"
+    return f"client certificate {life}, to be renewed at {rfc3339(_renewal(certificate))}"
 
 
 def _judge_silence(request: Object, *, now: datetime) -> Pending:
