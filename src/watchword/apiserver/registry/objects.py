@@ -15,7 +15,6 @@ from watchword.apiserver.schema.prune import prune
 from watchword.apiserver.store.errors import StorageFull, WriteRefused
 from watchword.apiserver.store.model import Change, Record, Store, path_of
 
-
 FORMS_REMEMBERED = 50_000
 
 
