@@ -55,7 +55,6 @@ class DutyParts:
     hub: Connection
     clock: Clock
     random: Random
-    hub_server: Callable[[], str]  # the hub's address, which may change
     add_job: Callable[[str, Job], None]  # for what runs beside the controllers, for ever
     hub_entry: Callable[[], ClusterEntry]  # the hub as a kubeconfig describes it at this moment
 
@@ -206,7 +205,6 @@ class Agent:
             hub,
             parts.clock,
             parts.random,
-            lambda: parts.connector.entry().server,
             manager.add_job,
             parts.connector.entry,
         )

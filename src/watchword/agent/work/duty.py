@@ -38,7 +38,7 @@ def work_duty(parts: DutyParts) -> Iterable[ControllerSpec]:
     parts.add_job("applied objects", watches.run)
     objects, catalog = Objects(cluster.client, watches), Catalog(cluster.client)
     releaser = Releaser(objects, catalog)
-    address = _Address(parts.hub_server)
+    address = _Address(lambda: parts.hub_entry().server)
     ledger = Ledger(cluster.cache, cluster.client, cluster.status, address, agent_id(parts.options))
     works = WorkReconciler(
         hub,
