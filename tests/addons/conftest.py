@@ -14,4 +14,6 @@ from watchword.testing.plane import Plane
 @pytest.fixture
 async def fleet(plane: Plane) -> AsyncIterator[AddonFleet]:
     async with membership(plane) as running:
-        yield await AddonFleet.on(running)
+        fleet = await AddonFleet.on(running)
+        yield fleet
+        await fleet.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -41,6 +42,8 @@ class AddonFleet:
     plane: Plane
     namespace: str
     hub: asyncio.Task[None]
+    mark: str
+    clients: list[Client] = field(default_factory=list)
     agents: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     connectors: dict[str, PlaneConnector] = field(default_factory=dict)
 
@@ -48,7 +51,14 @@ class AddonFleet:
     async def on(cls, members: Membership) -> AddonFleet:
         """Start the hub."""
         hub = members.start_hub(AUTOMATIC, [addon_extension])
-        return cls(members, members.plane, await members.plane.namespace("addons"), hub)
+        # Tests share a real control plane, and clusters outlive the test that made them.
+        mark = "" if members.plane.name == "embedded" else f"-{secrets.token_hex(3)}"
+        return cls(members, members.plane, await members.plane.namespace(f"addons{mark}"), hub, mark)
+
+    async def close(self) -> None:
+        """Close what tests connected to."""
+        for client in self.clients:
+            await client.close()
 
     @property
     def client(self) -> Client:
@@ -57,7 +67,7 @@ class AddonFleet:
 
     async def cluster(self, *, auth: str = "token", life: timedelta = DAY, **options: Any) -> str:
         """Let a cluster join and return its name."""
-        name = self.members.name()
+        name = self.members.name(f"edge{self.mark}")
         await self.start_agent(name, auth=auth, life=life, **options)
         await self.members.joined(name)
         return name
@@ -151,10 +161,12 @@ class AddonFleet:
         """Return a client that shows this token."""
         text = token.decode()
         local = self.plane.client().transport
+        bearer = Sensitive(f"Bearer {text}")
         if isinstance(local, LocalTransport):
-            return Client(local.as_another(authorization=Sensitive(f"Bearer {text}")))
+            return Client(local.as_another(authorization=bearer))
         endpoint = Endpoint(self.plane.server, self.plane.ca_pem)
-        return Client(HttpsTransport(endpoint, FixedCredential(Credential(authorization=Sensitive(f"Bearer {text}")))))
+        self.clients.append(Client(HttpsTransport(endpoint, FixedCredential(Credential(authorization=bearer)))))
+        return self.clients[-1]
 
 
 def decoded(secret: Object) -> dict[str, bytes]:
