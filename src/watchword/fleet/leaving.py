@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from watchword.agent.kubeconfig_connector import KubeconfigConnector
-from watchword.agent.secret_data import CLUSTER_NAME, decode_data
+from watchword.agent.kubeconfig_connector import KubeconfigConnector, own_user
+from watchword.agent.secret_data import CLUSTER_NAME, KUBECONFIG, decode_data
 from watchword.api.meta import Object, ObjectKey, finalizers_of, uid_of
 from watchword.api.names import (
     AGENT_NAMESPACE,
@@ -31,6 +31,7 @@ from watchword.fleet.errors import Refused, TooLate
 from watchword.fleet.watching import Watcher
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unauthorized
+from watchword.kube.kubeconfig_reading import parse_kubeconfig
 from watchword.kube.retry import RetryPolicy
 from watchword.operator.klusterlet_manifests import agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
@@ -58,6 +59,15 @@ class Stay:
     namespace: str
     klusterlet: Object | None
     data: SecretData = field(repr=False)  # of the credential for the hub
+
+    @property
+    def has_credential(self) -> bool:
+        """Whether there is anything to show to the hub, be it good or not."""
+        try:
+            user = own_user(parse_kubeconfig(self.data.get(KUBECONFIG, b"")).choose().user, self.data)
+        except KubeError:
+            return False
+        return bool(user.certificate_data or user.token or user.plugin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +114,7 @@ class Departure:
 
     async def _tell_hub(self, stay: Stay) -> str:
         """Give the acceptance back with the cluster's own credential; return why that is not finished, or nothing."""
-        if not stay.data:
+        if not stay.has_credential:
             return "the hub was not told: this cluster has no credential for it"
         self.progress(f"telling the hub that {stay.cluster} leaves")
         try:

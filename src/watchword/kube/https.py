@@ -65,7 +65,7 @@ class HttpsTransport:
                     answer = await self._begin(request, other)
             yield Response(answer.status, tuple(answer.headers.items()), stream=self._chunks(answer))
         finally:
-            answer.close()  # not released: an unfinished answer spoils its connection
+            _abandon(answer)  # not released: an unfinished answer spoils its connection
 
     async def close(self) -> None:
         """Close every connection."""
@@ -150,3 +150,11 @@ class HttpsTransport:
 
     def _explained(self, cause: Exception) -> KubeError:
         return explain(cause, self._endpoint.server, with_certificate=self._tls.shows_certificate)
+
+
+def _abandon(answer: aiohttp.ClientResponse) -> None:
+    """Drop a connection at once: a polite farewell over TLS may outlast a command's event loop."""
+    connection = answer.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    answer.close()

@@ -1,0 +1,213 @@
+"""A hub on a socket with its controllers running, and clusters whose agents a test starts."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pytest
+import pytest_asyncio
+import structlog
+
+from watchword.agent.agent import Agent, AgentParts
+from watchword.agent.kubeconfig_connector import KubeconfigConnector
+from watchword.agent.options import AgentOptions
+from watchword.api.conditions import find_condition
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType, Label
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    MANAGED_CLUSTERS,
+    SECRETS,
+)
+from watchword.cli.main import run
+from watchword.fleet.hub_process import HubOptions, run_hub
+from watchword.kube.client import Client
+from watchword.kube.connect import connect
+from watchword.testing.plane import Plane
+from watchword.testing.waiting import eventually, eventually_all, exists
+
+Output = pytest.CaptureFixture[str]
+
+
+@dataclass
+class Fleet:
+    """One control plane that is hub and managed cluster at once; commands run as its administrator."""
+
+    plane: Plane
+    folder: Path
+    output: Output
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    clients: list[Client] = field(default_factory=list)
+
+    @property
+    def client(self) -> Client:
+        return self.plane.client()
+
+    async def run(self, *argv: str, code: int = 0) -> str:
+        """Run a command and return what it printed; check its exit code."""
+        told = await asyncio.to_thread(run, [*argv, "--kubeconfig", str(self.plane.kubeconfig)])
+        shown = self.output.readouterr()
+        assert told == code, f"exit code {told}: {shown.err}"
+        return shown.out if code == 0 else shown.out + " ".join(shown.err.split())
+
+    async def start(self, *argv: str) -> int:
+        """Run a command beside others and return its exit code."""
+        return await asyncio.to_thread(run, [*argv, "--kubeconfig", str(self.plane.kubeconfig)])
+
+    async def init(self, *flags: str) -> list[str]:
+        """Make the hub and return the arguments of the join command, without the cluster's name."""
+        path = self.folder / "join-command"
+        await self.run("init", "--no-deploy", "--output-join-command-file", str(path), *flags)
+        return path.read_text().split()[2:-2]
+
+    def start_hub(self) -> None:
+        """Run the hub's controllers."""
+        options = HubOptions(elect=False, own_ca=self.plane.ca_pem, install=False)
+        work = run_hub(self._connect(), options, clock=self.plane.clock, random=Random(1))
+        self.tasks.append(asyncio.create_task(work))
+
+    async def start_agent(self, name: str, namespace: str, agent: str = "") -> asyncio.Task[None]:
+        """Run the agent as the Deployment would: with the bootstrap Secret as a file."""
+        secret = await self.client.get(SECRETS, ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET))
+        path = self.folder / f"{namespace}.kubeconfig"
+        path.write_bytes(base64.b64decode(secret["data"]["kubeconfig"]))
+        options = AgentOptions(name, agent_name=agent, namespace=namespace)
+        parts = AgentParts(options, self._connect(), KubeconfigConnector(path), self.plane.clock, Random(name))
+        task = asyncio.create_task(Agent(parts).run())
+        self.tasks.append(task)
+        return task
+
+    async def request_of(self, name: str) -> Object:
+        """Wait for the cluster's certificate request."""
+        state = await eventually_all(
+            self.client, CERTIFICATE_SIGNING_REQUESTS, lambda found: any(_asks_for(csr, name) for csr in found.values())
+        )
+        return next(csr for csr in state.values() if _asks_for(csr, name))
+
+    async def asked(self, name: str) -> None:
+        """Wait until a cluster has introduced itself and asked for its certificate."""
+        await eventually(self.client, MANAGED_CLUSTERS, ObjectKey.cluster(name), exists)
+        await self.request_of(name)
+
+    def _connect(self) -> Client:
+        client = connect(self.plane.kubeconfig)
+        self.clients.append(client)
+        return client
+
+    async def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        for client in self.clients:
+            await client.close()
+
+
+def _asks_for(csr: Object, name: str) -> bool:
+    return (csr["metadata"].get("labels") or {}).get(Label.CLUSTER_NAME) == name
+
+
+@dataclass
+class Member:
+    """One cluster of the fleet, with a Klusterlet and a namespace of its own."""
+
+    fleet: Fleet
+    name: str
+    join_arguments: list[str]
+    agent: asyncio.Task[None] | None = None
+
+    @property
+    def namespace(self) -> str:
+        return f"open-cluster-management-{self.name}"
+
+    @property
+    def own(self) -> list[str]:
+        """The flags that tell this cluster from others on the same control plane."""
+        return ["--cluster-name", self.name, "--klusterlet-name", self.name, "--namespace", self.namespace]
+
+    async def join(self, *flags: str, code: int = 0) -> str:
+        return await self.fleet.run("join", *self.join_arguments, *self.own, "--no-deploy", *flags, code=code)
+
+    async def asks(self) -> None:
+        """Join, start the agent, and wait until the cluster has asked for its certificate."""
+        await self.join()
+        self.agent = await self.fleet.start_agent(self.name, self.namespace)
+        await self.fleet.asked(self.name)
+
+    async def bootstrap_kubeconfig(self) -> bytes:
+        secret = await self.fleet.client.get(SECRETS, ObjectKey(self.namespace, BOOTSTRAP_KUBECONFIG_SECRET))
+        return base64.b64decode(secret["data"]["kubeconfig"])
+
+    async def loses_its_credential(self) -> None:
+        """Start again without the Secret: the agent asks for a certificate of a new key, by its token."""
+        await self.stop()
+        await self.fleet.client.delete(SECRETS, ObjectKey(self.namespace, HUB_KUBECONFIG_SECRET))
+        self.agent = await self.fleet.start_agent(self.name, self.namespace)
+        await eventually_all(
+            self.fleet.client,
+            CERTIFICATE_SIGNING_REQUESTS,
+            lambda found: any(_asks_for(csr, self.name) and not csr["status"] for csr in found.values()),
+        )
+
+    async def stop(self) -> None:
+        """End the agent, as a killed process would."""
+        assert self.agent is not None
+        self.agent.cancel()
+        await asyncio.gather(self.agent, return_exceptions=True)
+
+    async def hub_moves_away(self) -> None:
+        """Let the credential point at a port where nobody listens."""
+        key = ObjectKey(self.namespace, HUB_KUBECONFIG_SECRET)
+        text = base64.b64decode((await self.fleet.client.get(SECRETS, key))["data"]["kubeconfig"])
+        moved = text.replace(self.fleet.plane.server.encode(), b"https://127.0.0.1:1")
+        patch = {"data": {"kubeconfig": base64.b64encode(moved).decode()}}
+        await self.fleet.client.patch(SECRETS, key, patch)
+
+    async def has_credential(self) -> None:
+        key = ObjectKey(self.namespace, HUB_KUBECONFIG_SECRET)
+        await eventually(
+            self.fleet.client, SECRETS, key, lambda found: found is not None and "tls.crt" in (found.get("data") or {})
+        )
+
+    async def joined(self) -> Object:
+        return await self.condition(ConditionType.JOINED, "True")
+
+    async def condition(self, kind: str, status: str) -> Object:
+        def says_so(found: Object | None) -> bool:
+            said = find_condition(found or {}, kind)
+            return said is not None and said.status == status
+
+        return await eventually(self.fleet.client, MANAGED_CLUSTERS, ObjectKey.cluster(self.name), says_so)
+
+
+@pytest_asyncio.fixture
+async def fleet(plane: Plane, tmp_path: Path, capsys: Output) -> AsyncIterator[Fleet]:
+    """A control plane on which commands run; its hub's controllers are the test's to start."""
+    await plane.controllers(
+        "certificatesigningrequest-signing-controller",
+        "certificatesigningrequest-approving-controller",
+        "namespace-controller",
+        "garbage-collector-controller",
+        "serviceaccount-controller",
+    )
+    running = Fleet(plane, tmp_path, capsys)
+    usual = structlog.get_config()
+    with (tmp_path / "log").open("w") as log:  # what hub and agents say must not mix with what commands print
+        structlog.configure(logger_factory=structlog.PrintLoggerFactory(log))
+        try:
+            yield running
+        finally:
+            await running.close()
+            structlog.configure(**usual)
+
+
+@pytest_asyncio.fixture
+async def member(fleet: Fleet) -> Member:
+    """A cluster that knows how to join a hub whose controllers run."""
+    arguments = await fleet.init("--no-probe")
+    fleet.start_hub()
+    return Member(fleet, fleet.plane.unique("edge"), arguments)

@@ -1,0 +1,152 @@
+"""What `accept` refuses, on a hub where somebody misbehaves: nothing is changed, and both names are shown."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+import pytest
+
+from watchword.api.bootstrap import ANNOTATION_USED_BY, token_secret_key
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import KUBE_CLIENT_SIGNER, Label, agent_user, cluster_group
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
+from watchword.api.sensitive import Sensitive
+from watchword.discovery.dialing import HttpsDialer
+from watchword.pki.csr import build_request
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import Subject
+from watchword.testing.builders import a_cluster
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Fleet
+
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
+
+
+async def asks(fleet: Fleet, label: str, subject: str, *, token: str, request: str = "") -> str:
+    """Post a certificate request with a token, as an agent or an intruder would, and return its name."""
+    key = PrivateKey.generate()
+    name = request or f"{label}-{key.public.thumbprint[:8]}"
+    asked = build_request(key, Subject(agent_user(subject, "agent"), (cluster_group(subject),)))
+    spec = {
+        "request": base64.b64encode(asked).decode(),
+        "signerName": KUBE_CLIENT_SIGNER,
+        "usages": ["digital signature", "client auth"],
+    }
+    client = HttpsDialer().verified(fleet.plane.server, fleet.plane.ca_pem, bearer=Sensitive(token))
+    metadata = {"labels": {Label.CLUSTER_NAME: label}}
+    manifest = CERTIFICATE_SIGNING_REQUESTS.manifest(ObjectKey.cluster(name), metadata=metadata, spec=spec)
+    await client.create(CERTIFICATE_SIGNING_REQUESTS, manifest)
+    await client.close()
+    return name
+
+
+async def has_cluster(fleet: Fleet) -> str:
+    name = fleet.plane.unique("harmless")
+    await fleet.client.create(MANAGED_CLUSTERS, a_cluster(name))
+    return name
+
+
+async def nothing_changed(fleet: Fleet, name: str, request: str) -> bool:
+    cluster: Object = await fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+    csr = await fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(request))
+    return not cluster["spec"]["hubAcceptsClient"] and not csr["status"]
+
+
+@pytest.fixture
+async def token(fleet: Fleet) -> str:
+    arguments = await fleet.init("--no-probe")
+    return arguments[arguments.index("--token") + 1]
+
+
+async def test_a_request_labelled_harmless_that_names_a_victim_is_refused(fleet: Fleet, token: str) -> None:
+    name = await has_cluster(fleet)
+    request = await asks(fleet, name, "victim", token=token)
+    for flags in ([], ["--skip-approve-check"], ["--request", request], ["--requesters", "anyone"]):
+        said = await fleet.run("accept", "--clusters", name, *flags, code=4)
+        assert name in said
+        assert agent_user("victim", "agent") in said
+    assert await nothing_changed(fleet, name, request)
+
+
+async def test_two_keys_that_ask_for_one_name_are_refused_until_one_is_chosen(fleet: Fleet, token: str) -> None:
+    name = await has_cluster(fleet)
+    first, second = [await asks(fleet, name, name, token=token) for _ in range(2)]
+    said = await fleet.run("accept", "--clusters", name, code=4)
+    assert first in said
+    assert second in said
+    assert await nothing_changed(fleet, name, first)
+    await fleet.run("deny", "--request", second)
+    await fleet.run("accept", "--clusters", name)
+    assert not await nothing_changed(fleet, name, first)
+
+
+async def test_a_requester_that_is_no_bootstrap_identity_must_be_named(fleet: Fleet, token: str) -> None:
+    name = await has_cluster(fleet)
+    request = await asks_as_administrator(fleet, name)
+    said = await fleet.run("accept", "--clusters", name, code=4)
+    requester = (await fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(request)))["spec"]["username"]
+    assert f"--requesters {requester}" in said
+    assert await nothing_changed(fleet, name, request)
+    await fleet.run("accept", "--clusters", name, "--requesters", requester)
+    assert not await nothing_changed(fleet, name, request)
+
+
+async def asks_as_administrator(fleet: Fleet, name: str) -> str:
+    key = PrivateKey.generate()
+    asked = build_request(key, Subject(agent_user(name, "agent"), (cluster_group(name),)))
+    usages = ["digital signature", "client auth"]
+    spec = {"request": base64.b64encode(asked).decode(), "signerName": KUBE_CLIENT_SIGNER, "usages": usages}
+    metadata = {"labels": {Label.CLUSTER_NAME: name}}
+    manifest = CERTIFICATE_SIGNING_REQUESTS.manifest(ObjectKey.cluster(f"{name}-1"), metadata=metadata, spec=spec)
+    await fleet.client.create(CERTIFICATE_SIGNING_REQUESTS, manifest)
+    return f"{name}-1"
+
+
+async def test_a_token_bound_to_others_brings_nobody_in(fleet: Fleet, token: str) -> None:
+    bound = (await fleet.run("token", "create", "--for-cluster", "prod-*", "--max-uses", "1")).strip()
+    name = await has_cluster(fleet)
+    request = await asks(fleet, name, name, token=bound)
+    said = await fleet.run("accept", "--clusters", name, code=4)
+    assert "bound to prod-*" in said
+    assert await nothing_changed(fleet, name, request)
+
+
+async def test_uses_of_a_token_are_counted(fleet: Fleet, token: str) -> None:
+    single = (await fleet.run("token", "create", "--max-uses", "1")).strip()
+    first, second = [await has_cluster(fleet) for _ in range(2)]
+    for name in (first, second):
+        await asks(fleet, name, name, token=single)
+    await fleet.run("accept", "--clusters", first, "--dry-run")
+    await fleet.run("accept", "--clusters", first)
+    said = await fleet.run("accept", "--clusters", second, code=4)
+    secret = await fleet.client.get(SECRETS, token_secret_key(single[:6]))
+    assert "has been used 1 times" in said
+    assert secret["metadata"]["annotations"][ANNOTATION_USED_BY] == first
+
+
+async def test_a_token_that_is_gone_vouches_for_nobody(fleet: Fleet, token: str) -> None:
+    short = (await fleet.run("token", "create")).strip()
+    name = await has_cluster(fleet)
+    await asks(fleet, name, name, token=short)
+    await fleet.run("token", "delete", short[:6])
+    said = await fleet.run("accept", "--clusters", name, code=4)
+    assert f"--requesters system:bootstrap:{short[:6]}" in said
+    await fleet.run("accept", "--clusters", name, "--requesters", f"system:bootstrap:{short[:6]}")
+
+
+async def test_who_has_not_asked_is_not_accepted_unless_insisted(fleet: Fleet, token: str) -> None:
+    name = await has_cluster(fleet)
+    assert "has not asked" in await fleet.run("accept", "--clusters", name, code=3)
+    assert "no cluster nobody" in await fleet.run("accept", "--clusters", "nobody", code=3)
+    await fleet.run("accept", "--clusters", name, "--skip-approve-check")
+    assert (await fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)))["spec"]["hubAcceptsClient"]
+
+
+async def test_a_cluster_that_registers_by_aws_needs_no_request(fleet: Fleet, token: str) -> None:
+    name = fleet.plane.unique("eks")
+    arn = f"arn:aws:eks:us-west-2:123456789012:cluster/{name}"
+    await fleet.client.create(MANAGED_CLUSTERS, a_cluster(name, annotations={"eks-managed-cluster-arn": arn}))
+    await fleet.run("accept", "--clusters", name)
+    assert (await fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)))["spec"]["hubAcceptsClient"]

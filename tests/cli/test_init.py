@@ -1,0 +1,122 @@
+"""`init` on a control plane: what is there afterwards, and what is shown of the token."""
+
+from __future__ import annotations
+
+import json
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from watchword.api.bootstrap import CLUSTER_INFO
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_MANAGERS,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    MANAGED_CLUSTERS,
+    SECRETS,
+)
+from watchword.fleet.signer_probe import judge_probe
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Fleet
+
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
+
+
+async def revisions(fleet: Fleet) -> set[tuple[str, str]]:
+    """Return what would change if a second run wrote anything."""
+    config = await fleet.client.get(CONFIG_MAPS, CLUSTER_INFO)
+    manager = await fleet.client.get(CLUSTER_MANAGERS, ObjectKey.cluster("cluster-manager"))
+    tokens = await fleet.client.list(SECRETS, namespace="kube-system", fields="type=bootstrap.kubernetes.io/token")
+    return {(obj["metadata"]["name"], obj["metadata"]["resourceVersion"]) for obj in (config, manager, *tokens.items)}
+
+
+async def test_init_makes_a_hub_and_a_second_run_changes_nothing(fleet: Fleet) -> None:
+    first = await fleet.init("--no-probe")
+    before = await revisions(fleet)
+    second = await fleet.init("--no-probe")
+    assert first == second
+    assert await revisions(fleet) == before
+    assert (await fleet.client.list(MANAGED_CLUSTERS)).items is not None
+
+
+async def test_the_token_is_written_to_a_private_file_and_not_into_a_pipe(fleet: Fleet) -> None:
+    arguments = await fleet.init("--no-probe")
+    token = arguments[arguments.index("--token") + 1]
+    shown = await fleet.run("init", "--no-deploy", "--no-probe")
+    document = json.loads(await fleet.run("init", "--no-deploy", "--no-probe", "-o", "json"))
+    asked = json.loads(await fleet.run("init", "--no-deploy", "--no-probe", "-o", "json", "--show-token"))
+    assert stat.S_IMODE((fleet.folder / "join-command").stat().st_mode) == 0o600
+    assert token not in shown
+    assert token[7:] not in json.dumps(document)
+    assert (document["token-id"], asked["hub-token"]) == (token[:6], token)
+    assert asked["hub-apiserver"] == fleet.plane.server
+
+
+async def test_an_empty_token_makes_none(fleet: Fleet) -> None:
+    document = json.loads(await fleet.run("init", "--no-deploy", "--no-probe", "--token", "", "-o", "json"))
+    assert "token-id" not in document
+
+
+async def test_a_given_token_is_taken_once_and_found_again(fleet: Fleet) -> None:
+    own = "x7k2m9.q8w3e5r1t0y6u4i2"
+    path = fleet.folder / "token"
+    path.write_text(own)
+    flags = ["--no-deploy", "--no-probe", "--token", f"@{path}", "--token-ttl", "0"]
+    for _ in range(2):
+        document = json.loads(await fleet.run("init", *flags, "-o", "json"))
+        assert document["token-id"] == own[:6]
+    path.write_text("x7k2m9.aaaabbbbccccdd12")
+    said = await fleet.run("init", *flags, code=2)
+    assert "a token with id x7k2m9 exists" in said
+    await fleet.run("token", "delete", own[:6])
+
+
+async def test_a_probe_tells_that_certificates_are_issued_and_leaves_nothing(fleet: Fleet) -> None:
+    document = json.loads(await fleet.run("init", "--no-deploy", "-o", "json"))
+    requests = (await fleet.client.list(CERTIFICATE_SIGNING_REQUESTS)).items
+    assert not [warning for warning in document["warnings"] if "certificate" in warning]
+    assert not [csr for csr in requests if csr["metadata"]["name"].startswith("watchword-probe-")]
+
+
+async def test_a_dry_run_leaves_no_trace(fleet: Fleet) -> None:
+    document = json.loads(await fleet.run("init", "--dry-run", "-o", "json"))
+    assert "clustermanager/cluster-manager" in document["applied"]
+    if fleet.plane.name == "embedded":  # the other one is shared, and may be a hub already
+        assert await fleet.client.find(CONFIG_MAPS, CLUSTER_INFO) is None
+
+
+async def test_controllers_are_deployed_unless_they_run_elsewhere(fleet: Fleet) -> None:
+    document = json.loads(await fleet.run("init", "--no-probe", "--image", "registry.test/ww:1", "-o", "json"))
+    key = ObjectKey("open-cluster-management-hub", "cluster-manager-controller")
+    container = (await fleet.client.get(DEPLOYMENTS, key))["spec"]["template"]["spec"]["containers"][0]
+    assert f"deployment/{key}" in document["applied"]
+    assert (container["image"], container["args"][0]) == ("registry.test/ww:1", "hub")
+
+
+async def test_with_wait_init_returns_once_the_token_can_be_used(fleet: Fleet) -> None:
+    await fleet.init("--no-probe")
+    fleet.start_hub()
+    await fleet.init("--no-probe", "--wait")
+    arguments = await fleet.init("--no-probe")
+    config = await fleet.client.get(CONFIG_MAPS, CLUSTER_INFO)
+    assert f"jws-kubeconfig-{arguments[arguments.index('--token') + 1][:6]}" in config["data"]
+
+
+async def test_without_controllers_waiting_ends_with_a_question(fleet: Fleet) -> None:
+    said = await fleet.run(
+        "init", "--no-deploy", "--no-probe", "--token-ttl", "1h", "--wait", "--timeout", "1s", code=3
+    )
+    assert "not signed for token" in said
+    assert "is `watchword hub` running" in said
+
+
+def test_a_signer_that_fails_is_named() -> None:
+    failed = {
+        "status": {"conditions": [{"type": "Failed", "status": "True", "message": "no client certificates here"}]}
+    }
+    assert "no client certificates here" in judge_probe(failed)
+    assert judge_probe({"status": {"certificate": "…"}}) == ""
