@@ -24,6 +24,7 @@ from watchword.apiserver.node.processes import ProcessRunner
 from watchword.apiserver.plane import ControlPlane
 from watchword.apiserver.standard import StandardRules, standard_access
 from watchword.apiserver.store.errors import CannotOpen
+from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.store.sqlite import SqliteStore
 from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
 from watchword.apiserver.trust import ADMIN
@@ -55,6 +56,7 @@ class Settings:
     audit_log: Path | None = None
     synchronous: str = "FULL"
     max_bytes: int = 0
+    in_memory: bool = False  # objects are forgotten at the end; keys and kubeconfig stand in files all the same
     limits: ListenerLimits = field(default_factory=ListenerLimits)
     node: bool = False  # run workloads of our own image as processes of this machine
     node_images: tuple[str, ...] = IMAGES
@@ -70,9 +72,7 @@ class Instance:
         self._chores: list[asyncio.Task[None]] = []
         self._node: ProcessNode | None = None
         self.port = settings.port
-        self._store = SqliteStore(
-            settings.data_dir / "state.db", synchronous=settings.synchronous, max_bytes=settings.max_bytes
-        )
+        self._store = _open_store(settings)
         self.material = Material(settings.data_dir / "pki", _hosts(settings), now)
         self._audit = AuditLog(settings.audit_log, now) if settings.audit_log is not None else None
 
@@ -171,6 +171,12 @@ class Instance:
         while True:
             await asyncio.sleep(RENEW_EVERY)
             self.material.renew()
+
+
+def _open_store(settings: Settings) -> MemoryStore | SqliteStore:
+    if settings.in_memory:
+        return MemoryStore()
+    return SqliteStore(settings.data_dir / "state.db", synchronous=settings.synchronous, max_bytes=settings.max_bytes)
 
 
 def require_private(folder: Path) -> None:

@@ -1,0 +1,251 @@
+"""Who holds which credential until when: rows for people and programs, from what a hub knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from watchword.api.addon import KUBE_CLIENT_DRIVERS, Addon
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import Condition, find_condition, is_true
+from watchword.api.meta import Object, labels_of
+from watchword.api.names import ConditionType, Label, cluster_group
+from watchword.api.validity import read_validity
+from watchword.discovery.token_secret import TokenRecord
+from watchword.drivers.csr.hub import is_pending
+from watchword.fleet.health import Health, Life, judge_authority, judge_passing, judge_renewed
+from watchword.pki.certificates import Certificate
+
+CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN = "cluster certificate", "add-on certificate", "add-on token"
+JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
+
+
+@dataclass(frozen=True, slots=True)
+class HubFacts:
+    """What was read from a hub; `unseen` says what could not be read and why."""
+
+    clusters: Sequence[Object] = ()
+    addons: Sequence[Object] = ()
+    requests: Sequence[Object] = ()
+    tokens: Sequence[TokenRecord] = ()
+    authorities: Sequence[Certificate] = ()
+    unseen: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRow:
+    """One cluster and the one thing that it lacks."""
+
+    name: str
+    accepted: str
+    joined: str
+    available: str
+    health: Health
+    note: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddonRow:
+    """One add-on on one cluster."""
+
+    cluster: str
+    name: str
+    driver: str
+    credential: str
+    available: str
+    health: Health
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialRow:
+    """One credential: what it is, whose, until when, and how it fares."""
+
+    kind: str
+    cluster: str  # empty for what is the hub's own
+    holder: str
+    subject: str
+    life: Life
+    health: Health
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Everything, what needs attention first."""
+
+    clusters: Sequence[ClusterRow]
+    addons: Sequence[AddonRow]
+    credentials: Sequence[CredentialRow]
+    unseen: Mapping[str, str]
+
+    @property
+    def troubles(self) -> int:
+        """How many rows somebody has to look at."""
+        return sum(row.health.is_trouble for rows in (self.clusters, self.addons, self.credentials) for row in rows)
+
+
+def take_inventory(facts: HubFacts, *, now: datetime) -> Inventory:
+    """Decide about every row from the facts and the instant alone."""
+    return Inventory(
+        sorted((judge_cluster(each, facts.requests) for each in facts.clusters), key=_cluster_order),
+        sorted((judge_addon(each) for each in facts.addons), key=_addon_order),
+        sorted(_credentials(facts, now), key=_credential_order),
+        facts.unseen,
+    )
+
+
+def judge_cluster(obj: Object, requests: Sequence[Object]) -> ClusterRow:
+    """Say how far a cluster has come."""
+    cluster = Cluster.read(obj)
+    available = find_condition(obj, ConditionType.AVAILABLE)
+    accepted = "yes" if cluster.accepted else "no"
+    version = str(((obj.get("status") or {}).get("version") or {}).get("kubernetes") or "")
+    health, note = _standing(cluster, available, requests)
+    joined = "yes" if is_true(obj, ConditionType.JOINED) else "no"
+    return ClusterRow(cluster.name, accepted, joined, _word(available), health, note, version)
+
+
+def _standing(cluster: Cluster, available: Condition | None, requests: Sequence[Object]) -> tuple[Health, str]:
+    if cluster.deleting:
+        return Health.PENDING, "being removed"
+    granted = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
+    if not cluster.accepted:
+        return _outside(cluster, granted, requests)
+    if granted is None or granted.status != "True":
+        return Health.PENDING, granted.message if granted is not None else "accepted; the hub prepares for it"
+    if not is_true(cluster.object, ConditionType.JOINED):
+        return Health.PENDING, "accepted; its agent has not taken up its work"
+    if available is None or available.status != "True":
+        return Health.FAILING, available.message if available is not None else "nothing was heard of it"
+    return Health.GOOD, ""
+
+
+def _outside(cluster: Cluster, granted: Condition | None, requests: Sequence[Object]) -> tuple[Health, str]:
+    if granted is not None and granted.reason == "HubClusterAdminDenied":
+        return Health.GOOD, "denied by the administrator"
+    asked = any(is_pending(csr) and labels_of(csr).get(Label.CLUSTER_NAME) == cluster.name for csr in requests)
+    waits = "has asked to join" if asked else "has introduced itself"
+    return Health.PENDING, f"{waits}: watchword accept --clusters {cluster.name}"
+
+
+def judge_addon(obj: Object) -> AddonRow:
+    """Say whether an add-on has what it needs."""
+    addon = Addon.read(obj)
+    said = _credential_condition(addon)
+    available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
+    health, note = Health.GOOD, ""
+    if said is not None and said.status == "False":
+        health, note = Health.FAILING, said.message
+    elif available is not None and available.status == "False":
+        health, note = Health.FAILING, available.message
+    elif addon.kube_client is not None and said is None:
+        health, note = Health.PENDING, "waits for its credential"
+    elif available is not None and available.status == "Unknown":
+        health, note = Health.UNKNOWN, available.message
+    has = "yes" if said is not None and said.status == "True" else "no"
+    return AddonRow(addon.cluster, addon.name, addon.driver, has, _word(available), health, note)
+
+
+def _credential_condition(addon: Addon) -> Condition | None:
+    rule = KUBE_CLIENT_DRIVERS.get(addon.driver or "csr")
+    found = (find_condition(addon.object, type_) for type_ in (rule.conditions if rule is not None else ()))
+    return next((condition for condition in found if condition is not None), None)
+
+
+def _credentials(facts: HubFacts, now: datetime) -> Iterable[CredentialRow]:
+    for authority in facts.authorities:
+        life = Life(authority.not_before, authority.not_after)
+        yield CredentialRow(AUTHORITY, "", "the hub", authority.common_name, life, judge_authority(life, now=now))
+    for record in facts.tokens:
+        yield _token_row(record, now)
+    for obj in facts.clusters:
+        row = judge_cluster_credential(obj, facts.requests, now=now)
+        if row is not None:
+            yield row
+    for obj in facts.addons:
+        yield from judge_addon_credential(Addon.read(obj), now=now)
+
+
+def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
+    life = Life(expires=record.expires)
+    note = "never expires: delete it once everybody has joined" if record.expires is None else ""
+    holder = record.description or "whoever was given it"
+    return CredentialRow(JOIN_TOKEN, "", holder, f"token {record.token.id}", life, judge_passing(life, now=now), note)
+
+
+def judge_cluster_credential(obj: Object, requests: Sequence[Object], *, now: datetime) -> CredentialRow | None:
+    """Judge a cluster's own credential by what its agent reports; None for a cluster that may not have one yet."""
+    cluster = Cluster.read(obj)
+    said = find_condition(obj, ConditionType.CERTIFICATE_ROTATED)
+    if said is None and not is_true(obj, ConditionType.JOINED):
+        return None
+    life, health, note = _told(said, now)
+    if health is Health.UNKNOWN:
+        note = note or "its agent does not say how long it lives"
+    subject = _last_requester(cluster.name, requests) or cluster_group(cluster.name)
+    return CredentialRow(CLUSTER_CERTIFICATE, cluster.name, f"agent of {cluster.name}", subject, life, health, note)
+
+
+def judge_addon_credential(addon: Addon, *, now: datetime) -> Iterable[CredentialRow]:
+    """Judge the credential for the hub of one add-on by what the agent reports."""
+    registration = addon.kube_client
+    if registration is None:
+        return
+    life, health, note = _told(_credential_condition(addon), now)
+    kind = ADDON_TOKEN if addon.driver == "token" else ADDON_CERTIFICATE
+    if health is Health.UNKNOWN and not note:
+        health, note = Health.PENDING, "not issued yet"
+    holder = f"add-on {addon.name} on {addon.cluster}"
+    yield CredentialRow(kind, addon.cluster, holder, registration.subject.user, life, health, note)
+
+
+def _told(said: Condition | None, now: datetime) -> tuple[Life, Health, str]:
+    validity = read_validity(said.message) if said is not None else None
+    life = Life(validity.issued, validity.expires, validity.renews) if validity is not None else Life()
+    if said is not None and said.status == "False":
+        return life, Health.FAILING, said.message
+    health = judge_renewed(life, now=now)
+    return life, health, _advice(health, life)
+
+
+def _advice(health: Health, life: Life) -> str:
+    renewal = life.latest_renewal
+    if health is Health.OVERDUE and renewal is not None:
+        return f"should have been renewed at {renewal:%Y-%m-%d %H:%M}Z: is its agent running?"
+    if health is Health.EXPIRED:
+        return "expired: bring it back with `watchword rejoin`"
+    return ""
+
+
+def _last_requester(cluster: str, requests: Sequence[Object]) -> str:
+    """Return who last renewed: the API server wrote that name, the cluster could not."""
+    prefix = f"{cluster_group(cluster)}:"
+    names = [str((csr.get("spec") or {}).get("username") or "") for csr in requests]
+    return next((name for name in reversed(names) if name.startswith(prefix)), "")
+
+
+def _word(condition: Condition | None) -> str:
+    return {"True": "yes", "False": "no"}.get(condition.status, "unknown") if condition is not None else "unknown"
+
+
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Return the key by which people order names: cluster2 stands before cluster10."""
+    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
+
+
+def _cluster_order(row: ClusterRow) -> tuple[Any, ...]:
+    return row.health, natural(row.name)
+
+
+def _addon_order(row: AddonRow) -> tuple[Any, ...]:
+    return row.health, natural(row.cluster), row.name
+
+
+def _credential_order(row: CredentialRow) -> tuple[Any, ...]:
+    ends = row.life.expires.timestamp() if row.life.expires is not None else float("inf")
+    return row.health, ends, row.kind, natural(row.holder)

@@ -1,0 +1,1 @@
+"""A hub and its clusters on this machine, in one process: what `watchword up` runs."""

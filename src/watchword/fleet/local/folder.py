@@ -1,0 +1,180 @@
+"""The data directory of a fleet on this machine: ours, private, and used by one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+
+from watchword.apiserver.instance import require_private
+from watchword.apiserver.material import write_private
+from watchword.apiserver.store.errors import CannotOpen
+from watchword.fleet.errors import FleetError, Refused, TooLate, Unusable
+from watchword.fleet.local.blueprint import Blueprint, read_blueprint
+
+LOCK, MARK, LOG = "lock", "fleet.json", "up.log"
+EPHEMERAL_PREFIX = "watchword-fleet-"
+LOOK_AGAIN = 0.05
+
+
+def default_folder(environment: dict[str, str] | None = None) -> Path:
+    """Return where a fleet lives by default: among the user's state, as XDG says."""
+    env = os.environ if environment is None else environment
+    state = env.get("XDG_STATE_HOME") or ""
+    base = Path(state) if state.startswith("/") else Path(env.get("HOME") or "~").expanduser() / ".local" / "state"
+    return base / "watchword" / "fleet"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFolder:
+    """Files of one fleet. `claim` it before use."""
+
+    path: Path
+
+    def place(self, name: str) -> Path:
+        """Return the data directory of one control plane."""
+        return self.path / name
+
+    @property
+    def log(self) -> Path:
+        """Where the process logs, since the terminal is for people."""
+        return self.path / LOG
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig of the hub."""
+        return self.place("hub") / "admin.kubeconfig"
+
+    def bootstrap(self, cluster: str) -> Path:
+        """The kubeconfig by which a cluster's agent first reaches the hub."""
+        return self.path / f"{cluster}.bootstrap.kubeconfig"
+
+    def recorded(self) -> Blueprint | None:
+        """Return the blueprint of an earlier start."""
+        try:
+            return read_blueprint((self.path / MARK).read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as cause:
+            raise Unusable(f"{self.path / MARK} cannot be read: {(cause.strerror or '').lower()}") from cause
+
+    def record(self, blueprint: Blueprint) -> None:
+        """Keep the blueprint; a crash leaves the old one or the new one."""
+        write_private(self.path / MARK, msgspec.json.format(msgspec.json.encode(blueprint)) + b"\n")
+
+    def require_ours(self) -> None:
+        """Return when the directory is empty or holds a fleet; `Refused` for anything else."""
+        if self.recorded() is not None:
+            return
+        # A crash before the mark was written leaves the lock and, at most, half a mark.
+        others = [entry.name for entry in self.path.iterdir() if entry.name != LOCK and not _is_half_a_mark(entry)]
+        if others:
+            raise Refused(
+                f"{self.path} is not the data directory of a fleet (it holds {sorted(others)[0]}): choose another "
+                "--data-dir"
+            )
+
+    @contextmanager
+    def claim(self) -> Iterator[None]:
+        """Hold the directory; `Refused` when another process does, or when it is not ours, `Unusable` when it cannot."""
+        try:
+            require_private(self.path)
+            self.require_ours()
+            descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as cause:
+            raise Unusable(f"{self.path} cannot be used: {(cause.strerror or 'unknown').lower()}") from cause
+        try:
+            if not _try_lock(descriptor):
+                raise Refused(
+                    f"a fleet already runs in {self.path} (process {_holder(descriptor) or 'unknown'}): stop it with "
+                    f"`watchword down --data-dir {self.path}`, or choose another --data-dir"
+                )
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def stop_running(folder: FleetFolder, patience: timedelta) -> int:
+    """Ask the process that runs a fleet to stop and wait for it; return its id, 0 when none runs."""
+    try:
+        descriptor = os.open(folder.path / LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return 0
+    except OSError as cause:
+        raise Unusable(f"{folder.path} cannot be used: {(cause.strerror or 'unknown').lower()}") from cause
+    try:
+        if _try_lock(descriptor):
+            return 0
+        holder = _holder(descriptor)
+        if not holder:
+            raise TooLate("the fleet is just starting: run the command again in a moment")
+        with suppress(ProcessLookupError):
+            os.kill(holder, signal.SIGTERM)
+        ends = time.monotonic() + patience.total_seconds()
+        while not _try_lock(descriptor):
+            if time.monotonic() > ends:
+                raise TooLate(
+                    f"process {holder} has not stopped: look at {folder.log}, or end it with kill -9 {holder}"
+                )
+            time.sleep(LOOK_AGAIN)
+        return holder
+    finally:
+        os.close(descriptor)
+
+
+def remove(folder: FleetFolder) -> bool:
+    """Remove a fleet's data; False when there is none. `Refused` when it runs, or the directory is not ours."""
+    if not folder.path.exists():
+        return False
+    with folder.claim():
+        shutil.rmtree(folder.path)
+    return True
+
+
+@contextmanager
+def ephemeral_folder() -> Iterator[FleetFolder]:
+    """Make a directory for one run; those of runs that were killed are removed as well."""
+    for leftover in Path(tempfile.gettempdir()).glob(f"{EPHEMERAL_PREFIX}*"):
+        with suppress(FleetError, CannotOpen, OSError):  # another run's, or half gone: not ours to touch
+            if _is_own_folder(leftover) and FleetFolder(leftover).recorded() is not None:
+                remove(FleetFolder(leftover))
+    path = Path(tempfile.mkdtemp(prefix=EPHEMERAL_PREFIX))
+    try:
+        yield FleetFolder(path)
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_own_folder(path: Path) -> bool:
+    found = path.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(descriptor: int) -> int:
+    text = os.pread(descriptor, 32, 0)
+    return int(text) if text.isdigit() else 0
+
+
+def _is_half_a_mark(entry: Path) -> bool:
+    return entry.name.startswith(f".{MARK}.")
