@@ -50,7 +50,7 @@ async def certificate_of(fleet: Membership, name: str) -> Certificate:
 
 async def agent_client(fleet: Membership, name: str) -> Client:
     data = await held_by(fleet, name)
-    return Client(transport_with(fleet.plane, data["tls.crt"], data["tls.key"]))
+    return fleet.plane.adopt(Client(transport_with(fleet.plane, data["tls.crt"], data["tls.key"])))
 
 
 async def test_an_allow_listed_cluster_joins_without_a_person(fleet: Membership) -> None:

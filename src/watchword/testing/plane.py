@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -103,13 +104,17 @@ class Plane:
     def fresh_client(self, user: str | None = None, groups: Sequence[str] = ()) -> Client:
         """Return a new client of a user (None: the administrator), closed with the test at the latest."""
         who = (ADMIN, ADMIN_GROUPS) if user is None else (user, tuple(groups))
-        client = self._backend.connect(*who)
+        return self.adopt(self._backend.connect(*who))
+
+    def adopt(self, client: Client) -> Client:
+        """Close a client when the test ends."""
         self._fresh.append(client)
         return client
 
     def unique(self, prefix: str) -> str:
         """Return a name that no other test uses, for objects that live outside of namespaces."""
-        return "-".join(part for part in (prefix, self._backend.run_id, str(next(self._numbers))) if part)
+        own = f"{self._backend.run_id}-{secrets.token_hex(2)}" if self._backend.run_id else ""  # others use it as well
+        return "-".join(part for part in (prefix, own, str(next(self._numbers))) if part)
 
     async def namespace(self, prefix: str = "test") -> str:
         """Create a namespace of this test's own."""
