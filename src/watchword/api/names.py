@@ -43,6 +43,7 @@ class Label:
 
     CLUSTER_NAME: Final = "open-cluster-management.io/cluster-name"
     ADDON_NAME: Final = "open-cluster-management.io/addon-name"
+    ADDON_CLUSTER: Final = "addon.open-cluster-management.io/cluster-name"  # of rights made for an add-on's agent
     CLUSTER_SET: Final = "cluster.open-cluster-management.io/clusterset"
     TOKEN_ADDON: Final = "addon.open-cluster-management.io/name"  # noqa: S105 - a label key
     TOKEN_INFRASTRUCTURE: Final = "addon.open-cluster-management.io/token-infrastructure"  # noqa: S105 - a label key
@@ -62,6 +63,9 @@ class Annotation:
     SKIP_CLOCK_CHECK: Final = "registration.open-cluster-management.io/skip-clock-sync-check"
     SET_AUTO_UPDATE: Final = "cluster.open-cluster-management.io/autoupdate"
     ADDON_LIFECYCLE: Final = "addon.open-cluster-management.io/lifecycle"
+    ADDON_PRE_DELETE: Final = "addon.open-cluster-management.io/addon-pre-delete"  # on manifests that are hooks
+    ADDON_TRUSTED_GRANTS: Final = "addon.watchword.dev/trusted-grants"  # rights an administrator allows by name
+    ADDON_INSTALLED_BY: Final = "addon.watchword.dev/installed-by"  # how an add-on came to be enabled
     HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
     INSTALL_NAMESPACE: Final = "addon.open-cluster-management.io/v1alpha1-install-namespace"
     # The seed's spelling and the shipped one; either marks a cluster that registers by AWS IAM.

@@ -81,6 +81,7 @@ def _options(flags: dict[str, Any]) -> AgentOptions:
 async def _run(connection: Connection, options: AgentOptions, flags: dict[str, Any], stop: asyncio.Event) -> None:
     from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
 
+    from watchword.agent.addons.duty import addon_duty  # noqa: PLC0415 - same
     from watchword.agent.agent import Agent, AgentParts  # noqa: PLC0415 - same
     from watchword.agent.kubeconfig_connector import KubeconfigConnector  # noqa: PLC0415 - same
     from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
@@ -92,7 +93,8 @@ async def _run(connection: Connection, options: AgentOptions, flags: dict[str, A
     manager = ManagerOptions("watchword.dev/agent", identity(), lease=lease, health=flags["listen"])
     async with connection.client() as client:
         connector = KubeconfigConnector(flags["bootstrap_kubeconfig"])
-        parts = AgentParts(options, client, connector, SystemClock(), SystemRandom(), manager=manager)
+        duties = [addon_duty]
+        parts = AgentParts(options, client, connector, SystemClock(), SystemRandom(), duties=duties, manager=manager)
         await Agent(parts).run(stop)
 
 

@@ -44,6 +44,7 @@ async def _run(connection: Connection, flags: dict[str, Any], stop: asyncio.Even
 
     from watchword.drivers.interface import AllowList  # noqa: PLC0415 - same
     from watchword.fleet.hub_process import HubOptions, run_hub  # noqa: PLC0415 - same
+    from watchword.hub.addons.extension import addon_extension  # noqa: PLC0415 - same
     from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
 
     allow = AllowList(
@@ -60,7 +61,9 @@ async def _run(connection: Connection, flags: dict[str, Any], stop: asyncio.Even
         health=flags["listen"],
     )
     async with connection.client() as client:
-        await run_hub(client, options, clock=SystemClock(), random=SystemRandom(), stop=stop)
+        await run_hub(
+            client, options, clock=SystemClock(), random=SystemRandom(), extensions=[addon_extension], stop=stop
+        )
 
 
 def _split(values: list[str] | tuple[str, ...]) -> list[str]:

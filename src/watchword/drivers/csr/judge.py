@@ -20,6 +20,7 @@ from watchword.api.names import (
     addon_user,
     agent_user,
     cluster_group,
+    cluster_group_plain,
 )
 from watchword.drivers.errors import Unacceptable
 from watchword.pki.csr import RequestedIdentity, parse_request
@@ -59,6 +60,15 @@ class AddonRequest:
     key_thumbprint: str
 
 
+@dataclass(frozen=True, slots=True)
+class SignerRequest:
+    """A well-formed request for a certificate by a signer of an add-on's own."""
+
+    cluster: str
+    addon: str
+    asked: RequestedIdentity
+
+
 def read_cluster_request(csr: Object) -> ClusterRequest:
     """Rebuild what an honest agent of the labelled cluster would ask and compare; raise `Unacceptable`."""
     cluster = labels_of(csr).get(Label.CLUSTER_NAME, "")
@@ -90,15 +100,44 @@ def read_addon_request(csr: Object) -> AddonRequest:
     return AddonRequest(cluster, addon, agent, str(spec.get("username") or ""), asked.key.thumbprint)
 
 
+def read_signer_request(csr: Object, signer: str) -> SignerRequest:
+    """The same for a request to a signer of the add-on's own; which subject it may have is decided elsewhere."""
+    labels = labels_of(csr)
+    cluster, addon = labels.get(Label.CLUSTER_NAME, ""), labels.get(Label.ADDON_NAME, "")
+    _require_cluster_name(cluster)
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    asked = _read_identity(spec, signer)
+    own_name = AlternativeNames(dns=(f"{addon}.addon.open-cluster-management.io",))
+    if asked.names not in (AlternativeNames(), own_name) or not set(asked.extensions) <= {SUBJECT_ALTERNATIVE_NAME}:
+        raise Unacceptable("the request asks for alternative names or extensions that are not the add-on's own")
+    if asked.other_attributes or len(set(asked.organisations)) != len(asked.organisations):
+        raise Unacceptable("the subject has parts besides common name, organisations and organisational units")
+    return SignerRequest(cluster, addon, asked)
+
+
+def is_agent_of(cluster: str, csr: Object) -> bool:
+    """Whether the API server authenticated the requester as an agent of this very cluster.
+
+    The user name is rebuilt, and not compared by its beginning: cluster c1 is not c10.
+    """
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    user, groups = str(spec.get("username") or ""), set(spec.get("groups") or ())
+    agent = user.removeprefix(agent_user(cluster, ""))
+    by_certificate = user == agent_user(cluster, agent) and _AGENT_NAME.fullmatch(agent) is not None
+    if by_certificate and cluster_group(cluster) in groups:
+        return True
+    return user == cluster and cluster_group_plain(cluster) in groups  # as clouds authenticate it
+
+
 def _require_cluster_name(cluster: str) -> None:
     objection = judge_cluster_name(cluster)
     if objection:
         raise Unacceptable(f"the label {Label.CLUSTER_NAME} does not name a cluster: {objection}")
 
 
-def _read_identity(spec: Mapping[str, Any]) -> RequestedIdentity:
-    if spec.get("signerName") != KUBE_CLIENT_SIGNER:
-        raise Unacceptable(f"the request is for another signer than {KUBE_CLIENT_SIGNER}")
+def _read_identity(spec: Mapping[str, Any], signer: str = KUBE_CLIENT_SIGNER) -> RequestedIdentity:
+    if spec.get("signerName") != signer:
+        raise Unacceptable(f"the request is for another signer than {signer}")
     usages = spec.get("usages") or []
     if "client auth" not in usages or not set(usages) <= ALLOWED_USAGES:
         raise Unacceptable(f"the request asks for other usages than {', '.join(sorted(ALLOWED_USAGES))}")

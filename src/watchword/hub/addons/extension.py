@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from watchword.addons.controllers import AddonParts, controllers, follow
 from watchword.api.names import Label
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from watchword.api.resources import (
+    ADDON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADDONS,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+)
+from watchword.hub.addons.feature_labels import FeatureLabelReconciler
+from watchword.hub.addons.installation import AddonInstallationReconciler
+from watchword.hub.addons.templates import TemplateCatalog
 from watchword.hub.addons.token_infrastructure import TokenInfrastructureReconciler, concerned_by_cluster
 from watchword.hub.addons.token_manifests import of_addon
-from watchword.hub.controllers import HubParts
+from watchword.hub.controllers import HubParts, by_namespace
+from watchword.runtime.cache import Cache
 from watchword.runtime.informer import Scope
 from watchword.runtime.reconcile import ControllerSpec, Wake
 
@@ -17,11 +31,30 @@ TOKEN_OBJECTS = Scope(labels=f"{Label.TOKEN_INFRASTRUCTURE}=true")
 
 def addon_extension(parts: HubParts) -> Iterable[ControllerSpec]:
     """Return the hub's promises about add-ons, for the process that keeps those about clusters."""
-    cache = parts.cache
+    _follow(parts.cache)
+    templates = TemplateCatalog(parts.cache)
+    described = tuple(Wake(kind, templates.concerned) for kind in (ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS))
+    yield _token_infrastructure(parts)
+    yield _installation(parts)
+    yield ControllerSpec(
+        "addon-feature-labels",
+        MANAGED_CLUSTERS,
+        FeatureLabelReconciler(parts.cache, parts.client),
+        (Wake(MANAGED_CLUSTER_ADDONS, by_namespace),),
+    )
+    yield from controllers(
+        AddonParts(parts.cache, parts.client, parts.events, parts.clock, templates, described, approves=True)
+    )
+
+
+def _follow(cache: Cache) -> None:
     for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS):
         cache.informer(resource, TOKEN_OBJECTS)
+    for resource in (CLUSTER_MANAGEMENT_ADDONS, ADDON_TEMPLATES):
+        cache.informer(resource)
+    follow(cache)
     cache.index(MANAGED_CLUSTER_ADDONS, "cluster", lambda obj: [obj["metadata"]["namespace"]])
-    yield _token_infrastructure(parts)
+    cache.index(MANAGED_CLUSTER_ADDONS, "name", lambda obj: [obj["metadata"]["name"]])
 
 
 def _token_infrastructure(parts: HubParts) -> ControllerSpec:
@@ -31,3 +64,13 @@ def _token_infrastructure(parts: HubParts) -> ControllerSpec:
     wakes = tuple(Wake(resource, of_addon) for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS))
     by_cluster = Wake(MANAGED_CLUSTERS, lambda obj: concerned_by_cluster(parts.cache, obj))
     return ControllerSpec("token-infrastructure", MANAGED_CLUSTER_ADDONS, reconciler, (*wakes, by_cluster), workers=16)
+
+
+def _installation(parts: HubParts) -> ControllerSpec:
+    reconciler = AddonInstallationReconciler(parts.cache, parts.client)
+    wakes = (
+        Wake(CLUSTER_MANAGEMENT_ADDONS, reconciler.by_kind),
+        Wake(MANAGED_CLUSTERS, reconciler.by_cluster),
+        Wake(MANAGED_CLUSTER_SETS, reconciler.by_set),
+    )
+    return ControllerSpec("addon-installation", MANAGED_CLUSTER_ADDONS, reconciler, wakes)

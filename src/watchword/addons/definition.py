@@ -1,0 +1,95 @@
+"""What the author of an add-on says about it: everything else follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TypeAlias
+
+from watchword.api.addon import (
+    CUSTOM_SIGNER,
+    KUBE_CLIENT,
+    Addon,
+    AddonSubject,
+    Registration,
+    certificate_subject,
+)
+from watchword.api.cluster import Cluster
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ADDON_NAMESPACE, KUBE_CLIENT_SIGNER
+
+BY_LEASE, BY_FEEDBACK = "Lease", "Customized"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One add-on on one cluster."""
+
+    addon: Addon
+    cluster: Cluster
+
+
+Manifests: TypeAlias = Callable[[Site], Sequence[Object]]
+"""Everything that is applied on a cluster to install the add-on there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A right that the add-on's agent has on the hub: rules of its own, or a role that exists.
+
+    It holds in the namespace of the agent's own cluster, or in the one namespace named here.
+    """
+
+    name: str
+    rules: tuple[Object, ...] = ()
+    role: str = ""  # an existing role, instead of rules
+    role_kind: str = "ClusterRole"
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Certificates for something else than the hub's API, signed with an authority of the add-on's own."""
+
+    name: str
+    authority: ObjectKey | None = None  # a Secret with tls.crt and tls.key; None: somebody else signs
+    subject: Callable[[Site], AddonSubject] | None = None  # None: the default user name
+    lifetime: timedelta = timedelta(hours=24)
+
+    def subject_at(self, site: Site) -> AddonSubject:
+        """Return the only subject that is ever signed for an add-on of that cluster."""
+        if self.subject is not None:
+            return self.subject(site)
+        return AddonSubject(certificate_subject(site.cluster.name, site.addon.name).user)
+
+
+@dataclass(frozen=True, slots=True)
+class AddonDefinition:
+    """An add-on as its author describes it."""
+
+    name: str
+    grants: tuple[Grant, ...] = ()
+    signers: tuple[Signer, ...] = ()
+    manifests: Manifests = field(default=lambda _: ())
+    uses_hub: bool = True  # its agent speaks to the hub's API
+    install_namespace: str = ADDON_NAMESPACE
+    health: str = BY_LEASE
+    trusted: frozenset[str] = frozenset()  # grants that the hub's administrator allows although they are dangerous
+
+    def registrations(self, site: Site) -> tuple[Registration, ...]:
+        """Return what the agent has to obtain; who the add-on is on the hub is left for the agent to declare."""
+        rows = [Registration(KUBE_CLIENT, KUBE_CLIENT_SIGNER)] if self.uses_hub else []
+        rows += [
+            Registration(CUSTOM_SIGNER, signer.name, signer.subject_at(site) if signer.subject else AddonSubject())
+            for signer in self.signers
+        ]
+        return tuple(rows)
+
+    def signer(self, name: str) -> Signer | None:
+        """Return the signer of that name, None when the add-on has none."""
+        return next((signer for signer in self.signers if signer.name == name), None)
+
+
+Definitions: TypeAlias = Callable[[Object], AddonDefinition | None]
+"""From a ManagedClusterAddOn to what its author said; None when it is somebody else's."""

@@ -1,0 +1,103 @@
+"""Installs an add-on on a cluster through works, runs its hooks before it goes, and says how it fares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watchword.addons import works
+from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, Definitions, Site
+from watchword.api.addon import Addon
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import Condition
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType, Finalizer
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS
+from watchword.kube.client import Client
+from watchword.runtime.ensure import Ensurer, with_preconditions
+from watchword.runtime.errors import NameConflict
+from watchword.runtime.reconcile import Done, Outcome, Reader
+from watchword.runtime.status import StatusChange, StatusWriter
+
+INDEX = "addon-works"
+
+
+@dataclass(frozen=True)
+class AddonDeploymentReconciler:
+    """Reconciles ManagedClusterAddOn; woken by it, by its definition, and by its works."""
+
+    reader: Reader
+    client: Client
+    ensurer: Ensurer
+    status: StatusWriter
+    definitions: Definitions
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Bring the works in line with the add-on's manifests; when it goes, run its hooks first."""
+        found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
+        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
+        definition = self.definitions(found) if found is not None else None
+        if found is None or definition is None or cluster is None:
+            return Done()  # the works belong to the add-on and go with it
+        site = Site(Addon.read(found), Cluster.read(cluster))
+        manifested = works.sort_manifests(definition.manifests(site))
+        if site.addon.deleting:
+            await self._finish(site, manifested)
+        elif manifested.installed or manifested.hooks:
+            await self._install(site, manifested, definition)
+        return Done()
+
+    async def _install(self, site: Site, manifested: works.Manifested, definition: AddonDefinition) -> None:
+        await self._promise_hooks(site, wanted=bool(manifested.hooks))
+        parts = works.split_manifests(manifested.installed)
+        names = [works.deploy_name(site.addon.name, number) for number in range(len(parts))]
+        try:
+            made = [await self._write(site, name, part) for name, part in zip(names, parts, strict=True)]
+        except NameConflict as conflict:
+            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, "NameConflict", str(conflict))
+            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, site.addon.object, refusal)
+            return
+        await self._remove_others(site, set(names))
+        said = [works.judge_applied(made)]
+        if definition.health == BY_FEEDBACK:
+            said.append(works.judge_health(made))
+        await self.status.write(MANAGED_CLUSTER_ADDONS, site.addon.object, StatusChange(conditions=tuple(said)))
+
+    async def _write(self, site: Site, name: str, manifests: list[Object]) -> Object:
+        wanted = works.work_manifest(site, name, manifests)
+        present = self.reader.get(MANIFEST_WORKS, ObjectKey.of(wanted))
+        ours = works.is_made_for(site)
+        if present is not None and ours(present) and works.covers(present.get("spec"), wanted["spec"]):
+            return present
+        return await self.ensurer.ensure(MANIFEST_WORKS, wanted, ours=ours)
+
+    async def _remove_others(self, site: Site, kept: set[str]) -> None:
+        for work in self.reader.by_index(MANIFEST_WORKS, INDEX, str(site.addon.key)):
+            if work["metadata"]["name"] not in kept:
+                await self.ensurer.remove(MANIFEST_WORKS, ObjectKey.of(work), ours=works.is_made_for(site))
+
+    async def _promise_hooks(self, site: Site, *, wanted: bool) -> None:
+        """Put the finalizer on before anything is installed, and off when there is no hook any more."""
+        held = Finalizer.ADDON_PRE_DELETE in site.addon.finalizers
+        if wanted == held:
+            return
+        kept = [name for name in site.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
+        finalizers = [*kept, Finalizer.ADDON_PRE_DELETE] if wanted else kept
+        await self._set_finalizers(site.addon, finalizers)
+
+    async def _finish(self, site: Site, manifested: works.Manifested) -> None:
+        """Run the hooks; once they are done, let go."""
+        if Finalizer.ADDON_PRE_DELETE not in site.addon.finalizers:
+            return
+        if manifested.hooks:
+            work = await self._write(site, works.hook_name(site.addon.name), list(manifested.hooks))
+            if not works.is_completed(work, manifested.hooks):
+                message = "waiting for the add-on's hooks to run to their end"
+                waiting = Condition.false(ConditionType.HOOK_COMPLETED, "HookManifestIsNotCompleted", message)
+                await self.status.set_condition(MANAGED_CLUSTER_ADDONS, site.addon.object, waiting)
+                return
+        kept = [name for name in site.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
+        await self._set_finalizers(site.addon, kept)
+
+    async def _set_finalizers(self, addon: Addon, finalizers: list[str]) -> None:
+        patch = with_preconditions(addon.object, {"metadata": {"finalizers": finalizers or None}})
+        await self.client.patch(MANAGED_CLUSTER_ADDONS, addon.key, patch)

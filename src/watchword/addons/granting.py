@@ -1,0 +1,73 @@
+"""Writes an add-on's rights: judged first, bound to the rebuilt subject, removed when nobody asks for them."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from watchword.addons import rights
+from watchword.addons.danger import judge_namespace, judge_rules
+from watchword.addons.definition import AddonDefinition, Grant, Site
+from watchword.api.addon import Registration
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import RESERVED_CLUSTER_NAMES
+from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES
+from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
+from watchword.runtime.ensure import Ensurer, choose_changes
+from watchword.runtime.reconcile import Reader
+
+INDEX = "addon-rights"
+
+
+@dataclass(frozen=True)
+class RightsKeeper:
+    """Keeps Roles and RoleBindings of add-ons' agents."""
+
+    reader: Reader
+    client: Client
+    ensurer: Ensurer
+
+    async def judge(self, definition: AddonDefinition, site: Site, grant: Grant) -> list[str]:
+        """Return what is dangerous about a grant; nothing when the administrator trusts it by name."""
+        if grant.name in definition.trusted:
+            return []
+        reserved = RESERVED_CLUSTER_NAMES
+        others = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(grant.namespace)) if grant.namespace else None
+        clusters = [grant.namespace] if others is not None else []
+        place = judge_namespace(grant.namespace, own=site.cluster.name, clusters=clusters, reserved=reserved)
+        found = [place] if grant.namespace and place else []
+        return [f"{grant.name}: {text}" for text in (*found, *judge_rules(await self._rules(grant)))]
+
+    async def _rules(self, grant: Grant) -> list[Object]:
+        """Return what a grant really gives; a role that does not exist gives nothing yet."""
+        if not grant.role:
+            return list(grant.rules)
+        kind, namespace = (CLUSTER_ROLES, "") if grant.role_kind == "ClusterRole" else (ROLES, grant.namespace)
+        role = await self.client.find(kind, ObjectKey(namespace, grant.role))
+        return list((role or {}).get("rules") or [])
+
+    def is_written(self, site: Site, grant: Grant, identity: Registration) -> bool:
+        """Whether the cache shows a grant exactly as wanted, so that nothing has to be asked or written."""
+        wanted = rights.binding_manifest(site, grant, identity.driver, identity.subject)
+        rows = [(ROLE_BINDINGS, wanted)]
+        if not grant.role:
+            rows.append((ROLES, rights.role_manifest(site, grant)))
+        present = [(self.reader.get(resource, ObjectKey.of(obj)), obj) for resource, obj in rows]
+        return all(found is not None and choose_changes(found, obj) is None for found, obj in present)
+
+    async def write(self, site: Site, grant: Grant, identity: Registration) -> None:
+        """Make one grant exist as wanted; `NameConflict` when its name is taken by somebody else."""
+        ours = rights.is_made_for(site.addon.key)
+        if not grant.role:
+            await self.ensurer.ensure(ROLES, rights.role_manifest(site, grant), ours=ours)
+        binding = rights.binding_manifest(site, grant, identity.driver, identity.subject)
+        await self.ensurer.ensure(ROLE_BINDINGS, binding, ours=ours)
+
+    async def remove(self, addon: ObjectKey, *, keep: set[ObjectKey]) -> None:
+        """Take away what was granted once and is not granted any more."""
+        for resource in (ROLE_BINDINGS, ROLES):
+            for obj in self.reader.by_index(resource, INDEX, str(addon)):
+                if ObjectKey.of(obj) not in keep:
+                    with contextlib.suppress(NotFound):  # the garbage collector was faster
+                        await self.ensurer.remove(resource, ObjectKey.of(obj), ours=rights.is_made_for(addon))

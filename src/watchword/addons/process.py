@@ -1,0 +1,45 @@
+"""Runs the hub controller of one add-on as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random, SystemRandom
+
+from watchword.addons.controllers import AddonParts, controllers, follow
+from watchword.addons.definition import AddonDefinition, Definitions
+from watchword.api.meta import Object
+from watchword.kube.client import Client
+from watchword.runtime.clock import Clock, SystemClock
+from watchword.runtime.manager import Manager, ManagerOptions
+
+
+async def run_addon(
+    client: Client,
+    definition: AddonDefinition,
+    *,
+    options: ManagerOptions | None = None,
+    clock: Clock | None = None,
+    random: Random | None = None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Keep registrations, rights, deployment and health of an add-on until asked to stop.
+
+    Give `options` with a lease to run several replicas. Raises what the manager raises.
+    """
+    clock = clock or SystemClock()
+    name = f"watchword.dev/addon-{definition.name}"
+    manager = Manager(options or ManagerOptions(name, definition.name), clock=clock, random=random or SystemRandom())
+    hub = manager.connect(client)
+    follow(hub.cache, definition.name)
+    parts = AddonParts(hub.cache, hub.client, hub.events, clock, only(definition))
+    manager.add(*controllers(parts))
+    await manager.run(stop)
+
+
+def only(definition: AddonDefinition) -> Definitions:
+    """Return the definitions of a process that knows one add-on."""
+
+    def find(addon: Object) -> AddonDefinition | None:
+        return definition if addon["metadata"]["name"] == definition.name else None
+
+    return find

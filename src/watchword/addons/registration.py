@@ -1,0 +1,118 @@
+"""Says which credentials an add-on needs, and binds its rights to who its agent must be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from watchword.addons import rights
+from watchword.addons.definition import AddonDefinition, Definitions, Site
+from watchword.addons.granting import RightsKeeper
+from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, KUBE_CLIENT_DRIVERS, Addon, AddonSubject, Registration
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import Condition
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
+from watchword.kube.errors import Conflict, KubeError
+from watchword.runtime.errors import NameConflict
+from watchword.runtime.events import EventRecorder
+from watchword.runtime.reconcile import Done, Outcome, Reader
+from watchword.runtime.status import StatusChange, StatusWriter
+
+APPLIED = ConditionType.REGISTRATION_APPLIED
+
+
+@dataclass(frozen=True)
+class RegistrationReconciler:
+    """Reconciles ManagedClusterAddOn; woken by it, by its definition, and by the rights made for it."""
+
+    reader: Reader
+    rights: RightsKeeper
+    status: StatusWriter
+    events: EventRecorder
+    definitions: Definitions
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Bring registrations, rights and condition in line with the definition."""
+        found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
+        if found is None:
+            await self.rights.remove(key, keep=set())
+            return Done()
+        definition, site = self.definitions(found), self._site(found)
+        if definition is None or site is None or site.addon.deleting:
+            return Done()  # an add-on that goes keeps its rights until it is gone
+        rows = merge_registrations(definition, site)
+        condition = await self._grant(definition, site, rows)
+        fields = {
+            **site.addon.registration_fields(rows),
+            "namespace": definition.install_namespace,
+            "healthCheck": {"mode": definition.health},
+        }
+        change = StatusChange(conditions=(condition,), fields=fields)
+        await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
+        return Done()
+
+    def _site(self, found: Object) -> Site | None:
+        addon = Addon.read(found)
+        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(addon.cluster))
+        return None if cluster is None else Site(addon, Cluster.read(cluster))
+
+    async def _grant(self, definition: AddonDefinition, site: Site, rows: tuple[Registration, ...]) -> Condition:
+        """Write the rights, once it is clear whose they are, and say how it went."""
+        await self.rights.remove(site.addon.key, keep=rights.wanted_keys(site, definition))
+        identity = next((row for row in rows if row.type == KUBE_CLIENT), None)
+        if identity is None:
+            return Condition.true(APPLIED, "NilRegistration", "the add-on asks for no access to the hub")
+        if site.addon.kube_client is not None and identity.subject != site.addon.kube_client.subject:
+            message = "the declared subject was not this add-on's, and was replaced"
+            self.events.warning(site.addon.object, "SubjectMismatch", message)
+        if not identity.driver or not identity.subject.user:
+            return Condition.false(APPLIED, "PermissionConfigPending", "waiting for the agent to say who it will be")
+        return await self._write(definition, site, identity)
+
+    async def _write(self, definition: AddonDefinition, site: Site, identity: Registration) -> Condition:
+        missing = [grant for grant in definition.grants if not self.rights.is_written(site, grant, identity)]
+        objections = [text for grant in missing for text in await self.rights.judge(definition, site, grant)]
+        if objections:
+            advice = "name fewer rights, or let the hub's administrator trust the grant by name"
+            return Condition.false(APPLIED, "PermissionRefused", f"{'; '.join(objections)}: {advice}")
+        try:
+            for grant in missing:
+                await self.rights.write(site, grant, identity)
+        except Conflict:
+            raise  # somebody was faster: the next look settles it
+        except NameConflict as conflict:
+            return Condition.false(APPLIED, "NameConflict", str(conflict))
+        except KubeError as trouble:
+            return Condition.false(APPLIED, "SetPermissionFailed", str(trouble))
+        return Condition.true(APPLIED, "SetPermissionApplied", "registrations and permissions are in place")
+
+
+def merge_registrations(definition: AddonDefinition, site: Site) -> tuple[Registration, ...]:
+    """Return the list as it should be: what the definition asks for, with what the agent may add to it.
+
+    Entries are matched by what they are for, not by their place: two parties write the list.
+    """
+    present = {(row.type, row.signer): row for row in site.addon.registrations}
+    return tuple(
+        _merge(row, present.get((row.type, row.signer)), definition, site) for row in definition.registrations(site)
+    )
+
+
+def _merge(wanted: Registration, present: Registration | None, definition: AddonDefinition, site: Site) -> Registration:
+    if present is None:
+        return wanted
+    if wanted.type == CUSTOM_SIGNER:
+        signer = definition.signer(wanted.signer)
+        right = signer.subject_at(site) if signer is not None else AddonSubject()
+        return replace(present, subject=right if present.subject.user else wanted.subject)
+    return replace(present, subject=choose_subject(site, present))
+
+
+def choose_subject(site: Site, declared: Registration) -> AddonSubject:
+    """Return the declared subject when it is one this add-on can be, else the one it must be; empty until declared."""
+    rule = KUBE_CLIENT_DRIVERS.get(declared.driver)
+    if rule is None or (rule.said_by_agent and not declared.subject.user):
+        return AddonSubject()
+    own = rule.is_own(site.cluster.name, site.addon.name, declared.subject)
+    return declared.subject if own else rule.default(site.cluster.name, site.addon.name)

@@ -1,0 +1,83 @@
+"""An add-on's rights on the hub, bound to who it must be and never to who somebody says it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from watchword.addons.definition import AddonDefinition, Grant, Site
+from watchword.api.addon import AddonSubject
+from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
+from watchword.api.names import Label, addon_group
+from watchword.api.resources import ROLE_BINDINGS, ROLES
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+
+
+def _account(site: Site, subject: AddonSubject) -> Object:
+    name = subject.user.rpartition(":")[2]  # one of the two that were rebuilt: the caller has compared
+    return {"kind": "ServiceAccount", "namespace": site.cluster.name, "name": name}
+
+
+def _group(site: Site, _subject: AddonSubject) -> Object:
+    # Not the group of the add-on on all clusters: it would let every cluster's agent into every other's namespace.
+    return {"kind": "Group", "apiGroup": RBAC_GROUP, "name": addon_group(site.cluster.name, site.addon.name)}
+
+
+BOUND_TO: Mapping[str, Callable[[Site, AddonSubject], Object]] = MappingProxyType({"token": _account, "csr": _group})
+"""Whom a binding names, by driver."""
+
+
+def _name(site: Site, grant: Grant) -> ObjectKey:
+    if not grant.namespace or grant.namespace == site.cluster.name:
+        return ObjectKey(site.cluster.name, f"open-cluster-management:{site.addon.name}:{grant.name}:agent")
+    # In a namespace that clusters share, the name says whose it is: otherwise the last one would have it.
+    name = f"open-cluster-management:{site.cluster.name}:{site.addon.name}:{grant.name}:agent"
+    return ObjectKey(grant.namespace, name)
+
+
+def _metadata(site: Site, key: ObjectKey) -> Object:
+    labels = {Label.ADDON_NAME: site.addon.name, Label.ADDON_CLUSTER: site.cluster.name}
+    if key.namespace != site.cluster.name:
+        return {"labels": labels}  # owners live in the same namespace; this one is removed by its mark
+    return {"labels": labels, "ownerReferences": [owner_reference(site.addon.object)]}
+
+
+def role_manifest(site: Site, grant: Grant) -> Object:
+    """Return the Role that is made from a grant's rules."""
+    key = _name(site, grant)
+    return ROLES.manifest(key, metadata=_metadata(site, key), rules=list(grant.rules))
+
+
+def binding_manifest(site: Site, grant: Grant, driver: str, subject: AddonSubject) -> Object:
+    """Return the binding of a grant to the add-on's agent on this cluster."""
+    key = _name(site, grant)
+    kind, name = (grant.role_kind, grant.role) if grant.role else ("Role", key.name)
+    return ROLE_BINDINGS.manifest(
+        key,
+        metadata=_metadata(site, key),
+        roleRef={"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
+        subjects=[BOUND_TO[driver](site, subject)],
+    )
+
+
+def is_made_for(addon: ObjectKey) -> Callable[[Object], bool]:
+    """Return the test whether a role or binding was made for an add-on's agent."""
+
+    def test(obj: Object) -> bool:
+        labels = labels_of(obj)
+        return (labels.get(Label.ADDON_NAME), labels.get(Label.ADDON_CLUSTER)) == (addon.name, addon.namespace)
+
+    return test
+
+
+def of_addon(obj: Object) -> list[ObjectKey]:
+    """Map a role or binding to the add-on it was made for."""
+    labels = labels_of(obj)
+    cluster, name = labels.get(Label.ADDON_CLUSTER), labels.get(Label.ADDON_NAME)
+    return [ObjectKey(cluster, name)] if cluster and name else []
+
+
+def wanted_keys(site: Site, definition: AddonDefinition) -> set[ObjectKey]:
+    """Return the keys of everything that the grants make."""
+    return {_name(site, grant) for grant in definition.grants}

@@ -1,0 +1,189 @@
+"""An add-on's manifests as ManifestWorks, and what the works report back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from watchword.addons.definition import Site
+from watchword.api.conditions import Condition, find_condition, is_true
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, owner_reference
+from watchword.api.names import Annotation, ConditionType, Label
+from watchword.api.resources import MANIFEST_WORKS
+
+LARGEST_WORK = 500 * 1024  # bytes of manifests; the rest of an object's megabyte is for its status
+
+WATCHED: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("apps", "Deployment"): ("apps", "deployments"),
+    ("batch", "Job"): ("batch", "jobs"),
+    ("", "Pod"): ("", "pods"),
+}
+"""Kinds about which the agent is asked to report back, and where they are served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifested:
+    """What an add-on consists of: what is installed, and what is run before it goes."""
+
+    installed: tuple[Object, ...]
+    hooks: tuple[Object, ...]
+
+
+def sort_manifests(manifests: Iterable[Object]) -> Manifested:
+    """Tell hooks from the rest, by the mark they carry."""
+    rows = list(manifests)
+    hooks = tuple(obj for obj in rows if is_hook(obj))
+    return Manifested(tuple(obj for obj in rows if not is_hook(obj)), hooks)
+
+
+def is_hook(manifest: Object) -> bool:
+    """Whether a manifest is run before the add-on is removed, and not before."""
+    return Annotation.ADDON_PRE_DELETE in {**annotations_of(manifest), **labels_of(manifest)}
+
+
+def split_manifests(manifests: Sequence[Object], *, limit: int = LARGEST_WORK) -> list[list[Object]]:
+    """Return the manifests in as few works as fit; one that is larger than the limit has a work of its own."""
+    parts: list[list[Object]] = []
+    size = limit + 1
+    for manifest in manifests:
+        weight = len(orjson.dumps(manifest))
+        if size + weight > limit:
+            parts.append([])
+            size = 0
+        parts[-1].append(manifest)
+        size += weight
+    return parts
+
+
+def deploy_name(addon: str, number: int) -> str:
+    """Return the name of the work that installs the n-th part of an add-on."""
+    return f"addon-{addon}-deploy-{number}"
+
+
+def hook_name(addon: str) -> str:
+    """Return the name of the work that runs before an add-on goes."""
+    return f"addon-{addon}-pre-delete"
+
+
+def work_manifest(site: Site, name: str, manifests: Sequence[Object]) -> Object:
+    """Return a work that belongs to the add-on and goes with it."""
+    spec: Object = {"workload": {"manifests": list(manifests)}}
+    configs = [config for manifest in manifests if (config := _feedback(manifest)) is not None]
+    if configs:
+        spec["manifestConfigs"] = configs
+    return MANIFEST_WORKS.manifest(
+        ObjectKey(site.cluster.name, name),
+        metadata={
+            "labels": {Label.ADDON_NAME: site.addon.name},
+            "ownerReferences": [owner_reference(site.addon.object)],
+        },
+        spec=spec,
+    )
+
+
+def _feedback(manifest: Object) -> Object | None:
+    served = WATCHED.get((_group(manifest), str(manifest.get("kind"))))
+    if served is None:
+        return None
+    group, resource = served
+    key = ObjectKey.of(manifest)
+    identifier = {"group": group, "resource": resource, "namespace": key.namespace, "name": key.name}
+    return {"resourceIdentifier": identifier, "feedbackRules": [{"type": "WellKnownStatus"}]}
+
+
+def _group(manifest: Object) -> str:
+    return str(manifest.get("apiVersion") or "").rpartition("/")[0]
+
+
+def is_made_for(site: Site) -> Callable[[Object], bool]:
+    """Return the test whether a work belongs to this very add-on."""
+
+    def test(obj: Object) -> bool:
+        owners = obj["metadata"].get("ownerReferences") or []
+        return labels_of(obj).get(Label.ADDON_NAME) == site.addon.name and any(
+            owner.get("uid") == site.addon.uid for owner in owners
+        )
+
+    return test
+
+
+def of_addon(work: Object) -> list[ObjectKey]:
+    """Map a work to its add-on."""
+    name = labels_of(work).get(Label.ADDON_NAME)
+    return [ObjectKey(work["metadata"]["namespace"], name)] if name else []
+
+
+def covers(present: Any, wanted: Any) -> bool:
+    """Whether everything wanted is there; fields that the server filled in do not count as a difference."""
+    if isinstance(wanted, Mapping):
+        return isinstance(present, Mapping) and all(covers(present.get(name), value) for name, value in wanted.items())
+    if isinstance(wanted, list):
+        return (
+            isinstance(present, list)
+            and len(present) == len(wanted)
+            and all(covers(one, other) for one, other in zip(present, wanted, strict=True))
+        )
+    return bool(present == wanted)
+
+
+def judge_applied(works: Sequence[Object | None]) -> Condition:
+    """Say whether the add-on's manifests are applied on the cluster."""
+    type_ = ConditionType.MANIFEST_APPLIED
+    said = [find_condition(work, ConditionType.WORK_APPLIED) if work is not None else None for work in works]
+    failed = [word for word in said if word is not None and word.status == "False"]
+    if failed:
+        return Condition.false(type_, "AddonManifestAppliedFailed", failed[0].message)
+    if any(word is None or word.status != "True" for word in said):
+        return Condition.false(type_, "AddonManifestNotApplied", "waiting for the cluster's agent to apply the works")
+    return Condition.true(type_, "AddonManifestApplied", "the add-on's manifests are applied")
+
+
+def judge_health(works: Sequence[Object | None]) -> Condition:
+    """Say whether the add-on is available, from what its works report."""
+    type_ = ConditionType.ADDON_AVAILABLE
+    if not works or any(work is None for work in works):
+        return Condition.unknown(type_, "WorkNotFound", "the add-on's works are not there yet")
+    present = [work for work in works if work is not None]
+    if not all(is_true(work, ConditionType.WORK_APPLIED) for work in present):
+        return Condition.unknown(type_, "WorkNotApplied", "the add-on's works are not applied yet")
+    waiting = [name for work in present for name in _unready(work)]
+    if waiting:
+        return Condition.false(type_, "ProbeUnavailable", f"no replica is ready of {', '.join(waiting)}")
+    if not all(is_true(work, ConditionType.WORK_AVAILABLE) for work in present):
+        return Condition.false(type_, "WorkUnavailable", "not everything in the add-on's works is there")
+    return Condition.true(type_, "ProbeAvailable", "everything that the add-on consists of is ready")
+
+
+def _unready(work: Object) -> Iterable[str]:
+    for row in _reports(work):
+        meta = row.get("resourceMeta") or {}
+        if meta.get("kind") == "Deployment" and not _value(row, "ReadyReplicas"):
+            yield f"{meta.get('namespace')}/{meta.get('name')}"
+
+
+def is_completed(work: Object, hooks: Sequence[Object]) -> bool:
+    """Whether every hook of a work has run to its end."""
+    done = {
+        (meta.get("kind"), meta.get("namespace") or "", meta.get("name"))
+        for row in _reports(work)
+        if _value(row, "JobComplete") == "True" or _value(row, "PodPhase") == "Succeeded"
+        for meta in [row.get("resourceMeta") or {}]
+    }
+    wanted = {(hook.get("kind"), ObjectKey.of(hook).namespace, ObjectKey.of(hook).name) for hook in hooks}
+    return wanted <= done
+
+
+def _reports(work: Object) -> list[Object]:
+    rows: list[Object] = ((work.get("status") or {}).get("resourceStatus") or {}).get("manifests") or []
+    return rows
+
+
+def _value(row: Mapping[str, Any], name: str) -> Any:
+    for value in (row.get("statusFeedback") or {}).get("values") or []:
+        if value.get("name") == name:
+            field = value.get("fieldValue") or {}
+            return field.get("integer", field.get("string", field.get("boolean")))
+    return None

@@ -1,0 +1,56 @@
+"""Labels each cluster with the state of its add-ons, so that clusters can be selected by what they offer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from watchword.api.conditions import find_condition
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
+from watchword.api.names import ADDON_FEATURE_LABEL_PREFIX, ConditionType
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
+from watchword.kube.client import Client
+from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.reconcile import Done, Outcome, Reader
+
+STATES = {"True": "available", "False": "unhealthy"}
+LONGEST = 63  # of the part of a label's key after the slash
+
+
+@dataclass(frozen=True)
+class FeatureLabelReconciler:
+    """Reconciles ManagedCluster; woken by it and by its add-ons."""
+
+    reader: Reader
+    client: Client
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Write every label that differs in one patch."""
+        found = self.reader.get(MANAGED_CLUSTERS, key)
+        if found is None or is_deleting(found):
+            return Done()
+        addons = self.reader.by_index(MANAGED_CLUSTER_ADDONS, "cluster", key.name)
+        changes = choose_labels(labels_of(found), addons)
+        if changes:
+            await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, {"metadata": {"labels": changes}}))
+        return Done()
+
+
+def choose_labels(present: Mapping[str, str], addons: Sequence[Object]) -> dict[str, str | None]:
+    """Return the labels that have to change; None removes one."""
+    wanted = {feature_label(obj["metadata"]["name"]): state_of(obj) for obj in addons}
+    wanted.pop("", None)
+    gone = {name: None for name in present if name.startswith(ADDON_FEATURE_LABEL_PREFIX) and name not in wanted}
+    return {**gone, **{name: state for name, state in wanted.items() if present.get(name) != state}}
+
+
+def feature_label(addon: str) -> str:
+    """Return the key of an add-on's label, empty when the name is too long for one."""
+    label = f"{ADDON_FEATURE_LABEL_PREFIX}{addon}"
+    return label if len(label.partition("/")[2]) <= LONGEST else ""
+
+
+def state_of(addon: Object) -> str:
+    """Return the state in one word; what nobody reports on cannot be reached."""
+    said = find_condition(addon, ConditionType.ADDON_AVAILABLE)
+    return STATES.get(said.status, "unreachable") if said is not None else "unreachable"
