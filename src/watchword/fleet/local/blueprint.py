@@ -105,6 +105,7 @@ class FreePorts:
         self._given: set[int] = set()
 
     def __call__(self) -> int:
+        """Return the next one."""
         while True:
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", 0))

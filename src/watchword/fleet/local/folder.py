@@ -81,13 +81,12 @@ class FleetFolder:
         others = [entry.name for entry in self.path.iterdir() if entry.name != LOCK and not _is_half_a_mark(entry)]
         if others:
             raise Refused(
-                f"{self.path} is not the data directory of a fleet (it holds {sorted(others)[0]}): choose another "
-                "--data-dir"
+                f"{self.path} is not the data directory of a fleet (it holds {min(others)}): choose another --data-dir"
             )
 
     @contextmanager
     def claim(self) -> Iterator[None]:
-        """Hold the directory; `Refused` when another process does, or when it is not ours, `Unusable` when it cannot."""
+        """Hold the directory; `Refused` when another process does or it is not ours, `Unusable` when it cannot be."""
         try:
             require_private(self.path)
             self.require_ours()

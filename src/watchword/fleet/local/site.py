@@ -1,0 +1,105 @@
+"""Everything that the steps of bringing up a fleet share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import SystemRandom
+from typing import Any
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import CLUSTER_LEASE
+from watchword.api.resources import LEASES
+from watchword.discovery.token_secret import TokenRecord
+from watchword.fleet.inventory import Inventory, take_inventory
+from watchword.fleet.local.blueprint import Blueprint
+from watchword.fleet.local.crew import Crew
+from watchword.fleet.local.folder import FleetFolder
+from watchword.fleet.local.member import Member
+from watchword.fleet.observing import Observer
+from watchword.pki.certificates import Certificate, split_bundle
+from watchword.runtime.clock import Clock
+
+GRACE = timedelta(milliseconds=1200)  # for everybody to end in order; Ctrl-C is answered within two seconds
+WRITES_AT_ONCE = 8  # clusters that are set up at the same time
+
+
+@dataclass
+class Site:
+    """One fleet on this machine, from the first step until `close`."""
+
+    folder: FleetFolder
+    blueprint: Blueprint
+    clock: Clock
+    in_memory: bool = False
+    hub: Member = field(init=False)
+    clusters: list[Member] = field(init=False)
+    crew: Crew = field(default_factory=lambda: Crew(SystemRandom()))
+    token: TokenRecord | None = None
+    observer: Observer | None = None
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    running: list[Member] = field(default_factory=list)
+
+    since: datetime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.since = self.clock.now()
+        places = {
+            place: Member(place, self.folder.place(place.name), self.clock, self.in_memory)
+            for place in self.blueprint.places
+        }
+        self.hub = places[self.blueprint.hub]
+        self.clusters = [places[place] for place in self.blueprint.clusters]
+
+    @property
+    def authorities(self) -> tuple[Certificate, ...]:
+        """The hub's authorities, as its administrator knows them."""
+        return split_bundle(self.hub.instance.material.root_bundle)
+
+    @property
+    def watching(self) -> Observer:
+        """What is known of the hub, from the step on that follows it."""
+        assert self.observer is not None, "the hub is followed once it is one"
+        return self.observer
+
+    def inventory(self) -> Inventory | None:
+        """Return what the hub knows of its fleet; None before it is a hub."""
+        return take_inventory(self.observer.facts(), now=self.clock.now()) if self.observer is not None else None
+
+    def lease_of(self, cluster: str) -> Object | None:
+        """Return the lease that a cluster's agent renews, as the hub last told it."""
+        return self.watching.cache.get(LEASES, ObjectKey(cluster, CLUSTER_LEASE))
+
+    async def start_members(self, members: Iterable[Member]) -> None:
+        """Start control planes, all or none."""
+        await each(members, self._start_member)
+
+    async def _start_member(self, member: Member) -> None:
+        await member.start()
+        self.running.append(member)
+
+    async def close(self) -> None:
+        """End everything, in the order in which it depends on each other."""
+        await self.crew.stop(GRACE)
+        await self.stack.aclose()
+        members, self.running = list(self.running), []
+        await asyncio.gather(*(member.stop() for member in reversed(members)))
+
+
+async def each(members: Iterable[Member], act: Callable[[Member], Awaitable[Any]]) -> None:
+    """Do something for many members, a few at a time; the first failure ends it."""
+    limit = asyncio.Semaphore(WRITES_AT_ONCE)
+
+    async def one(member: Member) -> None:
+        async with limit:
+            await act(member)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for member in members:
+                group.create_task(one(member))
+    except* Exception as failures:
+        raise failures.exceptions[0] from failures

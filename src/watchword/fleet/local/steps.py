@@ -1,0 +1,224 @@
+"""How a fleet comes up on this machine: the same steps that people take on real clusters, as data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import SystemRandom
+from typing import TypeAlias
+
+from watchword.agent.addons.duty import addon_duty
+from watchword.agent.agent import Agent, AgentParts
+from watchword.agent.kubeconfig_connector import KubeconfigConnector
+from watchword.agent.options import AgentOptions
+from watchword.agent.work.duty import work_duty
+from watchword.api.conditions import find_condition, is_true
+from watchword.api.meta import Object, labels_of
+from watchword.api.names import ConditionType, Label
+from watchword.api.sensitive import Sensitive
+from watchword.api.time import rfc3339_micro
+from watchword.apiserver.material import write_private
+from watchword.discovery.cluster_info import ClusterInfo
+from watchword.discovery.dialing import HttpsDialer
+from watchword.discovery.discover import Discovery
+from watchword.discovery.token_store import TokenStore
+from watchword.discovery.waiting import Patience
+from watchword.drivers.csr.hub import is_pending
+from watchword.fleet.accepting import Doorkeeper
+from watchword.fleet.bootstrap_access import HubAddress, find_hub
+from watchword.fleet.hub_desk import HubDesk
+from watchword.fleet.hub_process import HubOptions, run_hub
+from watchword.fleet.hub_setup import HubSetup, set_up_hub
+from watchword.fleet.initial_token import TokenWish, ensure_token
+from watchword.fleet.joining import Membership, join
+from watchword.fleet.local.member import Member
+from watchword.fleet.local.site import Site, each
+from watchword.fleet.observing import EVENT_SOURCE, LEASE_SOURCE, observing
+from watchword.hub.addons.extension import addon_extension
+from watchword.hub.first_request import Terms
+from watchword.kube.kubeconfig_files import dump_kubeconfig
+from watchword.runtime.manager import ManagerOptions
+
+Tell: TypeAlias = Callable[[str], None]
+"""Says more about the step that is under way."""
+
+DRIVERS = ("token", "csr")
+"""How add-ons get their credential, cluster by cluster in turn, so that both ways are seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step; `run` returns what to say of it when it is done."""
+
+    key: str
+    title: str
+    run: Callable[[Site, Tell], Awaitable[str]]
+
+
+async def start_planes(site: Site, tell: Tell) -> str:
+    """Serve a Kubernetes API for the hub and for every cluster."""
+    tell(site.hub.name)
+    await site.start_members([site.hub])
+    tell(f"{len(site.clusters)} clusters")
+    await site.start_members(site.clusters)
+    return f"hub and {_count(site.clusters)} on loopback ports"
+
+
+async def make_hub(site: Site, tell: Tell) -> str:
+    """Make one of them a hub, and run its controllers."""
+    instance = site.hub.instance
+    info = ClusterInfo((instance.server,), site.authorities)
+    tell("kinds, roles and cluster-info")
+    await set_up_hub(site.hub.client, HubSetup(info, deploy=False))
+    options = HubOptions(identity="up", elect=False, install=False, own_ca=instance.material.root_bundle)
+    site.crew.start(
+        "hub",
+        lambda stop: run_hub(
+            site.hub.client,
+            options,
+            clock=site.clock,
+            random=SystemRandom(),
+            extensions=(addon_extension,),
+            stop=stop,
+        ),
+    )
+    site.observer = await site.stack.enter_async_context(
+        observing(site.hub.client, {}, extra=(EVENT_SOURCE, LEASE_SOURCE))
+    )
+    return instance.server
+
+
+async def make_token(site: Site, _: Tell) -> str:
+    """Make the token by which clusters find the hub and introduce themselves."""
+    site.token = await ensure_token(TokenStore(site.hub.client), TokenWish(), now=site.clock.now())
+    return f"token {site.token.token.id}, good for a day"
+
+
+async def discover_hub(site: Site, tell: Tell) -> str:
+    """Let each cluster find the hub by address, token and pin, and believe it for the right reason."""
+    record = site.token
+    assert record is not None, "made in the step before"
+    pins = tuple(authority.pin for authority in site.authorities)
+    address = HubAddress(site.hub.instance.server, Sensitive(record.token.reveal()), pins=pins)
+    discovery = Discovery(HttpsDialer(), Patience(timedelta(seconds=20)), tell)
+
+    async def one(member: Member) -> None:
+        access = await find_hub(discovery, address)
+        write_private(site.folder.bootstrap(member.name), dump_kubeconfig(access.kubeconfig))
+        await join(member.client, Membership(member.name), access, deploy=False)
+
+    await each(site.clusters, one)
+    return f"signature and CA pin checked by {_count(site.clusters)}"
+
+
+async def start_agents(site: Site, tell: Tell) -> str:
+    """Run the agent of each cluster; one that joined before takes up its own identity."""
+    for number, member in enumerate(site.clusters):
+        site.crew.start(member.name, _agent(site, member, DRIVERS[number % len(DRIVERS)]))
+    names = {member.name for member in site.clusters}
+
+    def introduced() -> bool:
+        known = {cluster["metadata"]["name"] for cluster in site.watching.facts().clusters} & names
+        tell(f"{len(known)} of {len(names)} known to the hub")
+        return known == names
+
+    await site.watching.until(introduced)
+    return f"{_count(site.clusters)} known to the hub"
+
+
+def _agent(site: Site, member: Member, addon_auth: str) -> Callable[[asyncio.Event], Awaitable[None]]:
+    async def work(stop: asyncio.Event) -> None:
+        parts = AgentParts(
+            AgentOptions(member.name, addon_auth=addon_auth, addon_token_life=timedelta(days=1)),
+            member.client,
+            KubeconfigConnector(site.folder.bootstrap(member.name)),
+            site.clock,
+            SystemRandom(),
+            duties=(addon_duty, work_duty),
+            manager=ManagerOptions(name="watchword.dev/agent", identity=f"up-{member.name}"),
+        )
+        await Agent(parts).run(stop)
+
+    return work
+
+
+async def accept_clusters(site: Site, tell: Tell) -> str:
+    """Accept each cluster as an administrator would: once it has asked, and nothing contradicts it."""
+    keeper = Doorkeeper(HubDesk(site.hub.client, site.clock), Terms())
+    accepted: list[str] = []
+
+    async def one(member: Member) -> None:
+        await site.watching.until(lambda: has_asked(site, member.name))
+        cluster = cluster_of(site, member.name)
+        if cluster is not None and not is_decided(cluster):
+            await keeper.accept(member.name)
+            accepted.append(member.name)
+            tell(f"accepted {member.name}")
+
+    await asyncio.gather(*(one(member) for member in site.clusters))
+    return f"accepted {len(accepted)} of {len(site.clusters)}" if accepted else "all accepted before"
+
+
+async def await_members(site: Site, tell: Tell) -> str:
+    """Wait until every accepted cluster has joined, works, and reports its credential."""
+    names = [member.name for member in site.clusters]
+
+    def settled() -> bool:
+        ready = [name for name in names if is_settled(cluster_of(site, name), site.lease_of(name), site.since)]
+        tell(f"{len(ready)} of {len(names)} available")
+        return len(ready) == len(names)
+
+    await site.watching.until(settled)
+    return f"{_count(site.clusters)} available, each with a certificate of its own"
+
+
+def cluster_of(site: Site, name: str) -> Object | None:
+    """Return a ManagedCluster as the hub last told it."""
+    return next((obj for obj in site.watching.facts().clusters if obj["metadata"]["name"] == name), None)
+
+
+def has_asked(site: Site, name: str) -> bool:
+    """Whether a cluster can be decided about: it was before, or its request is there."""
+    cluster = cluster_of(site, name)
+    if cluster is None:
+        return False
+    requests = site.watching.facts().requests
+    asked = any(is_pending(csr) and labels_of(csr).get(Label.CLUSTER_NAME) == name for csr in requests)
+    return asked or is_decided(cluster)
+
+
+def is_decided(cluster: Object) -> bool:
+    """Whether the administrator accepted or denied a cluster already: a denial stands."""
+    accepted = (cluster.get("spec") or {}).get("hubAcceptsClient") is True
+    return accepted or find_condition(cluster, ConditionType.HUB_ACCEPTED) is not None
+
+
+def is_settled(cluster: Object | None, lease: Object | None, since: datetime) -> bool:
+    """Whether nothing more is to be expected of a cluster: it works and reports, its agent is heard, or it was denied.
+
+    Conditions outlive a restart; a lease that was renewed since proves that somebody is there.
+    """
+    if cluster is None:
+        return False
+    if (cluster.get("spec") or {}).get("hubAcceptsClient") is not True:
+        return is_decided(cluster)
+    wanted = (ConditionType.JOINED, ConditionType.AVAILABLE, ConditionType.CERTIFICATE_ROTATED)
+    heard = ((lease or {}).get("spec") or {}).get("renewTime") or ""
+    return all(is_true(cluster, type_) for type_ in wanted) and str(heard) >= rfc3339_micro(since)
+
+
+def _count(clusters: list[Member]) -> str:
+    return "1 cluster" if len(clusters) == 1 else f"{len(clusters)} clusters"
+
+
+STEPS: tuple[Step, ...] = (
+    Step("planes", "Start the control planes", start_planes),
+    Step("hub", "Make one a hub", make_hub),
+    Step("token", "Make a join token", make_token),
+    Step("discovery", "Find the hub by the token", discover_hub),
+    Step("agents", "Start the agents", start_agents),
+    Step("acceptance", "Accept the clusters", accept_clusters),
+    Step("members", "Wait for the members", await_members),
+)

@@ -1,0 +1,150 @@
+"""What a hub knows, followed by watching it: for views that stay open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
+from watchword.api.meta import Object, Resource
+from watchword.api.names import CLUSTER_LEASE, Label
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CONFIG_MAPS,
+    EVENTS,
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    SECRETS,
+)
+from watchword.discovery.cluster_info import read_cluster_info
+from watchword.discovery.errors import ClusterInfoRefused
+from watchword.discovery.token_secret import TokenRecord, read_token_secret
+from watchword.fleet.inventory import HubFacts
+from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden, NotFound
+from watchword.pki.certificates import Certificate
+from watchword.runtime.cache import Cache
+from watchword.runtime.informer import Scope
+
+SOURCES: dict[str, tuple[Resource, Scope]] = {
+    "clusters": (MANAGED_CLUSTERS, Scope()),
+    "add-ons": (MANAGED_CLUSTER_ADDONS, Scope()),
+    "certificate requests": (CERTIFICATE_SIGNING_REQUESTS, Scope(labels=Label.CLUSTER_NAME)),
+    "join tokens": (SECRETS, Scope(TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")),
+    "the hub's authority": (CONFIG_MAPS, Scope(CLUSTER_INFO.namespace, fields=f"metadata.name={CLUSTER_INFO.name}")),
+}
+EVENT_SOURCE = (EVENTS, Scope())
+LEASE_SOURCE = (LEASES, Scope(fields=f"metadata.name={CLUSTER_LEASE}"))
+
+
+async def find_unseen(client: Client) -> dict[str, str]:
+    """Return which sources this client cannot read, and why; asks for one object each."""
+    unseen: dict[str, str] = {}
+    for name, (resource, scope) in SOURCES.items():
+        query = {"limit": "1", "labelSelector": scope.labels, "fieldSelector": scope.fields}
+        try:
+            await client.exchange("GET", resource.path(namespace=scope.namespace), query=query)
+        except NotFound:
+            unseen[name] = "the server does not know the kind: is this a hub?"
+        except Forbidden:
+            unseen[name] = "the server does not let you read them"
+    return unseen
+
+
+@dataclass
+class Observer:
+    """Follows a hub; `facts` is instant, `until` waits for a change that makes something true."""
+
+    cache: Cache
+    unseen: dict[str, str] = field(default_factory=dict)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def facts(self) -> HubFacts:
+        """Return what is known now."""
+        return HubFacts(
+            clusters=self._list("clusters"),
+            addons=self._list("add-ons"),
+            requests=sorted(self._list("certificate requests"), key=_age),
+            tokens=read_tokens(self._list("join tokens")),
+            authorities=read_authorities(self._list("the hub's authority")),
+            unseen=self.unseen,
+        )
+
+    def events(self) -> Sequence[Object]:
+        """Return what happened, the latest last."""
+        if not self.cache.informers(EVENTS):
+            return ()
+        return sorted(self.cache.list(EVENTS), key=event_time)
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is true of what is known."""
+        while not is_so():
+            await self.change()
+
+    async def change(self) -> None:
+        """Wait for the next change."""
+        self._changed.clear()
+        await self._changed.wait()
+
+    def wake(self, _: object = None) -> None:
+        """Let those who wait look again."""
+        self._changed.set()
+
+    def _list(self, source: str) -> Sequence[Object]:
+        resource, scope = SOURCES[source]
+        return () if source in self.unseen else self.cache.list(resource, namespace=scope.namespace)
+
+
+@asynccontextmanager
+async def observing(
+    client: Client, unseen: dict[str, str], *, extra: Sequence[tuple[Resource, Scope]] = ()
+) -> AsyncIterator[Observer]:
+    """Follow everything that can be seen of a hub; entered once all of it is known."""
+    cache = Cache.of(client)
+    observer = Observer(cache, unseen)
+    visible = [row for name, row in SOURCES.items() if name not in unseen]
+    for resource, scope in (*visible, *extra):
+        cache.informer(resource, scope)
+        cache.listen(resource, observer.wake)
+    running = asyncio.create_task(cache.run(), name="observer")
+    try:
+        await cache.sync()
+        yield observer
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def read_tokens(secrets: Sequence[Object]) -> list[TokenRecord]:
+    """Return the join tokens among Secrets; what is none has no effect, and is left out."""
+    return [record for record in map(read_token_secret, secrets) if isinstance(record, TokenRecord)]
+
+
+def read_authorities(config_maps: Sequence[Object]) -> tuple[Certificate, ...]:
+    """Return the authorities that joining clusters are told of."""
+    for found in config_maps:
+        try:
+            return read_cluster_info((found.get("data") or {}).get(KUBECONFIG_KEY) or "").authorities
+        except ClusterInfoRefused:
+            continue
+    return ()
+
+
+def event_time(event: Object) -> str:
+    """Return when an event last happened, in words that sort."""
+    series = event.get("series") or {}
+    metadata = event.get("metadata") or {}
+    instants = (
+        series.get("lastObservedTime"),
+        event.get("eventTime"),
+        event.get("deprecatedLastTimestamp"),
+        metadata.get("creationTimestamp"),
+    )
+    return str(next((instant for instant in instants if instant), ""))
+
+
+def _age(request: Object) -> str:
+    return str((request.get("metadata") or {}).get("creationTimestamp") or "")
