@@ -24,6 +24,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "discover": ("watchword.cli.discover", "Find a cluster, check that it is the one, and print how to reach it."),
     "hub": ("watchword.cli.hub", "Run the controllers of a hub."),
     "agent": ("watchword.cli.agent", "Run the agent of a managed cluster."),
+    "operator": ("watchword.cli.operator", "Deploy the agent and the hub as their resources say."),
+    "manifests": ("watchword.cli.manifests", "Print what to apply to a cluster, without asking any server."),
+    "clean-clusters": ("watchword.cli.clean_clusters", "Delete clusters that left and were not deleted."),
     "apiserver": ("watchword.cli.apiserver", "Run a Kubernetes API in one process."),
     "completion": ("watchword.cli.completion", "Print the shell code that completes commands."),
 }

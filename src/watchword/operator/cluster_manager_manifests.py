@@ -2,86 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import HUB_NAMESPACE, KUBE_CLIENT_SIGNER
+from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CRON_JOBS, NAMESPACES
-from watchword.operator.klusterlet_manifests import feature_gates, pod_fields, resources_of
-from watchword.operator.rendering import IMAGE, Manifest, Workload, account, cluster_rights, deployment, labels_for
+from watchword.operator.features import HUB_FEATURES, write_gates
+from watchword.operator.klusterlet_manifests import pod_fields, resources_of
+from watchword.operator.rendering import (
+    IMAGE,
+    LOCKED_DOWN,
+    POD_SECURITY,
+    Manifest,
+    Workload,
+    account,
+    cluster_binding,
+    cluster_rights,
+    deployment,
+    labels_for,
+    namespace_rights,
+)
+from watchword.operator.rules import CLEANER_ROLE, CLEANER_RULES, HUB_ROLE, HUB_RULES, HUB_TOKENS_RULES
 
-CONTROLLER_ACCOUNT = "registration-controller-sa"
-CLEANER_ACCOUNT = "cluster-cleaner-sa"
-CLEANER = "cluster-cleaner"
-FLEET_GROUPS = [
-    "cluster.open-cluster-management.io",
-    "addon.open-cluster-management.io",
-    "work.open-cluster-management.io",
-]
-ALL_VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"]
-
-CONTROLLER_RULES: list[Object] = [
-    {"apiGroups": FLEET_GROUPS, "resources": ["*"], "verbs": ALL_VERBS},
-    {"apiGroups": ["register.open-cluster-management.io"], "resources": ["*"], "verbs": ["update", "create", "renew"]},
-    {"apiGroups": [""], "resources": ["namespaces", "serviceaccounts"], "verbs": ALL_VERBS},
-    {"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"]},
-    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ALL_VERBS},
-    {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
-    {
-        "apiGroups": ["rbac.authorization.k8s.io"],
-        "resources": ["roles", "rolebindings", "clusterroles", "clusterrolebindings"],
-        "verbs": ALL_VERBS,
-    },
-    {
-        "apiGroups": ["certificates.k8s.io"],
-        "resources": ["certificatesigningrequests", "certificatesigningrequests/approval"],
-        "verbs": ["get", "list", "watch", "create", "update"],
-    },
-    {
-        "apiGroups": ["certificates.k8s.io"],
-        "resources": ["signers"],
-        "resourceNames": [KUBE_CLIENT_SIGNER],
-        "verbs": ["approve"],
-    },
-    {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
-    {
-        "apiGroups": ["admissionregistration.k8s.io"],
-        "resources": ["validatingadmissionpolicies", "validatingadmissionpolicybindings"],
-        "verbs": ["get", "list", "watch", "create", "patch"],
-    },
-    {
-        "apiGroups": ["apiextensions.k8s.io"],
-        "resources": ["customresourcedefinitions"],
-        "verbs": ["get", "list", "watch", "create", "patch"],
-    },
-    # The probe asks whether a joining cluster could accept itself, as nobody in particular.
-    {
-        "apiGroups": [""],
-        "resources": ["users"],
-        "resourceNames": ["watchword:acceptance-probe"],
-        "verbs": ["impersonate"],
-    },
-    {
-        "apiGroups": [""],
-        "resources": ["groups"],
-        "resourceNames": ["system:bootstrappers:managedcluster"],
-        "verbs": ["impersonate"],
-    },
-    # Tokens, their signatures, and what joining clusters are told.
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "patch", "update"]},
-    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch", "delete", "patch"]},
-]
-"""What the controllers may do. They hand out only rights they hold themselves."""
-
-CLEANER_RULES: list[Object] = [
-    {
-        "apiGroups": ["cluster.open-cluster-management.io"],
-        "resources": ["managedclusters"],
-        "verbs": ["get", "list", "delete"],
-    }
-]
-"""All that the clean-up of left-over clusters needs."""
+CONTROLLER = ObjectKey(HUB_NAMESPACE, "registration-controller-sa")
+CLEANER = ObjectKey(HUB_NAMESPACE, "cluster-cleaner-sa")
+CLEANER_JOB = "cluster-cleaner"
+TOKEN_NAMESPACES = ("kube-system", "kube-public")
 
 
 def hub_flags(manager: Object) -> list[str]:
@@ -95,56 +42,82 @@ def hub_flags(manager: Object) -> list[str]:
     if names:
         flags.append(f"--enabled-registration-drivers={','.join(names)}")
     flags += [f"--auto-approved-csr-users={user}" for user in dict.fromkeys(users)]
-    gates = feature_gates(list(_all_gates(manager.get("spec") or {})))
+    gates = write_gates(gates_of(manager), HUB_FEATURES)
     return [*flags, *([f"--feature-gates={gates}"] if gates else [])]
 
 
-def _all_gates(spec: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    for part in ("registrationConfiguration", "workConfiguration", "addOnManagerConfiguration"):
-        yield from (spec.get(part) or {}).get("featureGates") or []
+def gates_of(manager: Object) -> list[Mapping[str, Any]]:
+    """Return every switch of the spec, in order."""
+    spec: Mapping[str, Any] = manager.get("spec") or {}
+    parts = ("registrationConfiguration", "workConfiguration", "addOnManagerConfiguration")
+    return [row for part in parts for row in (spec.get(part) or {}).get("featureGates") or []]
 
 
 def hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest]:
-    """Return everything the hub's controllers need, in an order in which it can be applied."""
-    name = f"{manager['metadata']['name']}-controller"
+    """Return everything the hub's controllers need, roles included, in an order in which it can be applied."""
+    prefix = f"open-cluster-management:{manager['metadata']['name']}"
+    tokens = f"{prefix}:controller:tokens"
+    return [
+        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
+        account(CONTROLLER.name, HUB_NAMESPACE),
+        *cluster_rights(f"{prefix}:controller", HUB_RULES, CONTROLLER),
+        *(
+            manifest
+            for namespace in TOKEN_NAMESPACES
+            for manifest in namespace_rights(ObjectKey(namespace, tokens), HUB_TOKENS_RULES, CONTROLLER)
+        ),
+        account(CLEANER.name, HUB_NAMESPACE),
+        *cluster_rights(f"{prefix}:cluster-cleaner", CLEANER_RULES, CLEANER),
+        *_workloads(manager, image),
+    ]
+
+
+def bound_hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest]:
+    """Return the same as an operator applies it: bound to roles that exist, so that it need not hold their rights."""
+    prefix = f"open-cluster-management:operated:{manager['metadata']['name']}"
+    return [
+        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
+        account(CONTROLLER.name, HUB_NAMESPACE),
+        cluster_binding(f"{prefix}:controller", HUB_ROLE, CONTROLLER),
+        account(CLEANER.name, HUB_NAMESPACE),
+        cluster_binding(f"{prefix}:cluster-cleaner", CLEANER_ROLE, CLEANER),
+        *_workloads(manager, image),
+    ]
+
+
+def _workloads(manager: Object, image: str) -> list[Manifest]:
     spec: Mapping[str, Any] = manager.get("spec") or {}
     chosen = str(spec.get("imagePullSpec") or image)
-    subject = ObjectKey(HUB_NAMESPACE, CONTROLLER_ACCOUNT)
-    cleaner = ObjectKey(HUB_NAMESPACE, CLEANER_ACCOUNT)
     workload = Workload(
-        name=name,
+        name=f"{manager['metadata']['name']}-controller",
         namespace=HUB_NAMESPACE,
-        account=subject.name,
+        account=CONTROLLER.name,
         image=chosen,
         arguments=["hub", *hub_flags(manager)],
         pod=pod_fields(spec),
         resources=resources_of(spec),
     )
-    prefix = f"open-cluster-management:{manager['metadata']['name']}"
-    return [
-        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
-        account(subject.name, HUB_NAMESPACE),
-        *cluster_rights(f"{prefix}:controller", CONTROLLER_RULES, subject),
-        account(cleaner.name, HUB_NAMESPACE),
-        *cluster_rights(f"{prefix}:{CLEANER}", CLEANER_RULES, cleaner),
-        deployment(workload),
-        cleaner_job(chosen),
-    ]
+    return [deployment(workload), cleaner_job(chosen)]
 
 
 def cleaner_job(image: str) -> Manifest:
     """Return the CronJob that removes clusters which left and were not deleted."""
-    container = {"name": CLEANER, "image": image, "args": ["clean-clusters"]}
+    container = {
+        "name": CLEANER_JOB,
+        "image": image,
+        "args": ["clean-clusters"],
+        "securityContext": dict(LOCKED_DOWN),
+    }
     pod = {
-        "serviceAccountName": CLEANER_ACCOUNT,
+        "serviceAccountName": CLEANER.name,
         "restartPolicy": "Never",
         "containers": [container],
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": dict(POD_SECURITY),
     }
     spec = {
         "schedule": "*/10 * * * *",
         "concurrencyPolicy": "Forbid",
         "jobTemplate": {"spec": {"backoffLimit": 1, "template": {"spec": pod}}},
     }
-    key = ObjectKey(HUB_NAMESPACE, CLEANER)
-    return CRON_JOBS, CRON_JOBS.manifest(key, metadata={"labels": labels_for(CLEANER)}, spec=spec)
+    key = ObjectKey(HUB_NAMESPACE, CLEANER_JOB)
+    return CRON_JOBS, CRON_JOBS.manifest(key, metadata={"labels": labels_for(CLEANER_JOB)}, spec=spec)

@@ -14,62 +14,20 @@ from watchword.api.names import (
     Annotation,
 )
 from watchword.api.resources import NAMESPACES
+from watchword.operator.features import AGENT_FEATURES, write_gates
 from watchword.operator.rendering import (
     IMAGE,
     Manifest,
     Workload,
     account,
+    cluster_binding,
     cluster_rights,
     deployment,
     namespace_rights,
 )
+from watchword.operator.rules import AGENT_OWN_ROLE, AGENT_OWN_RULES, AGENT_ROLE, AGENT_RULES, EXECUTION_ROLE
 
 BOOTSTRAP_MOUNT = "/spoke/bootstrap"
-
-WATCHED_RULES: list[Object] = [
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
-    {
-        "apiGroups": [""],
-        "resources": ["namespaces"],
-        "resourceNames": ["kube-system"],
-        "verbs": ["get"],
-    },
-    {
-        "apiGroups": ["cluster.open-cluster-management.io"],
-        "resources": ["clusterclaims"],
-        "verbs": ["get", "list", "watch"],
-    },
-    {
-        "apiGroups": ["work.open-cluster-management.io"],
-        "resources": ["appliedmanifestworks", "appliedmanifestworks/status"],
-        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
-    },
-    {
-        "apiGroups": ["authorization.k8s.io"],
-        "resources": ["subjectaccessreviews"],
-        "verbs": ["create"],
-    },
-    {"nonResourceURLs": ["/livez", "/healthz", "/version"], "verbs": ["get"]},
-]
-"""What the agent reads of its cluster, and the records it keeps."""
-
-OWN_RULES: list[Object] = [
-    {
-        "apiGroups": [""],
-        "resources": ["secrets"],
-        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
-    },
-    {
-        "apiGroups": ["coordination.k8s.io"],
-        "resources": ["leases"],
-        "verbs": ["get", "list", "watch", "create", "update", "patch"],
-    },
-    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
-]
-"""What it does in the namespaces that are its own."""
-
-EXECUTION_ROLE = "admin"
-"""The role with which work is applied; administrators bind more where their work needs it."""
 
 
 def namespace_of(klusterlet: Object) -> str:
@@ -94,8 +52,15 @@ def agent_flags(klusterlet: Object) -> list[str]:
     urls = [str(row.get("url")) for row in spec.get("externalServerURLs") or [] if row.get("url")]
     if urls:
         flags.append(f"--spoke-external-server-urls={','.join(urls)}")
-    gates = feature_gates([*(registration.get("featureGates") or []), *(work.get("featureGates") or [])])
+    gates = write_gates(gates_of(klusterlet), AGENT_FEATURES)
     return [*flags, *([f"--feature-gates={gates}"] if gates else [])]
+
+
+def gates_of(klusterlet: Object) -> list[Mapping[str, Any]]:
+    """Return every switch of the spec, in order."""
+    spec: Mapping[str, Any] = klusterlet.get("spec") or {}
+    parts = ("registrationConfiguration", "workConfiguration")
+    return [row for part in parts for row in (spec.get(part) or {}).get("featureGates") or []]
 
 
 def _registration_flags(registration: Mapping[str, Any]) -> list[str]:
@@ -130,49 +95,76 @@ def _work_flags(work: Mapping[str, Any]) -> list[str]:
     return [f"{flag}={work[field]}" for field, flag in known.items() if work.get(field)]
 
 
-def feature_gates(rows: list[Mapping[str, Any]]) -> str:
-    """Return switches as one flag value; the last word on a feature counts."""
-    chosen = {str(row.get("feature")): row.get("mode") == "Enable" for row in rows if row.get("feature")}
-    return ",".join(f"{name}={'true' if on else 'false'}" for name, on in sorted(chosen.items()))
-
-
 def agent_manifests(klusterlet: Object, *, image: str = IMAGE) -> list[Manifest]:
-    """Return everything the agent needs, in an order in which it can be applied."""
-    name = f"{klusterlet['metadata']['name']}-agent"
-    namespace = namespace_of(klusterlet)
-    subject = ObjectKey(namespace, f"{klusterlet['metadata']['name']}-sa")
-    spec: Mapping[str, Any] = klusterlet.get("spec") or {}
-    workload = Workload(
-        name=name,
-        namespace=namespace,
-        account=subject.name,
-        image=str(spec.get("imagePullSpec") or image),
-        arguments=["agent", *agent_flags(klusterlet)],
-        secrets={BOOTSTRAP_KUBECONFIG_SECRET: BOOTSTRAP_MOUNT},
-        pod=pod_fields(spec),
-        resources=resources_of(spec),
-    )
+    """Return everything the agent needs, its roles included, in an order in which it can be applied."""
+    namespace, subject = namespace_of(klusterlet), account_of(klusterlet)
     prefix = f"open-cluster-management:{klusterlet['metadata']['name']}"
+    return [
+        *_surroundings(klusterlet),
+        *cluster_rights(f"{prefix}:agent", AGENT_RULES, subject),
+        *namespace_rights(ObjectKey(namespace, f"{prefix}:agent"), AGENT_OWN_RULES, subject),
+        *namespace_rights(ObjectKey(addon_namespace(namespace), f"{prefix}:agent"), AGENT_OWN_RULES, subject),
+        cluster_binding(f"{prefix}:work", EXECUTION_ROLE, subject),
+        agent_deployment(klusterlet, image=image),
+    ]
+
+
+def bound_agent_manifests(klusterlet: Object, *, image: str = IMAGE) -> list[Manifest]:
+    """Return the same as an operator applies it: bound to roles that exist, so that it need not hold their rights."""
+    namespace, subject = namespace_of(klusterlet), account_of(klusterlet)
+    prefix = f"open-cluster-management:operated:{klusterlet['metadata']['name']}"
+    places = (namespace, addon_namespace(namespace))
+    return [
+        *_surroundings(klusterlet),
+        cluster_binding(f"{prefix}:agent", AGENT_ROLE, subject),
+        cluster_binding(f"{prefix}:work", EXECUTION_ROLE, subject),
+        *(
+            binding
+            for place in places
+            for binding in namespace_rights(
+                ObjectKey(place, f"{prefix}:agent"), (), subject, existing_role=AGENT_OWN_ROLE
+            )
+        ),
+        agent_deployment(klusterlet, image=image),
+    ]
+
+
+def account_of(klusterlet: Object) -> ObjectKey:
+    """Return the ServiceAccount that the agent runs as."""
+    return ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-sa")
+
+
+def _surroundings(klusterlet: Object) -> list[Manifest]:
+    namespace, subject = namespace_of(klusterlet), account_of(klusterlet)
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace))),
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(addon_namespace(namespace)))),
-        account(subject.name, namespace, _account_annotations(spec)),
-        *cluster_rights(f"{prefix}:agent", WATCHED_RULES, subject),
-        *namespace_rights(ObjectKey(namespace, f"{prefix}:agent"), OWN_RULES, subject),
-        *namespace_rights(ObjectKey(addon_namespace(namespace), f"{prefix}:agent"), OWN_RULES, subject),
-        _execution_binding(f"{prefix}:work", subject),
-        deployment(workload),
+        account(subject.name, namespace, _account_annotations(klusterlet.get("spec") or {})),
     ]
+
+
+def agent_deployment(klusterlet: Object, *, image: str = IMAGE) -> Manifest:
+    """Return the Deployment of the agent."""
+    spec: Mapping[str, Any] = klusterlet.get("spec") or {}
+    return deployment(
+        Workload(
+            name=f"{klusterlet['metadata']['name']}-agent",
+            namespace=namespace_of(klusterlet),
+            account=account_of(klusterlet).name,
+            image=str(spec.get("imagePullSpec") or image),
+            arguments=["agent", *agent_flags(klusterlet)],
+            secrets={BOOTSTRAP_KUBECONFIG_SECRET: BOOTSTRAP_MOUNT},
+            pod=pod_fields(spec),
+            resources=resources_of(spec),
+            # An agent that waits for acceptance is well: whether it reached its hub is a condition, not a probe.
+            ready_path="/healthz",
+        )
+    )
 
 
 def addon_namespace(namespace: str) -> str:
     """Return where add-ons run beside an agent."""
     return ADDON_NAMESPACE if namespace == AGENT_NAMESPACE else f"{namespace}-addon"
-
-
-def _execution_binding(name: str, subject: ObjectKey) -> Manifest:
-    _, (resource, binding) = cluster_rights(name, (), subject)
-    return resource, {**binding, "roleRef": {**binding["roleRef"], "name": EXECUTION_ROLE}}
 
 
 def _account_annotations(spec: Mapping[str, Any]) -> dict[str, str]:

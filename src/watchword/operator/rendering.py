@@ -20,6 +20,13 @@ from watchword.api.resources import (
 RBAC_GROUP = "rbac.authorization.k8s.io"
 MANAGED_BY = "watchword-operator"
 IMAGE = "watchword"  # what the process node of the embedded control plane knows as itself
+HEALTH_PORT = 8000
+LOCKED_DOWN: Object = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+POD_SECURITY: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 Manifest = tuple[Resource, Object]
 
@@ -37,6 +44,7 @@ class Workload:
     secrets: Mapping[str, str] = field(default_factory=dict)  # Secret name → mount path, optional ones included
     pod: Mapping[str, Any] = field(default_factory=dict)  # further fields of the pod's spec
     resources: Mapping[str, Any] = field(default_factory=dict)
+    ready_path: str = "/readyz"
 
 
 def labels_for(name: str) -> dict[str, str]:
@@ -52,7 +60,7 @@ def deployment(workload: Workload) -> Manifest:
         "serviceAccountName": workload.account,
         "containers": [_container(workload)],
         "volumes": [*volumes, {"name": "tmp", "emptyDir": {}}],
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": dict(POD_SECURITY),
         **workload.pod,
     }
     spec = {
@@ -70,24 +78,21 @@ def _container(workload: Workload) -> Object:
         "name": workload.name,
         "image": workload.image,
         "imagePullPolicy": "IfNotPresent",
-        "args": list(workload.arguments),
-        "env": [
-            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-            {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
-        ],
-        "ports": [{"name": "health", "containerPort": 8000}],
+        "args": [*workload.arguments, f"--listen=$(POD_IP):{HEALTH_PORT}"],
+        "env": [_from_pod("POD_NAME", "metadata.name"), _from_pod("POD_IP", "status.podIP")],
+        "ports": [{"name": "health", "containerPort": HEALTH_PORT}],
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 10},
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 10},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "readinessProbe": {"httpGet": {"path": workload.ready_path, "port": "health"}, "periodSeconds": 10},
+        "securityContext": dict(LOCKED_DOWN),
         "volumeMounts": [*mounts, {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - a volume of the pod's own
     }
     if workload.resources:
         container["resources"] = dict(workload.resources)
     return container
+
+
+def _from_pod(name: str, path: str) -> Object:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
 def account(name: str, namespace: str, annotations: Mapping[str, str] | None = None) -> Manifest:
@@ -100,13 +105,20 @@ def account(name: str, namespace: str, annotations: Mapping[str, str] | None = N
 
 def cluster_rights(name: str, rules: Sequence[Object], subject: ObjectKey) -> tuple[Manifest, Manifest]:
     """Return a ClusterRole and its binding to a ServiceAccount."""
-    key = ObjectKey.cluster(name)
-    metadata = {"labels": labels_for(subject.name)}
-    role = CLUSTER_ROLES.manifest(key, metadata=metadata, rules=list(rules))
-    binding = CLUSTER_ROLE_BINDINGS.manifest(
-        key, metadata=metadata, roleRef=_reference("ClusterRole", name), subjects=[_subject(subject)]
+    role = CLUSTER_ROLES.manifest(
+        ObjectKey.cluster(name), metadata={"labels": labels_for(subject.name)}, rules=list(rules)
     )
-    return (CLUSTER_ROLES, role), (CLUSTER_ROLE_BINDINGS, binding)
+    return (CLUSTER_ROLES, role), cluster_binding(name, name, subject)
+
+
+def cluster_binding(name: str, role: str, subject: ObjectKey) -> Manifest:
+    """Return the binding of an existing ClusterRole to a ServiceAccount."""
+    return CLUSTER_ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS.manifest(
+        ObjectKey.cluster(name),
+        metadata={"labels": labels_for(subject.name)},
+        roleRef=_reference("ClusterRole", role),
+        subjects=[_subject(subject)],
+    )
 
 
 def namespace_rights(

@@ -1,0 +1,84 @@
+"""`watchword manifests`: what an administrator applies, as plain objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from watchword.operator.rendering import Manifest
+
+FORMS = ("yaml", "json")
+_image = click.option("--image", default="watchword", show_default=True, help="The image to run.")
+_output = click.option(
+    "--output", "-o", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="The form."
+)
+_namespace = click.option(
+    "--agent-namespace",
+    default="open-cluster-management-agent",
+    show_default=True,
+    help="Where the agent runs; the operator gets rights there and nowhere else.",
+)
+
+
+@click.group("manifests")
+def command() -> None:
+    """Print what to apply to a cluster, without asking any server.
+
+    Pipe it to `kubectl apply --server-side -f -`. Each right in it is needed, and none is handed on.
+    """
+
+
+@command.command("operator")
+@_image
+@_namespace
+@_output
+def operator(image: str, agent_namespace: str, output: str) -> None:
+    """Print the operator with its kinds, namespaces and rights."""
+    from watchword.operator.bundles import BundleOptions, operator_bundle  # noqa: PLC0415 - help must not pay for it
+
+    _print(operator_bundle(BundleOptions(image, agent_namespace)), output)
+
+
+@command.command("hub")
+@_image
+@_output
+def hub(image: str, output: str) -> None:
+    """Print the operator and a ClusterManager: they make a cluster a hub."""
+    from watchword.operator.bundles import BundleOptions, hub_bundle  # noqa: PLC0415 - help must not pay for it
+
+    _print(hub_bundle(options=BundleOptions(image, for_agent=False)), output)
+
+
+@command.command("agent")
+@click.option("--cluster-name", required=True, help="The name on the hub.")
+@click.option("--klusterlet-name", default="klusterlet", show_default=True, help="The name of the Klusterlet.")
+@_image
+@_namespace
+@_output
+def agent(cluster_name: str, klusterlet_name: str, image: str, agent_namespace: str, output: str) -> None:
+    """Print the operator and a Klusterlet: with a Secret bootstrap-hub-kubeconfig beside it, they join a hub."""
+    from watchword.api.cluster import judge_cluster_name  # noqa: PLC0415 - help must not pay for it
+    from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
+    from watchword.api.resources import KLUSTERLETS  # noqa: PLC0415 - same
+    from watchword.operator.bundles import BundleOptions, agent_bundle  # noqa: PLC0415 - same
+
+    objection = judge_cluster_name(cluster_name)
+    if objection:
+        raise click.BadParameter(objection, param_hint="--cluster-name")
+    spec = {"clusterName": cluster_name, "namespace": agent_namespace, "imagePullSpec": image}
+    klusterlet = KLUSTERLETS.manifest(ObjectKey.cluster(klusterlet_name), spec=spec)
+    _print(agent_bundle(klusterlet, BundleOptions(image, agent_namespace, for_hub=False)), output)
+
+
+def _print(rows: list[Manifest], form: str) -> None:
+    objects = [obj for _, obj in rows]
+    if form == "json":
+        import json  # noqa: PLC0415 - help must not pay for it
+
+        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
+        return
+    from watchword.api.yaml import dump  # noqa: PLC0415 - same
+
+    click.echo("---\n".join(dump(obj) for obj in objects), nl=False)

@@ -1,0 +1,46 @@
+"""`watchword operator`: carries out Klusterlet and ClusterManager, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.process_options import identity, process_options, run_until_stopped
+
+
+@click.command("operator")
+@click.option(
+    "--namespace", default="open-cluster-management", show_default=True, help="Where the operator's lease is."
+)
+@click.option("--image", default="watchword", show_default=True, help="What to deploy when a resource names no image.")
+@click.option("--install/--no-install", default=True, help="Apply the kinds that the operator needs.")
+@process_options
+@connection_options
+def command(connection: Connection, **flags: Any) -> None:
+    """Deploy the agent and the hub as their resources say.
+
+    A Klusterlet becomes the agent of this cluster, a ClusterManager the controllers of a hub. Any number of
+    replicas may run; one works at a time.
+    """
+    run_until_stopped(lambda stop: _run(connection, flags, stop))
+
+
+async def _run(connection: Connection, flags: dict[str, Any], stop: asyncio.Event) -> None:
+    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+
+    from watchword.operator.controllers import OperatorOptions, run_operator  # noqa: PLC0415 - same
+    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+
+    options = OperatorOptions(
+        identity=identity(),
+        namespace=flags["namespace"],
+        image=flags["image"],
+        install=flags["install"],
+        elect=not flags["disable_leader_election"],
+        health=flags["listen"],
+    )
+    async with connection.client() as client:
+        await run_operator(client, options, clock=SystemClock(), random=SystemRandom(), stop=stop)

@@ -1,0 +1,122 @@
+"""Everything an administrator applies once: kinds, namespaces, roles, the operator, and what it should deploy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE
+from watchword.api.resources import (
+    CLUSTER_MANAGERS,
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    KLUSTERLETS,
+    NAMESPACES,
+)
+from watchword.operator import rules
+from watchword.operator.cluster_manager_manifests import CONTROLLER, TOKEN_NAMESPACES
+from watchword.operator.installing import DEFINITIONS
+from watchword.operator.klusterlet_manifests import addon_namespace
+from watchword.operator.rendering import (
+    IMAGE,
+    Manifest,
+    Workload,
+    account,
+    cluster_rights,
+    deployment,
+    labels_for,
+    namespace_rights,
+)
+
+OPERATOR = ObjectKey(BOOTSTRAP_NAMESPACE, "watchword-operator")
+
+
+@dataclass(frozen=True)
+class BundleOptions:
+    """What differs from one installation to another."""
+
+    image: str = IMAGE
+    agent_namespace: str = AGENT_NAMESPACE
+    for_hub: bool = True
+    for_agent: bool = True
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """The namespaces in which the operator deploys."""
+        agent = (self.agent_namespace, addon_namespace(self.agent_namespace)) if self.for_agent else ()
+        return (*agent, *((HUB_NAMESPACE,) if self.for_hub else ()))
+
+
+def operator_bundle(options: BundleOptions | None = None) -> list[Manifest]:
+    """Return the kinds, namespaces and roles, and the operator itself, in an order in which they can be applied."""
+    options = options or BundleOptions()
+    return [
+        *((CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in DEFINITIONS),
+        *(
+            (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name)))
+            for name in (OPERATOR.namespace, *options.namespaces)
+        ),
+        *_deployable_roles(options),
+        account(OPERATOR.name, OPERATOR.namespace),
+        *_operator_rights(options),
+        _operator_deployment(options),
+    ]
+
+
+def hub_bundle(manager: Object | None = None, options: BundleOptions | None = None) -> list[Manifest]:
+    """Return the operator and the ClusterManager that it carries out."""
+    options = options or BundleOptions(for_agent=False)
+    wanted = manager or CLUSTER_MANAGERS.manifest(
+        ObjectKey.cluster("cluster-manager"), spec={"imagePullSpec": options.image}
+    )
+    return [*operator_bundle(options), (CLUSTER_MANAGERS, wanted)]
+
+
+def agent_bundle(klusterlet: Object, options: BundleOptions | None = None) -> list[Manifest]:
+    """Return the operator and the Klusterlet that it carries out; the bootstrap Secret is the joining person's."""
+    return [*operator_bundle(options or BundleOptions(for_hub=False)), (KLUSTERLETS, klusterlet)]
+
+
+def _deployable_roles(options: BundleOptions) -> list[Manifest]:
+    """Return the roles that the operator binds, and what the hub may do with tokens."""
+    roles: dict[str, list[Object]] = {}
+    if options.for_agent:
+        roles |= {rules.AGENT_ROLE: rules.AGENT_RULES, rules.AGENT_OWN_ROLE: rules.AGENT_OWN_RULES}
+    if options.for_hub:
+        roles |= {rules.HUB_ROLE: rules.HUB_RULES, rules.CLEANER_ROLE: rules.CLEANER_RULES}
+    rows: list[Manifest] = [
+        (
+            CLUSTER_ROLES,
+            CLUSTER_ROLES.manifest(
+                ObjectKey.cluster(name), metadata={"labels": labels_for(OPERATOR.name)}, rules=list(rows)
+            ),
+        )
+        for name, rows in roles.items()
+    ]
+    for namespace in TOKEN_NAMESPACES if options.for_hub else ():
+        rows += namespace_rights(ObjectKey(namespace, rules.HUB_TOKENS_ROLE), rules.HUB_TOKENS_RULES, CONTROLLER)
+    return rows
+
+
+def _operator_rights(options: BundleOptions) -> list[Manifest]:
+    everywhere = rules.rules_of(rules.operator_rights(options.namespaces))
+    rows: list[Manifest] = list(cluster_rights(rules.OPERATOR_ROLE, everywhere, OPERATOR))
+    for namespace in options.namespaces:
+        own = rules.rules_of(rules.OPERATOR_OWN_RIGHTS)
+        rows += namespace_rights(ObjectKey(namespace, rules.OPERATOR_OWN_ROLE), own, OPERATOR)
+    election = rules.rules_of(rules.ELECTION_RIGHTS)
+    rows += namespace_rights(ObjectKey(OPERATOR.namespace, rules.OPERATOR_OWN_ROLE), election, OPERATOR)
+    return rows
+
+
+def _operator_deployment(options: BundleOptions) -> Manifest:
+    return deployment(
+        Workload(
+            name=OPERATOR.name,
+            namespace=OPERATOR.namespace,
+            account=OPERATOR.name,
+            image=options.image,
+            arguments=["operator", f"--namespace={OPERATOR.namespace}", f"--image={options.image}"],
+            resources={"requests": {"cpu": "2m", "memory": "64Mi"}},
+        )
+    )

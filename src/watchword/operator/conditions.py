@@ -1,0 +1,92 @@
+"""What the operator says about a deployment and about the hub's connection, from facts alone."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from watchword.api.conditions import Condition, is_true
+from watchword.api.meta import Object
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET
+from watchword.api.time import rfc3339
+from watchword.operator.features import find_unknown
+from watchword.pki.certificates import parse_certificate
+from watchword.pki.errors import PkiError
+
+APPLIED, AVAILABLE, PROGRESSING = "Applied", "Available", "Progressing"
+HUB_CONNECTION_DEGRADED = "HubConnectionDegraded"
+REGISTRATION_DEGRADED, WORK_DEGRADED = "RegistrationDesiredDegraded", "WorkDesiredDegraded"
+HUB_REGISTRATION_DEGRADED = "HubRegistrationDegraded"
+VALID_FEATURES = "ValidFeatureGates"
+
+
+def judge_features(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> Condition:
+    """Say which switches nobody knows."""
+    unknown = find_unknown(rows, known)
+    if not unknown:
+        return Condition.true(VALID_FEATURES, "FeatureGatesAllValid", "all switches are known")
+    message = f"unknown and not passed on: {', '.join(unknown)}; known are {', '.join(sorted(known))}"
+    return Condition.false(VALID_FEATURES, "InvalidFeatureGatesExisting", message)
+
+
+def count_missing(deployment: Object | None) -> tuple[int, int]:
+    """Return how many pods are not available, and how many are wanted."""
+    if deployment is None:
+        return 1, 1
+    status = deployment.get("status") or {}
+    wanted = int((deployment.get("spec") or {}).get("replicas", 1))
+    if status.get("observedGeneration", 0) < (deployment["metadata"].get("generation") or 0):
+        return wanted, wanted  # nobody has looked at the newest wish yet
+    return max(0, wanted - int(status.get("availableReplicas") or 0)), wanted
+
+
+def judge_degraded(type_: str, deployment: Object | None) -> Condition:
+    """Say whether fewer pods run than wanted."""
+    missing, wanted = count_missing(deployment)
+    if not missing:
+        return Condition.false(type_, "DeploymentsFunctional", "as many instances run as wanted")
+    name = deployment["metadata"]["name"] if deployment is not None else "the deployment"
+    return Condition.true(type_, "UnavailablePods", f"{missing} of {wanted} instances of {name} are not available")
+
+
+def judge_available(deployment: Object | None, reason: str) -> Condition:
+    """Say whether the deployment does its work."""
+    if deployment is not None and (is_true(deployment, "Available") or not count_missing(deployment)[0]):
+        return Condition.true(AVAILABLE, reason, "deployed and available")
+    return Condition.false(AVAILABLE, "DeploymentNotAvailable", "deployed, and not available yet")
+
+
+def judge_hub_connection(bootstrap: Object | None, hub: Object | None, *, now: datetime) -> Condition:
+    """Say from the agent's Secrets whether it has what it needs to speak to its hub."""
+    if hub is None or not (hub.get("data") or {}).get("kubeconfig"):
+        if not ((bootstrap or {}).get("data") or {}).get("kubeconfig"):
+            message = (
+                f"there is no Secret {BOOTSTRAP_KUBECONFIG_SECRET} with a kubeconfig to join with: run watchword join"
+            )
+            return Condition.true(HUB_CONNECTION_DEGRADED, "BootstrapSecretMissing", message)
+        reason = "HubKubeConfigSecretMissing" if hub is None else "HubKubeConfigMissing"
+        message = f"the agent has not joined yet: {HUB_KUBECONFIG_SECRET} holds no kubeconfig"
+        return Condition.true(HUB_CONNECTION_DEGRADED, reason, message)
+    if not hub["data"].get("cluster-name"):
+        message = f"{HUB_KUBECONFIG_SECRET} does not say which cluster this is: delete it to join anew"
+        return Condition.true(HUB_CONNECTION_DEGRADED, "ClusterNameMissing", message)
+    return _judge_credential(hub["data"], now)
+
+
+def _judge_credential(data: Mapping[str, str], now: datetime) -> Condition:
+    if "tls.crt" not in data:
+        return Condition.false(HUB_CONNECTION_DEGRADED, "HubConnectionFunctional", "the agent has a credential")
+    try:
+        certificate = parse_certificate(base64.b64decode(data["tls.crt"], validate=True))
+    except (PkiError, binascii.Error):
+        message = f"the certificate in {HUB_KUBECONFIG_SECRET} cannot be read: delete the Secret to join anew"
+        return Condition.true(HUB_CONNECTION_DEGRADED, "HubKubeConfigError", message)
+    until = rfc3339(certificate.not_after)
+    if certificate.not_after <= now:
+        message = f"the agent's certificate expired at {until}: run watchword rejoin"
+        return Condition.true(HUB_CONNECTION_DEGRADED, "HubKubeConfigUnauthorized", message)
+    message = f"the agent has a certificate until {until}"
+    return Condition.false(HUB_CONNECTION_DEGRADED, "HubConnectionFunctional", message)

@@ -1,0 +1,115 @@
+"""The operator's promises as data, and the process that keeps them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, BOOTSTRAP_NAMESPACE, HUB_KUBECONFIG_SECRET, Label
+from watchword.api.resources import (
+    APPLIED_MANIFEST_WORKS,
+    CLUSTER_MANAGERS,
+    CLUSTER_ROLE_BINDINGS,
+    CRON_JOBS,
+    DEPLOYMENTS,
+    KLUSTERLETS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.kube.client import Client
+from watchword.operator.application import OWNER, owners_of
+from watchword.operator.cluster_manager import ClusterManagerReconciler
+from watchword.operator.installing import install
+from watchword.operator.klusterlet import KlusterletReconciler
+from watchword.operator.klusterlet_manifests import namespace_of
+from watchword.operator.rendering import IMAGE, MANAGED_BY
+from watchword.runtime.cache import Cache
+from watchword.runtime.clock import Clock
+from watchword.runtime.connection import Connection
+from watchword.runtime.election import ElectionTiming
+from watchword.runtime.informer import Scope
+from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.reconcile import ControllerSpec, Wake
+
+LEASE = "watchword-operator-lock"
+DEPLOYED = (DEPLOYMENTS, CRON_JOBS, SERVICE_ACCOUNTS, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, NAMESPACES)
+OURS = Scope(labels=f"{Label.MANAGED_BY}={MANAGED_BY}")
+AGENT_SECRETS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
+
+
+@dataclass(frozen=True)
+class OperatorOptions:
+    """How the operator behaves."""
+
+    identity: str = "operator"
+    namespace: str = BOOTSTRAP_NAMESPACE  # where its lease is
+    image: str = IMAGE  # what it deploys when a spec names none
+    install: bool = True
+    elect: bool = True
+    health: tuple[str, int] | None = None
+    timing: ElectionTiming = field(default_factory=ElectionTiming)
+
+
+def follow(cache: Cache) -> None:
+    """Ask the cache for everything the operator looks at: of Secrets, only the two that are the agent's."""
+    for resource in (KLUSTERLETS, CLUSTER_MANAGERS, APPLIED_MANIFEST_WORKS):
+        cache.informer(resource)
+    for resource in DEPLOYED:
+        cache.informer(resource, OURS)
+    for name in AGENT_SECRETS:
+        cache.informer(SECRETS, Scope(fields=f"metadata.name={name}"))
+
+
+def controllers(connection: Connection, clock: Clock, *, image: str = IMAGE) -> list[ControllerSpec]:
+    """Return both promises: the kind each is about, what else wakes it, who keeps it."""
+    cache = connection.cache
+    agents = KlusterletReconciler(cache, connection.client, connection.status, clock, image)
+    hubs = ClusterManagerReconciler(cache, connection.client, connection.status, image)
+    to_agent = tuple(Wake(resource, _owned_by("Klusterlet")) for resource in DEPLOYED)
+    to_hub = tuple(Wake(resource, _owned_by("ClusterManager")) for resource in DEPLOYED)
+    secrets = Wake(SECRETS, lambda secret: _agents_in(cache, secret))
+    return [
+        ControllerSpec("klusterlet", KLUSTERLETS, agents, (*to_agent, secrets), workers=2),
+        ControllerSpec("cluster-manager", CLUSTER_MANAGERS, hubs, to_hub, workers=1),
+    ]
+
+
+def _owned_by(kind: str) -> Callable[[Object], Iterable[ObjectKey]]:
+    def keys(obj: Object) -> Iterable[ObjectKey]:
+        mark = (obj["metadata"].get("annotations") or {}).get(OWNER, "")
+        return owners_of(obj) if mark.startswith(f"{kind}/") else []
+
+    return keys
+
+
+def _agents_in(cache: Cache, secret: Object) -> Iterable[ObjectKey]:
+    namespace = secret["metadata"]["namespace"]
+    return [ObjectKey.of(each) for each in cache.list(KLUSTERLETS) if namespace_of(each) == namespace]
+
+
+async def run_operator(
+    client: Client, options: OperatorOptions, *, clock: Clock, random: Random, stop: asyncio.Event | None = None
+) -> None:
+    """Keep both promises until asked to stop; raises what the manager raises."""
+    if options.install:
+        await install(client)
+    manager = Manager(
+        ManagerOptions(
+            name="watchword.dev/operator",
+            identity=options.identity,
+            lease=ObjectKey(options.namespace, LEASE) if options.elect else None,
+            timing=options.timing,
+            health=options.health,
+        ),
+        clock=clock,
+        random=random,
+    )
+    connection = manager.connect(client)
+    follow(connection.cache)
+    manager.add(*controllers(connection, clock, image=options.image))
+    await manager.run(stop)

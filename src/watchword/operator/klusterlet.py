@@ -1,0 +1,86 @@
+"""Keeps the agent deployed as its Klusterlet says, and says how it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from watchword.api.conditions import Condition
+from watchword.api.meta import Object, ObjectKey, is_deleting
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Finalizer
+from watchword.api.resources import DEPLOYMENTS, KLUSTERLETS, SECRETS
+from watchword.kube.client import Client
+from watchword.kube.errors import ApiStatusError, Conflict
+from watchword.operator import conditions
+from watchword.operator.application import Application
+from watchword.operator.features import AGENT_FEATURES
+from watchword.operator.klusterlet_manifests import bound_agent_manifests, gates_of, namespace_of
+from watchword.operator.klusterlet_removal import KlusterletRemoval
+from watchword.operator.rendering import IMAGE, Manifest
+from watchword.operator.reporting import hold, report
+from watchword.operator.specs import judge_klusterlet
+from watchword.runtime.clock import Clock
+from watchword.runtime.errors import NameConflict
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.status import StatusWriter
+
+LOOK_AT_CERTIFICATE = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class KlusterletReconciler:
+    """Reconciles Klusterlet; woken by what was deployed for it and by its agent's Secrets."""
+
+    reader: Reader
+    client: Client
+    status: StatusWriter
+    clock: Clock
+    image: str = IMAGE
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Deploy the agent, or remove everything of it."""
+        found = self.reader.get(KLUSTERLETS, key)
+        if found is None:
+            return Done()
+        application = Application(self.reader, self.client)
+        if is_deleting(found):
+            return await KlusterletRemoval(self.reader, self.client, application, self.status).remove(found)
+        objection = judge_klusterlet(found)
+        if objection is not None:  # what runs keeps running: a slip of the pen must not take a cluster off its hub
+            applied = Condition.false(conditions.APPLIED, objection.reason, objection.message)
+            await self._report(found, [applied, self._features(found)])
+            return Done()
+        found = await hold(self.client, KLUSTERLETS, found, Finalizer.KLUSTERLET)
+        return await self._deploy(found, application)
+
+    async def _deploy(self, found: Object, application: Application) -> Outcome:
+        try:
+            rows = await application.apply(found, bound_agent_manifests(found, image=self.image))
+        except (ApiStatusError, NameConflict) as trouble:
+            if isinstance(trouble, Conflict):
+                raise
+            applied = Condition.false(conditions.APPLIED, "KlusterletApplyFailed", str(trouble))
+            await self._report(found, [applied, self._features(found)])
+            raise
+        applied = Condition.true(conditions.APPLIED, "KlusterletApplied", "everything is as the spec says")
+        await self._report(found, [applied, self._features(found), *self._judge(found, rows)], rows)
+        return RetryAfter(LOOK_AT_CERTIFICATE)
+
+    def _judge(self, found: Object, rows: Iterable[Manifest]) -> list[Condition]:
+        namespace = namespace_of(found)
+        agent = next((obj for resource, obj in rows if resource is DEPLOYMENTS), None)
+        bootstrap = self.reader.get(SECRETS, ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET))
+        hub = self.reader.get(SECRETS, ObjectKey(namespace, HUB_KUBECONFIG_SECRET))
+        return [
+            conditions.judge_available(agent, "klusterletAvailable"),
+            conditions.judge_degraded(conditions.REGISTRATION_DEGRADED, agent),
+            conditions.judge_degraded(conditions.WORK_DEGRADED, agent),
+            conditions.judge_hub_connection(bootstrap, hub, now=self.clock.now()),
+        ]
+
+    def _features(self, found: Object) -> Condition:
+        return conditions.judge_features(gates_of(found), AGENT_FEATURES)
+
+    async def _report(self, found: Object, said: list[Condition], rows: Iterable[Manifest] = ()) -> None:
+        await report(self.status, KLUSTERLETS, found, said, rows)
