@@ -50,6 +50,8 @@ def provide(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if missing_from(folder):
         with alone_in(folder):
+            for stale in folder.glob(".build-*"):  # of a build that was killed
+                shutil.rmtree(stale)
             for name in missing_from(folder):  # again: another build may have just ended
                 build(name, folder)
 
@@ -68,7 +70,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def build(name: str, folder: Path) -> None:
-    """Compile one command into the folder; a build cut short leaves nothing behind."""
+    """Compile one command into the folder; a build cut short leaves no binary behind."""
     go = shutil.which("go") or stop(
         f"go is missing: install Go 1.25 or newer to build what Kubernetes {KUBERNETES_VERSION} needs"
     )
