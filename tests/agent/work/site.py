@@ -43,8 +43,8 @@ class Line:
     async def send(self, request: Request) -> Response:
         if self.is_cut.is_set():
             raise Unreachable("the process is dead", maybe_done=False)
-        response = await self.inner.send(request)
         self.log.append(request)
+        response = await self.inner.send(request)
         writes = sum(one.method in WRITES and not is_question(one) for one in self.log)
         if self.cut_after is not None and writes >= self.cut_after:
             self.is_cut.set()

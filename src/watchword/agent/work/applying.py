@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from watchword.agent.work.difference import Fields, choose_changes, excerpt, owned_alone
+from watchword.agent.work.difference import choose_changes, excerpt
 from watchword.agent.work.errors import NotPermitted, UnreadablePath
 from watchword.agent.work.executor import READING, REMOVING, WRITING, Permits, is_escalating
 from watchword.agent.work.ignoring import choose_applied
@@ -15,10 +15,19 @@ from watchword.agent.work.outcomes import Again, Outcome, Reason
 from watchword.agent.work.ownership import choose_owners, is_owned_by
 from watchword.agent.work.refusals import describe, is_field_conflict
 from watchword.agent.work.treatment import FIELD_MANAGER, Strategy, Treatment
-from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting
+from watchword.api.meta import Object, ObjectKey, is_deleting
 from watchword.api.names import Annotation
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, ApiStatusError, Conflict, Forbidden
+from watchword.kube.errors import (
+    AlreadyExists,
+    ApiStatusError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    MethodNotAllowed,
+    ServerError,
+    Unsupported,
+)
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.errors import BeingDeleted
 
@@ -62,6 +71,7 @@ class Applier:
     permits: Permits
     _digests: dict[Target, str] = field(default_factory=dict, init=False)
     _residues: dict[Target, str] = field(default_factory=dict, init=False)
+    _plain: dict[Target, str] = field(default_factory=dict, init=False)  # manifests that cannot be declared
 
     async def apply(self, order: Order) -> Outcome:
         """Bring one object over; never raises for what concerns that object alone."""
@@ -83,6 +93,7 @@ class Applier:
         """Remember nothing about an object."""
         self._digests.pop(target, None)
         self._residues.pop(target, None)
+        self._plain.pop(target, None)
 
     def _strategy(self, order: Order) -> Callable[[Order], Awaitable[Object | None]]:
         return {
@@ -96,38 +107,50 @@ class Applier:
         return await self.objects.read(order.target)
 
     async def _create_only(self, order: Order) -> Object:
-        present = await self._create_or_read(order)
-        owners = choose_owners(present, order.owner, orphaned=order.orphaned)
-        if owners is None:
-            return present
-        return await self._patch(order, present, {"metadata": {"ownerReferences": owners or None}})
+        return await self._own(order, await self._create_or_read(order))
 
     async def _update(self, order: Order) -> Object:
-        settled = order.settled or self._digests.get(order.target) == order.placed.digest
-        present = await self._create_or_read(order, fresh=not settled)
-        try:
-            present = await self._converge(order, present, None if settled else owned_alone(present, FIELD_MANAGER))
-        except Conflict:  # what we saw was old
-            present = await self.objects.fetch(order.target) or await self._create(order)
-            present = await self._converge(order, present, owned_alone(present, FIELD_MANAGER))
+        known = self._digests.get(order.target) == order.placed.digest
+        present = await self.objects.read(order.target) if known or order.settled else None
+        if present is not None:
+            present = _lasting(present, order.target)
+            # The first look since a start: what the server fills in by itself is not known yet, so it is believed.
+            if not known and choose_update(order, present) is None:
+                return self._remember(order, present)
+            changes = choose_update(order, present, exactly=True)
+            if changes is None or _residue(present, changes) == self._residues.get(order.target):
+                return present
+        return self._remember(order, _lasting(await self._declare(order), order.target))
+
+    async def _declare(self, order: Order) -> Object:
+        """Write what is wanted so that the server knows which fields are ours: what we leave out later goes then.
+
+        Servers do not take everything this way that they take otherwise, repeated ports and misspelt fields for
+        instance; such manifests are written as a difference.
+        """
+        body = order.wanted if order.orphaned else _with_owner(order.wanted, order.owner)
+        if self._plain.get(order.target) != order.placed.digest:
+            try:
+                stored = await self._guarded(
+                    order,
+                    lambda by: self.objects.apply(order.target, body, manager=FIELD_MANAGER, force=True, by=by),
+                )
+                return await self._own(order, stored)
+            except (BadRequest, MethodNotAllowed, Unsupported, ServerError):
+                self._plain[order.target] = order.placed.digest
+        present = await self._create_or_read(order)
+        changes = choose_update(order, present)
+        return present if changes is None else await self._patch(order, present, changes)
+
+    def _remember(self, order: Order, stored: Object) -> Object:
+        """Keep in mind what the server keeps its own way, as `1000m` becomes `1`: asking again would change nothing."""
         self._digests[order.target] = order.placed.digest
-        return present
-
-    async def _converge(self, order: Order, present: Object, owned: Fields | None) -> Object:
-        changes = choose_update(order, present, owned)
-        if changes is None or _residue(present, changes) == self._residues.get(order.target):
-            return present
-        stored = await self._patch(order, present, changes)
-        self._note_residue(order, stored)
-        return stored
-
-    def _note_residue(self, order: Order, stored: Object) -> None:
-        """Remember what the server keeps its own way, as `1000m` becomes `1`: asking again would change nothing."""
-        left = choose_update(order, stored, None)
+        left = choose_update(order, stored, exactly=True)
         if left is None:
             self._residues.pop(order.target, None)
         else:
             self._residues[order.target] = _residue(stored, left)
+        return stored
 
     async def _server_side_apply(self, order: Order) -> Object:
         treatment, target = order.treatment, order.target
@@ -136,35 +159,39 @@ class Applier:
         applied, depends = choose_applied(order.wanted, present, treatment.ignored, digest=digest)
         body = _declared(order, applied, digest)
         if present is not None:
-            if _holds(order, present, body):
+            changes = _undeclared(order, present, body)
+            if changes is None or _residue(present, changes) == self._residues.get(target):
                 return present
             if depends:
                 body = with_preconditions(present, body)
-        return await self._guarded(
+        stored = await self._guarded(
             order,
             lambda by: self.objects.apply(target, body, manager=treatment.manager, force=treatment.force, by=by),
         )
+        left = _undeclared(order, stored, body)
+        self._residues[target] = "" if left is None else _residue(stored, left)
+        return stored
 
-    async def _create_or_read(self, order: Order, *, fresh: bool = False) -> Object:
+    async def _own(self, order: Order, present: Object) -> Object:
+        """Make an object carry our reference, or not when it is orphaned."""
+        owners = choose_owners(present, order.owner, orphaned=order.orphaned)
+        if owners is None:
+            return present
+        return await self._patch(order, present, {"metadata": {"ownerReferences": owners or None}})
+
+    async def _create_or_read(self, order: Order) -> Object:
         """Return the object, made when it is missing; what was never applied is not asked for first."""
         target = order.target
-        if order.recorded or self.objects.watches.has_seen(target):
-            present = await (self.objects.fetch(target) if fresh else self.objects.read(target))
-            if present is not None:
-                return _lasting(present, target)
-        try:
-            return await self._create(order)
-        except AlreadyExists:
-            present = await self.objects.fetch(target)
-            if present is None:
-                raise
-            return _lasting(present, target)
-
-    async def _create(self, order: Order) -> Object:
-        body = order.wanted if order.orphaned else _with_owner(order.wanted, order.owner)
-        stored = await self._guarded(order, lambda by: self.objects.create(order.target, body, by=by))
-        self._note_residue(order, stored)
-        return stored
+        present = await self.objects.read(target) if order.recorded else None
+        if present is None:
+            body = order.wanted if order.orphaned else _with_owner(order.wanted, order.owner)
+            try:
+                return await self._guarded(order, lambda by: self.objects.create(target, body, by=by))
+            except AlreadyExists:
+                present = await self.objects.fetch(target)
+                if present is None:
+                    raise
+        return _lasting(present, target)
 
     async def _patch(self, order: Order, present: Object, changes: Object) -> Object:
         patch = with_preconditions(present, changes)
@@ -183,9 +210,9 @@ class Applier:
         return await write(None)
 
 
-def choose_update(order: Order, present: Object, owned: Fields | None) -> Object | None:
+def choose_update(order: Order, present: Object, *, exactly: bool = False) -> Object | None:
     """Return the merge patch that makes an object what a work wants it to be; None when it is."""
-    changes = choose_changes(present, order.wanted, owned) or {}
+    changes = choose_changes(present, order.wanted, exactly=exactly) or {}
     owners = choose_owners(present, order.owner, orphaned=order.orphaned)
     if owners is not None:
         changes["metadata"] = {**changes.get("metadata", {}), "ownerReferences": owners or None}
@@ -207,10 +234,11 @@ def _declared(order: Order, applied: Object, digest: str) -> Object:
     return body if order.orphaned else _with_owner(body, order.owner)
 
 
-def _holds(order: Order, present: Object, body: Object) -> bool:
-    """Whether an object already holds what would be declared."""
-    same = annotations_of(present).get(Annotation.APPLIED_DIGEST) == order.placed.digest
-    return same and is_owned_by(present, order.owner["uid"]) is not order.orphaned and not choose_changes(present, body)
+def _undeclared(order: Order, present: Object, body: Object) -> Object | None:
+    """Return what an object lacks of what would be declared; None when it holds everything."""
+    if is_owned_by(present, order.owner["uid"]) is order.orphaned:
+        return {"metadata": {"ownerReferences": order.owner}}
+    return choose_changes(present, body)
 
 
 def _lasting(present: Object, target: Target) -> Object:
