@@ -26,7 +26,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.https import HttpsTransport
 from watchword.kube.local import LocalTransport
 from watchword.testing.builders import an_addon
-from watchword.testing.membership import AUTOMATIC, Membership, PlaneConnector
+from watchword.testing.membership import AUTOMATIC, Membership, PlaneConnector, transport_with
 from watchword.testing.plane import Plane
 from watchword.testing.waiting import eventually, is_gone
 
@@ -167,6 +167,12 @@ class AddonFleet:
         endpoint = Endpoint(self.plane.server, self.plane.ca_pem)
         self.clients.append(Client(HttpsTransport(endpoint, FixedCredential(Credential(authorization=bearer)))))
         return self.clients[-1]
+
+    def as_certificate(self, data: dict[str, bytes]) -> Client:
+        """Return a client that shows the certificate of a Secret."""
+        client = Client(transport_with(self.plane, data["tls.crt"], data["tls.key"]))
+        self.clients.append(client)
+        return client
 
 
 def decoded(secret: Object) -> dict[str, bytes]:

@@ -1,9 +1,9 @@
 """For authors of add-ons: say what an add-on is, and its hub controller follows.
 
->>> from watchword.addons import AddonDefinition, run_addon
->>> from watchword.addons.templates import STATUS_WRITER
->>> weather = AddonDefinition("weather", grants=(STATUS_WRITER,))
+>>> from watchword.addons.definition import AddonDefinition
+>>> from watchword.addons.rbac import status_writer
+>>> weather = AddonDefinition("weather", grants=(status_writer("forecast"),))
 
-`run_addon(client, weather)` keeps registrations, rights, deployment and health of `weather` on every cluster where
-it is enabled.
+`watchword.addons.process.run_addon(client, weather)` keeps registrations, rights, deployment and health of `weather`
+on every cluster where it is enabled. A whole add-on, hub side and cluster side, is in `watchword.addons.sample`.
 """

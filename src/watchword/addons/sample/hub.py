@@ -1,0 +1,37 @@
+"""The hub side of the sample add-on: all that its author writes."""
+
+from __future__ import annotations
+
+from watchword.addons.definition import AddonDefinition, Site
+from watchword.addons.rbac import status_writer
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import DEPLOYMENTS
+
+NAME = "sample-addon"
+REPORT = "sample-addon-report"
+SECRET = f"{NAME}-hub-kubeconfig"
+MOUNT = "/managed/hub-kubeconfig"
+
+
+def deployment(site: Site) -> Object:
+    """Return the agent's Deployment on a cluster: one replica that holds the add-on's own credential."""
+    namespace = site.addon.namespace_on_cluster()
+    container = {
+        "name": "agent",
+        "image": "watchword",
+        "args": ["sample-addon", f"--hub-kubeconfig={MOUNT}/kubeconfig", f"--lease-namespace={namespace}"],
+        "volumeMounts": [{"name": "hub", "mountPath": MOUNT, "readOnly": True}],
+    }
+    pod = {"containers": [container], "volumes": [{"name": "hub", "secret": {"secretName": SECRET}}]}
+    labels = {"app": NAME}
+    return DEPLOYMENTS.manifest(
+        ObjectKey(namespace, NAME),
+        spec={
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    )
+
+
+SAMPLE = AddonDefinition(NAME, grants=(status_writer(REPORT),), manifests=lambda site: [deployment(site)])

@@ -1,0 +1,62 @@
+"""Add-ons as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+
+from watchword.api import yaml
+from watchword.api.addon import CUSTOM_SIGNER, Addon, Registration
+from watchword.api.conditions import conditions_of, find_condition
+from watchword.api.meta import Object
+from watchword.api.names import ConditionType
+
+COLUMNS = ("NAME", "CLUSTER", "AVAILABLE", "DRIVER", "CREDENTIAL")
+CREDENTIALS = (ConditionType.ADDON_TOKEN_REFRESHED, ConditionType.CERTIFICATE_ROTATED)
+
+
+def addon_row(obj: Object) -> tuple[str, ...]:
+    """Return one line about an add-on."""
+    addon = Addon.read(obj)
+    available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
+    said = next((found for type_ in CREDENTIALS if (found := find_condition(obj, type_)) is not None), None)
+    credential = "" if said is None else ("good" if said.status == "True" else said.reason)
+    state = "Deleting" if addon.deleting else available.status if available is not None else "Unknown"
+    return addon.name, addon.cluster, state, addon.driver or "-", credential or "-"
+
+
+def describe_addon(obj: Object) -> str:
+    """Return everything about one add-on, in lines."""
+    addon = Addon.read(obj)
+    lines = [
+        f"Name:       {addon.name}",
+        f"Cluster:    {addon.cluster}",
+        f"Namespace:  {addon.namespace_on_cluster()} (on the cluster)",
+        *(f"Credential: {_registration(addon, row)}" for row in addon.registrations),
+    ]
+    for row in conditions_of(obj):
+        lines.append(f"{row.get('type')}: {row.get('status')} ({row.get('reason')})")
+        if row.get("message"):
+            lines.append(f"    {row['message']}")
+    return "\n".join(lines) + "\n"
+
+
+def _registration(addon: Addon, row: Registration) -> str:
+    by_driver = f"for the hub, by {row.driver or '(not declared)'}"
+    how = f"from signer {row.signer}" if row.type == CUSTOM_SIGNER else by_driver
+    who = row.subject.user or "(not declared)"
+    return f"{row.secret_name(addon.name)}, {how}, as {who}"
+
+
+def write_documents(objects: Sequence[Object], output: str) -> str:
+    """Return objects as JSON or YAML, without what only the server needs."""
+    rows: list[Object] = [_without_managed_fields(obj) for obj in objects]
+    if output == "json":
+        return orjson.dumps(rows if len(rows) != 1 else rows[0], option=orjson.OPT_INDENT_2).decode() + "\n"
+    return "---\n".join(yaml.dump(row) for row in rows)
+
+
+def _without_managed_fields(obj: Object) -> Object:
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    return {**obj, "metadata": metadata}

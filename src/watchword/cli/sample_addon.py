@@ -1,0 +1,76 @@
+"""`watchword sample-addon`: the sample add-on, either side of it, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.process_options import run_until_stopped
+
+if TYPE_CHECKING:
+    from watchword.kube.client import Client
+
+
+@click.command("sample-addon")
+@click.option("--hub-kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig of the add-on's own Secret.")
+@click.option("--cluster-name", default="", help="The cluster's name; by default the one beside the kubeconfig.")
+@click.option("--lease-namespace", default="", help="Where to renew a lease on the managed cluster, to show health.")
+@click.option("--every", type=click.FloatRange(min=0.05), default=30.0, show_default=True, help="Seconds.")
+@click.option("--manager", is_flag=True, help="Run the hub side instead, with --kubeconfig of the hub.")
+@connection_options
+def command(connection: Connection, **flags: Any) -> None:
+    """Run the sample add-on: its agent, or its hub side.
+
+    The agent keeps a report in its cluster's namespace on the hub up to date, with the credential that its
+    cluster's agent obtained for it.
+    """
+    if flags["manager"]:
+        run_until_stopped(lambda stop: _manage(connection, stop))
+        return
+    if flags["hub_kubeconfig"] is None:
+        raise click.UsageError("give --hub-kubeconfig with the add-on's credential, or --manager")
+    run_until_stopped(lambda stop: _report(connection, flags, stop))
+
+
+async def _manage(connection: Connection, stop: asyncio.Event) -> None:
+    from watchword.addons.process import run_addon  # noqa: PLC0415 - help must not pay for it
+    from watchword.addons.sample.hub import SAMPLE  # noqa: PLC0415 - same
+
+    async with connection.client() as client:
+        await run_addon(client, SAMPLE, stop=stop)
+
+
+async def _report(connection: Connection, flags: dict[str, Any], stop: asyncio.Event) -> None:
+    from watchword.kube.connect import connect  # noqa: PLC0415 - help must not pay for it
+
+    hub = connect(flags["hub_kubeconfig"])
+    try:
+        if not flags["lease_namespace"]:
+            await _beat(hub, None, flags, stop)
+            return
+        async with connection.client() as local:
+            await _beat(hub, local, flags, stop)
+    finally:
+        await hub.close()
+
+
+async def _beat(hub: Client, local: Client | None, flags: dict[str, Any], stop: asyncio.Event) -> None:
+    from watchword.addons.sample.agent import SampleAgent  # noqa: PLC0415 - help must not pay for it
+    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+
+    name = flags["cluster_name"] or _beside(flags["hub_kubeconfig"])
+    agent = SampleAgent(hub, name, SystemClock(), local, flags["lease_namespace"])
+    await agent.run(timedelta(seconds=flags["every"]), stop)
+
+
+def _beside(kubeconfig: Path) -> str:
+    path = kubeconfig.with_name("cluster-name")
+    try:
+        return path.read_text().strip()
+    except OSError as cause:
+        raise click.UsageError(f"give --cluster-name: {path} cannot be read") from cause

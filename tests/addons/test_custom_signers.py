@@ -1,0 +1,135 @@
+"""Certificates by an add-on's own signers: any number of them, each with exactly the declared subject."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from tests.addons.fleet import AddonFleet, decoded
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import HUB_NAMESPACE, ConditionType
+from watchword.api.resources import (
+    ADDON_TEMPLATES,
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_MANAGEMENT_ADDONS,
+    MANAGED_CLUSTER_ADDONS,
+    SECRETS,
+)
+from watchword.drivers.csr.agent import request_manifest
+from watchword.drivers.interface import Subject, Wanted
+from watchword.pki.authority import Authority
+from watchword.pki.certificates import parse_certificate
+from watchword.pki.keys import PrivateKey
+from watchword.testing.builders import a_secret, an_addon
+from watchword.testing.waiting import eventually
+
+ONE, TWO = "example.com/one", "example.com/two"
+
+
+def custom(signer: str, authority: str, user: str, *groups: str) -> Object:
+    subject = {"user": user, "groups": list(groups)}
+    return {
+        "type": "CustomSigner",
+        "customSigner": {"signerName": signer, "subject": subject, "signingCA": {"name": authority}},
+    }
+
+
+class Signed:
+    """An add-on with two signers of its own."""
+
+    def __init__(self, fleet: AddonFleet, cluster: str, key: ObjectKey, authority: Authority) -> None:
+        self.fleet, self.cluster, self.key, self.authority = fleet, cluster, key, authority
+
+    async def certificate(self, signer: str) -> tuple[dict[str, bytes], str, tuple[str, ...]]:
+        name = f"{self.key.name}-{signer.replace('/', '-')}-client-cert"
+        secret = await eventually(
+            self.fleet.client,
+            SECRETS,
+            ObjectKey(self.fleet.namespace, name),
+            lambda obj: "tls.crt" in decoded(obj or {}),
+        )
+        data = decoded(secret)
+        found = parse_certificate(data["tls.crt"])
+        return data, found.common_name, found.organisations
+
+    async def ask(self, subject: Subject, *, cluster: str = "", as_user: str = "", signer: str = ONE) -> ObjectKey:
+        """Ask for a certificate as an agent of a cluster, this one by default."""
+        who = as_user or self.cluster
+        wanted = Wanted(cluster or self.cluster, subject, addon=self.key.name, signer=signer)
+        groups = [f"system:open-cluster-management:{who}", *(["system:masters"] if as_user else [])]
+        agent = self.fleet.plane.client(f"system:open-cluster-management:{who}:x", groups)
+        made = await agent.create(CERTIFICATE_SIGNING_REQUESTS, request_manifest(wanted, PrivateKey.generate()))
+        return ObjectKey.of(made)
+
+
+@pytest.fixture
+async def signed(fleet: AddonFleet) -> Signed:
+    client, cluster, name = fleet.client, await fleet.cluster(auth="csr"), f"signed{fleet.mark}"
+    authority = Authority.make("add-on", now=fleet.plane.clock.now())
+    data = {"tls.crt": authority.certificate.pem, "tls.key": authority.key.pem.reveal()}
+    await client.create(SECRETS, a_secret(name, namespace=HUB_NAMESPACE, data=data))
+    spec = {
+        "addonName": name,
+        "agentSpec": {"workload": {"manifests": []}},
+        "registration": [custom(ONE, name, "one-{{CLUSTER_NAME}}", "example:one"), custom(TWO, name, "two-client")],
+    }
+    await client.create(ADDON_TEMPLATES, ADDON_TEMPLATES.manifest(ObjectKey.cluster(name), spec=spec))
+    configs = [{"group": ADDON_TEMPLATES.group, "resource": ADDON_TEMPLATES.plural, "name": name}]
+    known = CLUSTER_MANAGEMENT_ADDONS.manifest(ObjectKey.cluster(name), spec={"defaultConfigs": configs})
+    await client.create(CLUSTER_MANAGEMENT_ADDONS, known)
+    addon = an_addon(
+        name,
+        cluster=cluster,
+        annotations={"addon.open-cluster-management.io/v1alpha1-install-namespace": fleet.namespace},
+    )
+    await client.create(MANAGED_CLUSTER_ADDONS, addon)
+    return Signed(fleet, cluster, ObjectKey(cluster, name), authority)
+
+
+async def test_each_signer_has_its_secret_and_subject(signed: Signed) -> None:
+    data, user, groups = await signed.certificate(ONE)
+    _, other, none = await signed.certificate(TWO)
+
+    assert (user, groups) == (f"one-{signed.cluster}", ("example:one",))
+    assert (other, none) == ("two-client", ())
+    assert set(data) == {"cluster-name", "tls.crt", "tls.key"}
+    said = await signed.fleet.says(signed.key, ConditionType.CERTIFICATE_ROTATED)
+    assert said.message.count("client certificate valid") == 2
+
+
+@pytest.mark.parametrize(
+    ("subject", "as_user"),
+    [
+        pytest.param(Subject("admin", ("example:one",)), "", id="another user"),
+        pytest.param(Subject("one-{c}", ("example:one", "system:masters")), "", id="one group more"),
+        pytest.param(Subject("one-{c}"), "", id="one group less"),
+        pytest.param(Subject("one-other", ("example:one",)), "", id="another cluster's subject"),
+        pytest.param(Subject("one-{c}", ("example:one",)), "{c}0", id="agent of a cluster whose name begins alike"),
+    ],
+)
+async def test_any_other_subject_is_never_signed(signed: Signed, subject: Subject, as_user: str) -> None:
+    right = Subject(subject.user.replace("{c}", signed.cluster), subject.groups)
+    hostile = await signed.ask(right, as_user=as_user.replace("{c}", signed.cluster))
+    approved = await signed.ask(Subject(f"one-{signed.cluster}", ("example:one",)))
+
+    await eventually(signed.fleet.client, CERTIFICATE_SIGNING_REQUESTS, approved, _is_signed)
+    refused = await signed.fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, hostile)
+    assert refused.get("status") in ({}, None)
+
+
+async def test_approval_by_hand_does_not_make_another_subject_right(signed: Signed) -> None:
+    key = await signed.ask(Subject("admin"))
+    csr = await signed.fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, key)
+    row = {"type": "Approved", "status": "True", "reason": "ByHand", "message": "oops"}
+    approval = {**csr, "status": {"conditions": [row]}}
+    await signed.fleet.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
+
+    later = await signed.ask(Subject(f"one-{signed.cluster}", ("example:one",)))
+    await eventually(signed.fleet.client, CERTIFICATE_SIGNING_REQUESTS, later, _is_signed)
+
+    assert not _is_signed(await signed.fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, key))
+
+
+def _is_signed(csr: Object | None) -> bool:
+    return bool(base64.b64decode(((csr or {}).get("status") or {}).get("certificate") or ""))
