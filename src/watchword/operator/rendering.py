@@ -80,7 +80,7 @@ def _container(workload: Workload) -> Object:
         "imagePullPolicy": "IfNotPresent",
         "args": [*workload.arguments, f"--listen=$(POD_IP):{HEALTH_PORT}"],
         "env": [_from_pod("POD_NAME", "metadata.name"), _from_pod("POD_IP", "status.podIP")],
-        "ports": [{"name": "health", "containerPort": HEALTH_PORT}],
+        "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 10},
         "readinessProbe": {"httpGet": {"path": workload.ready_path, "port": "health"}, "periodSeconds": 10},
         "securityContext": dict(LOCKED_DOWN),

@@ -225,7 +225,7 @@ def operator_rights(namespaces: Sequence[str]) -> tuple[Right, ...]:
 
 
 OPERATOR_OWN_RIGHTS = (
-    Right("deploys", "apps", ("deployments",), APPLY),
+    Right("deploys agent and hub", "apps", ("deployments",), APPLY),
     Right("deploys the clean-up of clusters", "batch", ("cronjobs",), APPLY),
     Right("gives agent and hub an identity", "", ("serviceaccounts",), APPLY),
     Right("lets the agent do its work", RBAC_GROUP, ("rolebindings",), APPLY),

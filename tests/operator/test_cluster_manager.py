@@ -1,0 +1,55 @@
+"""A ClusterManager becomes the hub's controllers and the clean-up of clusters, and goes without a trace."""
+
+from __future__ import annotations
+
+from tests.operator.conftest import Operated
+from tests.operator.test_klusterlet import says
+
+from watchword.api.conditions import find_condition
+from watchword.api.meta import ObjectKey
+from watchword.api.names import HUB_NAMESPACE
+from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, CRON_JOBS, DEPLOYMENTS
+
+HUB = "cluster-manager-controller"
+
+
+async def test_a_cluster_manager_becomes_a_hub(operated: Operated) -> None:
+    await operated.has(CLUSTER_MANAGERS, "cluster-manager", spec={})
+
+    manager = await operated.until(CLUSTER_MANAGERS, "cluster-manager", says("Applied", "True"))
+
+    assert says("Progressing", "True")(manager)
+    assert says("HubRegistrationDegraded", "True", "UnavailablePods")(manager)
+    hub = await operated.admin.get(DEPLOYMENTS, ObjectKey(HUB_NAMESPACE, HUB))
+    assert hub["spec"]["template"]["spec"]["containers"][0]["args"][0] == "hub"
+    assert await operated.find(CRON_JOBS, "cluster-cleaner", HUB_NAMESPACE) is not None
+    await _remove(operated)
+
+
+async def test_an_unknown_driver_is_a_condition(operated: Operated) -> None:
+    spec = {"registrationConfiguration": {"registrationDrivers": [{"authType": "magic"}]}}
+    await operated.has(CLUSTER_MANAGERS, "cluster-manager", spec=spec)
+
+    manager = await operated.until(CLUSTER_MANAGERS, "cluster-manager", says("Applied", "False"))
+
+    condition = find_condition(manager, "Applied")
+    assert condition is not None
+    assert condition.reason == "UnknownRegistrationDriver"
+    await operated.admin.delete(CLUSTER_MANAGERS, ObjectKey.cluster("cluster-manager"))
+
+
+async def test_a_deleted_cluster_manager_leaves_nothing(operated: Operated) -> None:
+    await operated.has(CLUSTER_MANAGERS, "cluster-manager", spec={})
+    await operated.until(CLUSTER_MANAGERS, "cluster-manager", says("Applied", "True"))
+
+    await _remove(operated)
+
+    assert await operated.find(DEPLOYMENTS, HUB, HUB_NAMESPACE) is None
+    assert await operated.find(CRON_JOBS, "cluster-cleaner", HUB_NAMESPACE) is None
+    names = [obj["metadata"]["name"] for obj in (await operated.admin.list(CLUSTER_ROLE_BINDINGS)).items]
+    assert [name for name in names if "operated:cluster-manager" in name] == []
+
+
+async def _remove(operated: Operated) -> None:
+    await operated.admin.delete(CLUSTER_MANAGERS, ObjectKey.cluster("cluster-manager"))
+    await operated.until(CLUSTER_MANAGERS, "cluster-manager", lambda found: found is None)

@@ -1,0 +1,221 @@
+"""A Klusterlet becomes an agent; what is wrong is said, and nothing is left behind."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from tests.operator.conftest import Operated
+
+from watchword.api.conditions import find_condition
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import AGENT_NAMESPACE, Finalizer
+from watchword.api.resources import (
+    APPLIED_MANIFEST_WORKS,
+    CLUSTER_ROLE_BINDINGS,
+    DEPLOYMENTS,
+    KLUSTERLETS,
+    ROLE_BINDINGS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.operator.application import holds
+from watchword.operator.conditions import judge_hub_connection
+from watchword.pki.authority import Authority
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import Subject
+
+AGENT = "klusterlet-agent"
+UNKNOWN = {"registrationConfiguration": {"registrationDriver": {"authType": "magic"}}}
+
+
+def says(type_: str, status: str, reason: str = "") -> Callable[[Object | None], bool]:
+    def check(obj: Object | None) -> bool:
+        found = find_condition(obj or {}, type_)
+        return found is not None and found.status == status and reason in ("", found.reason)
+
+    return check
+
+
+async def a_joined_klusterlet(operated: Operated, **spec: object) -> Object:
+    await operated.has(KLUSTERLETS, "klusterlet", spec={"clusterName": "edge", **spec})
+    return await operated.until(KLUSTERLETS, "klusterlet", says("Applied", "True"))
+
+
+async def test_a_klusterlet_becomes_an_agent_with_its_rights(operated: Operated) -> None:
+    klusterlet = await a_joined_klusterlet(operated)
+
+    agent = await operated.admin.get(DEPLOYMENTS, ObjectKey(AGENT_NAMESPACE, AGENT))
+    assert "--spoke-cluster-name=edge" in agent["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert Finalizer.KLUSTERLET in klusterlet["metadata"]["finalizers"]
+    assert klusterlet["status"]["observedGeneration"] == klusterlet["metadata"]["generation"]
+    (generation,) = klusterlet["status"]["generations"]
+    assert (generation["resource"], generation["name"]) == ("deployments", AGENT)
+    assert {"serviceaccounts", "rolebindings", "clusterrolebindings"} <= {
+        row["resource"] for row in klusterlet["status"]["relatedResources"]
+    }
+    assert says("HubConnectionDegraded", "True", "BootstrapSecretMissing")(klusterlet)
+    assert says("RegistrationDesiredDegraded", "True", "UnavailablePods")(klusterlet)
+
+
+async def test_conditions_follow_the_deployment_and_the_secrets(operated: Operated) -> None:
+    await a_joined_klusterlet(operated)
+    data = {"kubeconfig": base64.b64encode(b"{}").decode()}
+    await operated.has(SECRETS, "bootstrap-hub-kubeconfig", AGENT_NAMESPACE, data=data)
+    await operated.until(KLUSTERLETS, "klusterlet", says("HubConnectionDegraded", "True", "HubKubeConfigSecretMissing"))
+
+    await operated.has(SECRETS, "hub-kubeconfig-secret", AGENT_NAMESPACE, data={**data, "cluster-name": "ZWRnZQ=="})
+    await operated.until(KLUSTERLETS, "klusterlet", says("HubConnectionDegraded", "False", "HubConnectionFunctional"))
+    agent = await operated.admin.get(DEPLOYMENTS, ObjectKey(AGENT_NAMESPACE, AGENT))
+    status = {"observedGeneration": agent["metadata"]["generation"], "replicas": 1, "availableReplicas": 1}
+    await operated.admin.patch(DEPLOYMENTS, ObjectKey.of(agent), {"status": status}, subresource="status")
+
+    found = await operated.until(KLUSTERLETS, "klusterlet", says("Available", "True"))
+    assert says("RegistrationDesiredDegraded", "False", "DeploymentsFunctional")(found)
+
+
+async def test_an_unknown_driver_is_a_condition_and_leaves_the_agent_alone(operated: Operated) -> None:
+    await a_joined_klusterlet(operated)
+    before = await operated.admin.get(DEPLOYMENTS, ObjectKey(AGENT_NAMESPACE, AGENT))
+
+    await operated.admin.patch(KLUSTERLETS, ObjectKey.cluster("klusterlet"), {"spec": UNKNOWN})
+
+    found = await operated.until(KLUSTERLETS, "klusterlet", says("Applied", "False", "UnknownRegistrationDriver"))
+    condition = find_condition(found, "Applied")
+    assert condition is not None
+    assert "choose one of csr" in condition.message
+    after = await operated.admin.get(DEPLOYMENTS, ObjectKey(AGENT_NAMESPACE, AGENT))
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def test_unknown_switches_are_said_and_not_passed_on(operated: Operated) -> None:
+    gates = [{"feature": "Nonsense", "mode": "Enable"}, {"feature": "ClusterClaim", "mode": "Enable"}]
+    await a_joined_klusterlet(operated, registrationConfiguration={"featureGates": gates})
+
+    found = await operated.until(KLUSTERLETS, "klusterlet", says("ValidFeatureGates", "False"))
+
+    condition = find_condition(found, "ValidFeatureGates")
+    assert condition is not None
+    assert "Nonsense" in condition.message
+
+
+async def test_what_others_change_or_delete_comes_back(operated: Operated) -> None:
+    await a_joined_klusterlet(operated)
+    key = ObjectKey(AGENT_NAMESPACE, AGENT)
+
+    await operated.admin.patch(DEPLOYMENTS, key, {"spec": {"replicas": 5}})
+    await operated.until(DEPLOYMENTS, AGENT, lambda d: (d or {})["spec"]["replicas"] == 1, AGENT_NAMESPACE)
+    await operated.admin.delete(SERVICE_ACCOUNTS, ObjectKey(AGENT_NAMESPACE, "klusterlet-sa"))
+
+    await operated.until(SERVICE_ACCOUNTS, "klusterlet-sa", lambda found: found is not None, AGENT_NAMESPACE)
+
+
+async def test_somebody_elses_deployment_is_left_alone(operated: Operated) -> None:
+    container = {"name": "theirs", "image": "theirs"}
+    template = {"metadata": {"labels": {"app": "theirs"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "theirs"}}, "template": template}
+    await operated.has(DEPLOYMENTS, AGENT, AGENT_NAMESPACE, spec=spec)
+    await operated.has(KLUSTERLETS, "klusterlet", spec={"clusterName": "edge"})
+
+    found = await operated.until(KLUSTERLETS, "klusterlet", says("Applied", "False", "KlusterletApplyFailed"))
+
+    condition = find_condition(found, "Applied")
+    assert condition is not None
+    assert "is not the operator's" in condition.message
+    assert (await operated.admin.get(DEPLOYMENTS, ObjectKey(AGENT_NAMESPACE, AGENT)))["spec"]["replicas"] == 3
+
+
+async def test_a_namespace_without_rights_is_a_condition_that_names_it(operated: Operated) -> None:
+    spec = {"clusterName": "edge", "namespace": "open-cluster-management-elsewhere"}
+    await operated.has(KLUSTERLETS, "klusterlet", spec=spec)
+
+    found = await operated.until(KLUSTERLETS, "klusterlet", says("Applied", "False", "KlusterletApplyFailed"))
+
+    condition = find_condition(found, "Applied")
+    assert condition is not None
+    assert "open-cluster-management-elsewhere" in condition.message
+
+
+async def test_a_deleted_klusterlet_leaves_nothing(operated: Operated) -> None:
+    await a_joined_klusterlet(operated)
+    data = {"kubeconfig": base64.b64encode(b"{}").decode()}
+    await operated.has(SECRETS, "hub-kubeconfig-secret", AGENT_NAMESPACE, data=data)
+    spec = {"hubHash": "abc", "agentID": "x", "manifestWorkName": "work"}
+    metadata = {"finalizers": [Finalizer.APPLIED_WORK]}
+    await operated.has(APPLIED_MANIFEST_WORKS, "abc-work", metadata=metadata, spec=spec)
+
+    await operated.admin.delete(KLUSTERLETS, ObjectKey.cluster("klusterlet"))
+    await operated.until(KLUSTERLETS, "klusterlet", lambda found: found is None)
+
+    assert await operated.find(DEPLOYMENTS, AGENT, AGENT_NAMESPACE) is None
+    assert await operated.find(SERVICE_ACCOUNTS, "klusterlet-sa", AGENT_NAMESPACE) is None
+    assert await operated.find(SECRETS, "hub-kubeconfig-secret", AGENT_NAMESPACE) is None
+    assert await operated.find(APPLIED_MANIFEST_WORKS, "abc-work") is None
+    for resource in (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS):
+        names = [obj["metadata"]["name"] for obj in (await operated.admin.list(resource)).items]
+        assert [name for name in names if "operated:klusterlet" in name] == []
+
+
+NOW = datetime.fromisoformat("2030-01-01T00:00:00+00:00")
+
+
+def a_certificate(life: timedelta) -> str:
+    authority = Authority.make("hub", now=NOW - timedelta(days=2))
+    key = PrivateKey.generate().public
+    issued = authority.issue_client(key, Subject("edge"), now=NOW - timedelta(days=1), lifetime=life)
+    return base64.b64encode(issued.pem).decode()
+
+
+@pytest.mark.parametrize(
+    ("life", "reason"),
+    [
+        pytest.param(timedelta(days=2), "HubConnectionFunctional", id="valid"),
+        pytest.param(timedelta(hours=1), "HubKubeConfigUnauthorized", id="expired"),
+    ],
+)
+def test_judge_hub_connection_by_certificate(life: timedelta, reason: str) -> None:
+    data = {"kubeconfig": SET, "cluster-name": SET, "tls.crt": a_certificate(life)}
+
+    assert judge_hub_connection(None, {"data": data}, now=NOW).reason == reason
+
+
+SET = base64.b64encode(b"x").decode()
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "hub", "reason"),
+    [
+        pytest.param(None, None, "BootstrapSecretMissing", id="nothing"),
+        pytest.param({}, None, "BootstrapSecretMissing", id="an empty bootstrap Secret"),
+        pytest.param({"kubeconfig": SET}, None, "HubKubeConfigSecretMissing", id="not joined"),
+        pytest.param({"kubeconfig": SET}, {"agent-name": SET}, "HubKubeConfigMissing", id="half joined"),
+        pytest.param(None, {"kubeconfig": SET}, "ClusterNameMissing", id="nameless"),
+        pytest.param(
+            None, {"kubeconfig": SET, "cluster-name": SET, "tls.crt": SET}, "HubKubeConfigError", id="unreadable"
+        ),
+        pytest.param(None, {"kubeconfig": SET, "cluster-name": SET}, "HubConnectionFunctional", id="by token"),
+    ],
+)
+def test_judge_hub_connection(bootstrap: Object | None, hub: Object | None, reason: str) -> None:
+    first, second = ({"data": data} if data is not None else None for data in (bootstrap, hub))
+
+    condition = judge_hub_connection(first, second, now=NOW)
+
+    assert (condition.reason, condition.status == "False") == (reason, reason == "HubConnectionFunctional")
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "expected"),
+    [
+        pytest.param({"a": 1, "b": 2}, {"a": 1}, True, id="more is fine"),
+        pytest.param({"a": [{"x": 1, "y": 2}]}, {"a": [{"x": 1}]}, True, id="defaults inside a list"),
+        pytest.param({"a": [1, 2]}, {"a": [1]}, False, id="a longer list"),
+        pytest.param({"a": 1}, {"a": 2}, False, id="another value"),
+        pytest.param({}, {"a": None}, True, id="nothing is nothing"),
+        pytest.param(None, {"a": 1}, False, id="absent"),
+    ],
+)
+def test_holds(present: object, wanted: object, expected: bool) -> None:  # noqa: FBT001 - a column
+    assert holds(present, wanted) is expected

@@ -1,0 +1,75 @@
+"""What `watchword manifests` prints is accepted by API servers, and its rights suffice to run a whole fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from watchword.api.meta import Object
+from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from watchword.api.yaml import load_all
+from watchword.cli.main import run
+from watchword.operator.bundles import agent_bundle, hub_bundle, operator_bundle
+from watchword.operator.cluster_manager_manifests import hub_manifests
+from watchword.operator.installing import install
+from watchword.operator.klusterlet_manifests import agent_manifests
+from watchword.operator.rendering import Manifest
+from watchword.testing.plane import Plane
+
+KLUSTERLET: Object = {
+    "apiVersion": "operator.open-cluster-management.io/v1",
+    "kind": "Klusterlet",
+    "metadata": {"name": "klusterlet"},
+    "spec": {"clusterName": "edge"},
+}
+MANAGER: Object = {
+    "apiVersion": "operator.open-cluster-management.io/v1",
+    "kind": "ClusterManager",
+    "metadata": {"name": "cluster-manager"},
+    "spec": {},
+}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(operator_bundle(), id="operator"),
+        pytest.param(hub_bundle(), id="hub"),
+        pytest.param(agent_bundle(KLUSTERLET), id="agent"),
+        pytest.param(hub_manifests(MANAGER), id="a hub without an operator"),
+        pytest.param(agent_manifests(KLUSTERLET), id="an agent without an operator"),
+    ],
+)
+async def test_the_server_takes_every_object_as_it_stands(plane: Plane, rows: Sequence[Manifest]) -> None:
+    client = plane.client()
+    await install(client)
+    for resource, obj in rows:
+        if resource is NAMESPACES:
+            await client.apply(resource, obj, force=True)
+
+    for resource, obj in rows:
+        if resource is CUSTOM_RESOURCE_DEFINITIONS:
+            continue  # installed above, for the others to be judged
+        await client.apply(resource, obj, manager="rehearsal", force=True, dry_run=True)
+
+
+@pytest.mark.parametrize(
+    ("argv", "last"),
+    [
+        pytest.param(["hub"], "ClusterManager", id="hub"),
+        pytest.param(["agent", "--cluster-name=edge"], "Klusterlet", id="agent"),
+        pytest.param(["operator", "--image=registry/watchword:1"], "Deployment", id="operator"),
+    ],
+)
+def test_the_command_prints_what_kubectl_reads(argv: list[str], last: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["manifests", *argv]) == 0
+
+    objects = load_all(capsys.readouterr().out)
+    assert objects[-1]["kind"] == last
+    assert objects[0]["kind"] == "CustomResourceDefinition"
+
+
+def test_an_impossible_cluster_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["manifests", "agent", "--cluster-name=Edge_1"]) == 2
+    assert "DNS label" in capsys.readouterr().err
