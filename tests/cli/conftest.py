@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +48,10 @@ class Fleet:
     @property
     def client(self) -> Client:
         return self.plane.client()
+
+    def unique(self, prefix: str) -> str:
+        """Return a name that no other test uses, also where tests share a control plane."""
+        return f"{prefix}-{secrets.token_hex(3)}"
 
     async def run(self, *argv: str, code: int = 0) -> str:
         """Run a command and return what it printed; check its exit code."""
@@ -210,4 +215,4 @@ async def member(fleet: Fleet) -> Member:
     """A cluster that knows how to join a hub whose controllers run."""
     arguments = await fleet.init("--no-probe")
     fleet.start_hub()
-    return Member(fleet, fleet.plane.unique("edge"), arguments)
+    return Member(fleet, fleet.unique("edge"), arguments)

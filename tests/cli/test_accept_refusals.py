@@ -43,7 +43,7 @@ async def asks(fleet: Fleet, label: str, subject: str, *, token: str, request: s
 
 
 async def has_cluster(fleet: Fleet) -> str:
-    name = fleet.plane.unique("harmless")
+    name = fleet.unique("harmless")
     await fleet.client.create(MANAGED_CLUSTERS, a_cluster(name))
     return name
 
@@ -145,7 +145,7 @@ async def test_who_has_not_asked_is_not_accepted_unless_insisted(fleet: Fleet, t
 
 
 async def test_a_cluster_that_registers_by_aws_needs_no_request(fleet: Fleet, token: str) -> None:
-    name = fleet.plane.unique("eks")
+    name = fleet.unique("eks")
     arn = f"arn:aws:eks:us-west-2:123456789012:cluster/{name}"
     await fleet.client.create(MANAGED_CLUSTERS, a_cluster(name, annotations={"eks-managed-cluster-arn": arn}))
     await fleet.run("accept", "--clusters", name)

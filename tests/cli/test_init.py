@@ -89,12 +89,14 @@ async def test_a_dry_run_leaves_no_trace(fleet: Fleet) -> None:
         assert await fleet.client.find(CONFIG_MAPS, CLUSTER_INFO) is None
 
 
-async def test_controllers_are_deployed_unless_they_run_elsewhere(fleet: Fleet) -> None:
+async def test_the_operator_is_deployed_unless_controllers_run_elsewhere(fleet: Fleet) -> None:
     document = json.loads(await fleet.run("init", "--no-probe", "--image", "registry.test/ww:1", "-o", "json"))
-    key = ObjectKey("open-cluster-management-hub", "cluster-manager-controller")
+    key = ObjectKey("open-cluster-management", "watchword-operator")
     container = (await fleet.client.get(DEPLOYMENTS, key))["spec"]["template"]["spec"]["containers"][0]
+    manager = await fleet.client.get(CLUSTER_MANAGERS, ObjectKey.cluster("cluster-manager"))
     assert f"deployment/{key}" in document["applied"]
-    assert (container["image"], container["args"][0]) == ("registry.test/ww:1", "hub")
+    assert (container["image"], container["args"][0]) == ("registry.test/ww:1", "operator")
+    assert manager["spec"]["imagePullSpec"] == "registry.test/ww:1"
 
 
 async def test_with_wait_init_returns_once_the_token_can_be_used(fleet: Fleet) -> None:

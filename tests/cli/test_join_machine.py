@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
 async def test_a_machine_gets_in_without_a_person_where_nodes_are_approved(fleet: Fleet) -> None:
     arguments = await fleet.init("--no-probe", "--approve-nodes")
     fleet.start_hub()
-    path, name = fleet.folder / "kubelet.conf", fleet.plane.unique("node")
+    path, name = fleet.folder / "kubelet.conf", fleet.unique("node")
     await fleet.run("join", *arguments, "--node-name", name, "--credential-file", str(path))
     client = connect(path)
     identity = await who_am_i(client)
@@ -34,7 +34,7 @@ async def test_a_machine_gets_in_without_a_person_where_nodes_are_approved(fleet
 async def test_a_second_run_keeps_a_certificate_that_is_good(fleet: Fleet) -> None:
     arguments = await fleet.init("--no-probe", "--approve-nodes")
     fleet.start_hub()
-    path, name = fleet.folder / "kubelet.conf", fleet.plane.unique("node")
+    path, name = fleet.folder / "kubelet.conf", fleet.unique("node")
     for _ in range(2):
         await fleet.run("join", *arguments, "--node-name", name, "--credential-file", str(path))
     assert read_kubeconfig(path).choose().user.certificate_data
@@ -46,7 +46,7 @@ async def test_a_second_run_keeps_a_certificate_that_is_good(fleet: Fleet) -> No
 async def test_without_approval_waiting_ends_and_the_next_try_continues(fleet: Fleet) -> None:
     arguments = await fleet.init("--no-probe")
     fleet.start_hub()
-    path, name = fleet.folder / "kubelet.conf", fleet.plane.unique("node")
+    path, name = fleet.folder / "kubelet.conf", fleet.unique("node")
     flags = ["--node-name", name, "--credential-file", str(path), "--wait", "--timeout", "1s"]
     said = [await fleet.run("join", *arguments, *flags, code=1) for _ in range(2)]
     assert "was not approved within" in said[0]

@@ -13,6 +13,8 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_KUBECONFIG_SECRET, ConditionType, registration_binding
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_MANAGERS,
+    DEPLOYMENTS,
     KLUSTERLETS,
     MANAGED_CLUSTERS,
     ROLE_BINDINGS,
@@ -144,3 +146,17 @@ async def test_a_dry_run_changes_nothing(member: Member) -> None:
     assert not (await member.fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.of(request)))["status"]
     await member.fleet.run("unjoin", *member.own, "--dry-run")
     assert await member.fleet.client.find(KLUSTERLETS, ObjectKey.cluster(member.name)) is not None
+
+
+@pytest.mark.planes("embedded")  # the other one is shared: somebody is always served there
+async def test_an_operator_that_serves_nobody_any_more_goes_with_the_last_klusterlet(member: Member) -> None:
+    await member.fleet.run("join", *member.join_arguments, *member.own)
+    operator = ObjectKey("open-cluster-management", "watchword-operator")
+    assert await member.fleet.client.find(DEPLOYMENTS, operator) is not None
+    await member.fleet.run("unjoin", *member.own, "-o", "json", code=5)
+    assert await member.fleet.client.find(DEPLOYMENTS, operator) is not None  # this cluster is a hub, too
+    for manager in (await member.fleet.client.list(CLUSTER_MANAGERS)).items:
+        await member.fleet.client.delete(CLUSTER_MANAGERS, ObjectKey.of(manager))
+    await member.fleet.run("join", *member.join_arguments, *member.own, "--no-deploy")
+    await member.fleet.run("unjoin", *member.own, code=5)
+    assert await member.fleet.client.find(DEPLOYMENTS, operator) is None

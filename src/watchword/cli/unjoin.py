@@ -42,7 +42,8 @@ def command(connection: Connection, output: str, **flags: Any) -> int:
 async def _unjoin(connection: Connection, name: str, flags: dict[str, Any]) -> Farewell | None:
     async with connection.client() as client:
         stay = await find_stay(client, flags["klusterlet"], name, flags["namespace"])
-        return None if stay is None else await Departure(client, tell, flags["dry_run"]).run(stay)
+        departure = Departure(client, tell, flags["dry_run"], flags["purge_operator"])
+        return None if stay is None else await departure.run(stay)
 
 
 def _show(farewell: Farewell | None, name: str, *, dry_run: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watchword.api.meta import Object, ObjectKey, is_deleting
+from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
@@ -50,10 +50,15 @@ class HubDesk:
         return found.items
 
     async def set_accepted(self, cluster: Object, *, accepted: bool) -> bool:
-        """Say whether the hub accepts a cluster, exactly as it was read; return whether that was news."""
+        """Say whether the hub accepts a cluster; return whether that was news.
+
+        Only what was looked at is let in, so acceptance holds for this very revision; denial holds for any.
+        """
         if ((cluster.get("spec") or {}).get("hubAcceptsClient") is True) is accepted:
             return False
-        patch = with_preconditions(cluster, {"spec": {"hubAcceptsClient": accepted}})
+        patch: Object = {"spec": {"hubAcceptsClient": accepted}, "metadata": {"uid": uid_of(cluster)}}
+        if accepted:
+            patch = with_preconditions(cluster, patch)
         await self.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), patch, dry_run=self.dry_run)
         return True
 

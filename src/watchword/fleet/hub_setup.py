@@ -13,11 +13,12 @@ from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.published import read_published
 from watchword.discovery.setup import MANAGED_CLUSTER_GROUP, NODE_GROUP, DiscoverySetup, discovery_manifests
+from watchword.fleet import operating
 from watchword.fleet.applying import Manifest, apply_all
+from watchword.fleet.operating import operator_objects
 from watchword.hub import prerequisites
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
-from watchword.operator.cluster_manager_manifests import hub_manifests
 from watchword.operator.rendering import IMAGE
 
 CLUSTER_MANAGER = "cluster-manager"
@@ -69,16 +70,20 @@ def own_objects(setup: HubSetup, *, published: bool = False) -> list[Manifest]:
     """Return what a hub has beside its prerequisites, in an order in which it can be applied."""
     manager = cluster_manager(setup)
     found = [row for row in discovery_manifests(setup.discovery) if not (published and row[0] is CONFIG_MAPS)]
-    deployed = hub_manifests(manager, image=setup.image) if setup.deploy else []
-    return [*found, (CLUSTER_MANAGERS, manager), *deployed]
+    return [*found, (CLUSTER_MANAGERS, manager)]
 
 
 async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) -> list[str]:
     """Apply every object; what says the same already, cluster-info above all, is left as it stands."""
     own = own_objects(setup, published=await is_published(client, setup.info))
-    # The hub's controllers apply their prerequisites too: one field manager, lest two hold what one lets go.
-    shared = await apply_all(client, prerequisites.manifests(), manager=prerequisites.FIELD_MANAGER, dry_run=dry_run)
-    return shared + await apply_all(client, own, manager=FIELD_MANAGER, dry_run=dry_run)
+    deployed = await operator_objects(client, setup.image, hub=True) if setup.deploy else []
+    rows = (
+        # The hub's controllers apply their prerequisites too: one field manager, lest two hold what one lets go.
+        (list(prerequisites.manifests()), prerequisites.FIELD_MANAGER),
+        (deployed, operating.FIELD_MANAGER),
+        (own, FIELD_MANAGER),
+    )
+    return [name for part, manager in rows for name in await apply_all(client, part, manager=manager, dry_run=dry_run)]
 
 
 async def is_published(client: Client, info: ClusterInfo) -> bool:

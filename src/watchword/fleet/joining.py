@@ -11,13 +11,14 @@ from watchword.api.crds import MANAGED_CRDS
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, ConditionType
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, KLUSTERLETS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
+from watchword.fleet import operating
 from watchword.fleet.applying import Manifest, apply_all
 from watchword.fleet.bootstrap_access import BootstrapAccess
 from watchword.fleet.errors import Refused
+from watchword.fleet.operating import operator_objects
 from watchword.fleet.watching import Watcher
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig_files import dump_kubeconfig
-from watchword.operator.klusterlet_manifests import agent_manifests
 from watchword.operator.rendering import IMAGE
 
 FIELD_MANAGER = "watchword-join"
@@ -73,15 +74,13 @@ def bootstrap_secret(namespace: str, access: BootstrapAccess) -> Object:
     return SECRETS.manifest(key, type="Opaque", data={KUBECONFIG_KEY: encoded})
 
 
-def managed_objects(membership: Membership, access: BootstrapAccess, *, deploy: bool = True) -> list[Manifest]:
+def managed_objects(membership: Membership, access: BootstrapAccess) -> list[Manifest]:
     """Return every object of a membership, in an order in which it can be applied."""
-    klusterlet = klusterlet_of(membership)
     return [
         *((CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in MANAGED_CRDS),
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(membership.namespace))),
         (SECRETS, bootstrap_secret(membership.namespace, access)),
-        (KLUSTERLETS, klusterlet),
-        *(agent_manifests(klusterlet, image=membership.image) if deploy else ()),
+        (KLUSTERLETS, klusterlet_of(membership)),
     ]
 
 
@@ -96,8 +95,12 @@ async def join(
             f"this cluster joined as {known_as}: run `watchword unjoin --cluster-name {known_as}` first, or give "
             "--klusterlet-name and --namespace to join a second hub"
         )
-    objects = managed_objects(membership, access, deploy=deploy)
-    return await apply_all(client, objects, manager=FIELD_MANAGER, dry_run=dry_run)
+    objects = managed_objects(membership, access)
+    applied = await apply_all(client, objects, manager=FIELD_MANAGER, dry_run=dry_run)
+    if not deploy:
+        return applied
+    deployed = await operator_objects(client, membership.image, agent_namespace=membership.namespace)
+    return applied + await apply_all(client, deployed, manager=operating.FIELD_MANAGER, dry_run=dry_run)
 
 
 async def cluster_uid(client: Client) -> str:

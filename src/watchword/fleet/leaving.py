@@ -28,19 +28,21 @@ from watchword.drivers.interface import SecretData
 from watchword.fleet.applying import Manifest, names_of
 from watchword.fleet.denying import judge_withdrawn
 from watchword.fleet.errors import Refused, TooLate
+from watchword.fleet.operating import unneeded_operator
 from watchword.fleet.watching import Watcher
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unauthorized
 from watchword.kube.kubeconfig_reading import parse_kubeconfig
 from watchword.kube.retry import RetryPolicy
-from watchword.operator.klusterlet_manifests import agent_manifests, namespace_of
+from watchword.operator.klusterlet_manifests import agent_manifests, bound_agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
 from watchword.runtime.ensure import with_preconditions
 
 HUB_PATIENCE = timedelta(seconds=25)  # for the hub to take the rights away, once told
-OPERATOR_PATIENCE = timedelta(seconds=10)  # for an operator to clean up, if there is one
+OPERATOR_PATIENCE = timedelta(seconds=25)  # for an operator to clean up, if there is one
 HUB_RETRY = RetryPolicy(attempts=3, attempt_timeout=5.0, deadline=12.0)
 ATTEMPTS = 5
+CREDENTIALS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +106,14 @@ class Departure:
     client: Client
     progress: Progress = field(default=in_silence)
     dry_run: bool = False
+    purge_operator: bool = True  # with the last that it deployed
 
     async def run(self, stay: Stay) -> Farewell:
         """Return what was done; whatever happens to the hub, this side is cleaned up."""
         trouble = "" if self.dry_run else await self._tell_hub(stay)
-        removed = await self._remove(stay)
+        removed = await self._remove(choose_removal(stay))
+        if self.purge_operator and not self.dry_run:
+            removed += await self._remove(await unneeded_operator(self.client, stay.namespace))
         left = [] if not trouble else [Leftover(trouble, f"watchword deny --clusters {stay.cluster}   # on the hub")]
         return Farewell(stay.cluster, not trouble, tuple(removed), (*left, *await self._work_left()))
 
@@ -133,8 +138,7 @@ class Departure:
             watcher = Watcher(hub, HUB_PATIENCE, self.progress)
             await watcher.until(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), judge_withdrawn, advice="")
 
-    async def _remove(self, stay: Stay) -> list[str]:
-        rows = choose_removal(stay)
+    async def _remove(self, rows: Sequence[Manifest]) -> list[str]:
         if self.dry_run:
             return names_of(rows)
         removed: list[str] = []
@@ -184,17 +188,25 @@ async def _hub_of(stay: Stay) -> AsyncIterator[Client]:
 
 
 def choose_removal(stay: Stay) -> list[Manifest]:
-    """Return what goes, in order: the Klusterlet, the agent and its rights, the credentials, the namespaces."""
-    rows: list[Manifest] = []
-    rendered: list[Manifest] = []
-    if stay.klusterlet is not None:
-        rows.append((KLUSTERLETS, stay.klusterlet))
-        rendered = list(reversed(agent_manifests(stay.klusterlet)))
-    rows += [row for row in rendered if row[0] is not NAMESPACES]
-    for name in (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET):
-        rows.append((SECRETS, SECRETS.manifest(ObjectKey(stay.namespace, name))))
-    own = [row for row in rendered if row[0] is NAMESPACES]
-    return rows + (own or [(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(stay.namespace)))])
+    """Return what goes, in order: the Klusterlet, the agent and its rights, the namespaces, the credentials.
+
+    An agent that is slow to end could write its credential anew; in a namespace that is going, it cannot.
+    """
+    own = [] if stay.klusterlet is None else [(KLUSTERLETS, stay.klusterlet)]
+    rendered = [] if stay.klusterlet is None else _rendered(stay.klusterlet)
+    namespaces = [row for row in rendered if row[0] is NAMESPACES]
+    return [
+        *own,
+        *(row for row in rendered if row[0] is not NAMESPACES),
+        *(namespaces or [(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(stay.namespace)))]),
+        *((SECRETS, SECRETS.manifest(ObjectKey(stay.namespace, name))) for name in CREDENTIALS),
+    ]
+
+
+def _rendered(klusterlet: Object) -> list[Manifest]:
+    """Return what was deployed for a Klusterlet, by an operator or by hand, each once and the last first."""
+    rows = [*agent_manifests(klusterlet), *bound_agent_manifests(klusterlet)]
+    return list(reversed({(resource, ObjectKey.of(obj)): (resource, obj) for resource, obj in rows}.values()))
 
 
 async def give_back(hub: Client, cluster: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from watchword.agent.secret_data import decode_data
-from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.discovery.waiting import NotYet, Patience, Progress, in_silence, look_until
@@ -24,7 +24,6 @@ from watchword.kube.client import Client
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import with_preconditions
 
 
 async def hand_in(client: Client, namespace: str, access: BootstrapAccess, *, dry_run: bool = False) -> str:
@@ -98,6 +97,6 @@ class TakeOver:
         cluster = await self.door.desk.cluster(name)
         if not annotations_of(cluster).get(Annotation.CLUSTER_UID):
             return cluster
-        patch = with_preconditions(cluster, {"metadata": {"annotations": {Annotation.CLUSTER_UID: None}}})
+        patch = {"metadata": {"uid": uid_of(cluster), "annotations": {Annotation.CLUSTER_UID: None}}}
         desk = self.door.desk
         return await desk.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), patch, dry_run=desk.dry_run)

@@ -39,12 +39,14 @@ class BundleOptions:
     agent_namespace: str = AGENT_NAMESPACE
     for_hub: bool = True
     for_agent: bool = True
+    more_agent_namespaces: tuple[str, ...] = ()  # of a cluster that belongs to several hubs
 
     @property
     def namespaces(self) -> tuple[str, ...]:
         """The namespaces in which the operator deploys."""
-        agent = (self.agent_namespace, addon_namespace(self.agent_namespace)) if self.for_agent else ()
-        return (*agent, *((HUB_NAMESPACE,) if self.for_hub else ()))
+        agents = (self.agent_namespace, *self.more_agent_namespaces) if self.for_agent else ()
+        places = tuple(place for name in agents for place in (name, addon_namespace(name)))
+        return (*places, *((HUB_NAMESPACE,) if self.for_hub else ()))
 
 
 def operator_bundle(options: BundleOptions | None = None) -> list[Manifest]:
