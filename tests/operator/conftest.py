@@ -10,12 +10,22 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, KLUSTERLETS
+from watchword.api.names import Label
+from watchword.api.resources import (
+    CLUSTER_MANAGERS,
+    CRON_JOBS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    KLUSTERLETS,
+    ROLE_BINDINGS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
 from watchword.kube.client import Client
-from watchword.kube.errors import NotFound
-from watchword.operator.bundles import OPERATOR, operator_bundle
+from watchword.operator.bundles import OPERATOR, BundleOptions, operator_bundle
 from watchword.operator.controllers import OperatorOptions, run_operator
 from watchword.operator.installing import install
+from watchword.operator.rendering import MANAGED_BY
 from watchword.testing.plane import Plane
 from watchword.testing.waiting import eventually
 
@@ -62,14 +72,16 @@ async def operated(plane: Plane) -> AsyncIterator[Operated]:
         group.create_task(found.run())
         yield found
         found.stop.set()
-    for klusterlet in (await found.admin.list(KLUSTERLETS)).items:
-        await _drop(found.admin, KLUSTERLETS, klusterlet)
+    await _clean(found.admin)
 
 
-async def _drop(client: Client, resource: Resource, obj: Object) -> None:
-    key = ObjectKey.of(obj)
-    try:
-        await client.patch(resource, key, {"metadata": {"finalizers": None}})
-        await client.delete(resource, key)
-    except NotFound:
-        return
+async def _clean(client: Client) -> None:
+    """Take away what a test left, for others use the same control plane."""
+    for resource in (KLUSTERLETS, CLUSTER_MANAGERS):
+        for obj in (await client.list(resource)).items:
+            await client.patch(resource, ObjectKey.of(obj), {"metadata": {"finalizers": None}})
+        await client.delete_collection(resource)
+    for namespace in BundleOptions().namespaces:
+        for resource in (DEPLOYMENTS, CRON_JOBS, SECRETS, ROLE_BINDINGS):
+            await client.delete_collection(resource, namespace=namespace)
+        await client.delete_collection(SERVICE_ACCOUNTS, namespace=namespace, labels=f"{Label.MANAGED_BY}={MANAGED_BY}")

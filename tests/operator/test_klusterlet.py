@@ -69,7 +69,8 @@ async def test_conditions_follow_the_deployment_and_the_secrets(operated: Operat
     await operated.has(SECRETS, "hub-kubeconfig-secret", AGENT_NAMESPACE, data={**data, "cluster-name": "ZWRnZQ=="})
     await operated.until(KLUSTERLETS, "klusterlet", says("HubConnectionDegraded", "False", "HubConnectionFunctional"))
     agent = await operated.admin.get(DEPLOYMENTS, ObjectKey(AGENT_NAMESPACE, AGENT))
-    status = {"observedGeneration": agent["metadata"]["generation"], "replicas": 1, "availableReplicas": 1}
+    status = {"observedGeneration": agent["metadata"]["generation"], "replicas": 1, "readyReplicas": 1}
+    status["availableReplicas"] = 1
     await operated.admin.patch(DEPLOYMENTS, ObjectKey.of(agent), {"status": status}, subresource="status")
 
     found = await operated.until(KLUSTERLETS, "klusterlet", says("Available", "True"))
