@@ -120,7 +120,7 @@ def test_judge_binding(patterns: str | None, maximum: str | None, cluster: str, 
     assert (judge_binding(binding, cluster, other_clusters=used) == "") == allowed
 
 
-NAMES = st.from_regex(r"[a-c]{0,3}(-[a-c]{1,3}){0,2}[a-c]", fullmatch=True)
+NAMES = st.from_regex(r"[a-c]{1,3}(-[a-c]{1,3}){0,2}[a-c]", fullmatch=True)
 
 
 @given(pattern=st.from_regex(r"[a-c*]{1,6}", fullmatch=True), name=NAMES)

@@ -24,6 +24,7 @@ from watchword.kube.errors import ConfigError
 from watchword.kube.tls import ClientCertificate
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+LAST_WORDS = 5.0  # seconds
 OUTPUT_LIMIT = 1024 * 1024
 LEEWAY = timedelta(seconds=10)
 """A credential this close to its end is not worth sending any more."""
@@ -141,15 +142,19 @@ async def run_plugin(plugin: ExecPlugin, cluster: Object, *, interactive: bool, 
     except (OSError, ValueError) as cause:
         reason = (getattr(cause, "strerror", None) or "not a valid command").lower()
         raise ConfigError(f"the credential plugin {plugin.command} cannot be started: {reason}") from cause
+    reading = [asyncio.ensure_future(_read(pipe)) for pipe in (process.stdout, process.stderr)]
     try:
         async with asyncio.timeout(timeout):
-            output, complaints = await asyncio.gather(_read(process.stdout), _read(process.stderr))
+            output, complaints = await asyncio.gather(*reading)
             code = await process.wait()
     except TimeoutError as cause:
         raise ConfigError(
             f"the credential plugin {plugin.command} did not answer within {timeout:g} seconds"
         ) from cause
     finally:
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
         await _end(process, group=not interactive)
     if code != 0:
         raise ConfigError(
@@ -199,7 +204,9 @@ async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
                 os.killpg(process.pid, signal.SIGKILL)  # its own session: whatever it started ends too
             else:
                 process.kill()
-        await process.wait()
+    with suppress(TimeoutError):  # what is left in the pipes goes with them, or they would outlive the loop
+        async with asyncio.timeout(LAST_WORDS):
+            await process.communicate()
 
 
 def _last_line(complaints: bytes) -> str:

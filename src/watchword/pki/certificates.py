@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 
-from watchword.pki.errors import CertificateRefused, KeyRefused
+from watchword.pki.errors import CertificateRefused
 from watchword.pki.keys import PublicKey
 from watchword.pki.pem import CERTIFICATE, armour, blocks
 from watchword.pki.pins import Pin
+from watchword.pki.reading import UNREADABLE, strictly
 from watchword.pki.subjects import (
     COMMON_NAME,
     ORGANISATION,
@@ -101,8 +101,9 @@ def join_bundle(certificates: Iterable[Certificate]) -> bytes:
 
 def _read(der: bytes) -> Certificate:
     try:
-        return _facts(x509.load_der_x509_certificate(der), der)
-    except (ValueError, TypeError, UnsupportedAlgorithm, KeyRefused, x509.DuplicateExtension) as cause:
+        with strictly():
+            return _facts(x509.load_der_x509_certificate(der), der)
+    except UNREADABLE as cause:
         raise CertificateRefused(f"the certificate cannot be read: {cause}") from cause
 
 

@@ -8,9 +8,10 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from watchword.pki.errors import KeyRefused, RequestRefused
+from watchword.pki.errors import RequestRefused
 from watchword.pki.keys import PrivateKey, PublicKey
 from watchword.pki.pem import CERTIFICATE_REQUEST, first_block
+from watchword.pki.reading import UNREADABLE, strictly
 from watchword.pki.subjects import (
     COMMON_NAME,
     ORGANISATION,
@@ -69,8 +70,9 @@ def parse_request(pem: bytes) -> RequestedIdentity:
     if block is None:
         raise RequestRefused("the text does not begin with a PEM block of type CERTIFICATE REQUEST")
     try:
-        return _read(x509.load_der_x509_csr(block))
-    except (ValueError, TypeError, UnsupportedAlgorithm, KeyRefused, x509.DuplicateExtension) as cause:
+        with strictly():
+            return _read(x509.load_der_x509_csr(block))
+    except UNREADABLE as cause:
         raise RequestRefused(f"the certificate signing request cannot be read: {cause}") from cause
 
 
