@@ -13,6 +13,7 @@ from watchword import __version__
 from watchword.cli._lazy import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "up": ("watchword.cli.up", "Bring up a hub and managed clusters on this machine."),
     "init": ("watchword.cli.init", "Make this cluster a hub that others can find and join."),
     "join": ("watchword.cli.join", "Bring this cluster to a hub."),
     "accept": ("watchword.cli.accept", "Let clusters in that have asked to join."),
@@ -25,11 +26,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rejoin": ("watchword.cli.rejoin", "Bring a cluster back whose credential expired or was lost."),
     "token": ("watchword.cli.token", "Make, list and delete the tokens by which others find this cluster and join it."),
     "discover": ("watchword.cli.discover", "Find a cluster, check that it is the one, and print how to reach it."),
+    "addon": ("watchword.cli.addon", "Enable, disable and look at the add-ons of a hub's clusters."),
     "hub": ("watchword.cli.hub", "Run the controllers of a hub."),
     "agent": ("watchword.cli.agent", "Run the agent of a managed cluster."),
     "operator": ("watchword.cli.operator", "Deploy the agent and the hub as their resources say."),
     "manifests": ("watchword.cli.manifests", "Print what to apply to a cluster, without asking any server."),
     "clean-clusters": ("watchword.cli.clean_clusters", "Delete clusters that left and were not deleted."),
+    "sample-addon": ("watchword.cli.sample_addon", "Run the sample add-on: its agent, or its hub side."),
     "apiserver": ("watchword.cli.apiserver", "Run a Kubernetes API in one process."),
     "completion": ("watchword.cli.completion", "Print the shell code that completes commands."),
 }

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from watchword.api.addon import KUBE_CLIENT_DRIVERS, Addon
+from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, labels_of
@@ -21,6 +22,7 @@ from watchword.pki.certificates import Certificate
 
 CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN = "cluster certificate", "add-on certificate", "add-on token"
 JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
+SELF_RENEWED = frozenset({CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,11 @@ class CredentialRow:
     life: Life
     health: Health
     note: str = ""
+
+    @property
+    def next_rotation(self) -> datetime | None:
+        """When its holder renews it, at the latest; None for what nobody renews by itself."""
+        return self.life.latest_renewal if self.kind in SELF_RENEWED else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +181,8 @@ def _credentials(facts: HubFacts, now: datetime) -> Iterable[CredentialRow]:
 def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
     life = Life(expires=record.expires)
     note = "never expires: delete it once everybody has joined" if record.expires is None else ""
-    holder = record.description or "whoever was given it"
-    return CredentialRow(JOIN_TOKEN, "", holder, f"token {record.token.id}", life, judge_passing(life, now=now), note)
+    subject = f"{bootstrap_user(record.token.id)}{f' ({record.description})' if record.description else ''}"
+    return CredentialRow(JOIN_TOKEN, "", "joining clusters", subject, life, judge_passing(life, now=now), note)
 
 
 def judge_cluster_credential(obj: Object, requests: Sequence[Object], *, now: datetime) -> CredentialRow | None:

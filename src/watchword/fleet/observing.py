@@ -60,6 +60,7 @@ class Observer:
 
     cache: Cache
     unseen: dict[str, str] = field(default_factory=dict)
+    changes: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def facts(self) -> HubFacts:
@@ -84,13 +85,15 @@ class Observer:
         while not is_so():
             await self.change()
 
-    async def change(self) -> None:
-        """Wait for the next change."""
-        self._changed.clear()
-        await self._changed.wait()
+    async def change(self, since: int | None = None) -> None:
+        """Wait for the next change, or return at once when there were some since that number of them."""
+        if since is None or since == self.changes:
+            self._changed.clear()
+            await self._changed.wait()
 
     def wake(self, _: object = None) -> None:
         """Let those who wait look again."""
+        self.changes += 1
         self._changed.set()
 
     def _list(self, source: str) -> Sequence[Object]:

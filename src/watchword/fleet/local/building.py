@@ -19,11 +19,11 @@ def story_of(steps: Sequence[Step] = STEPS) -> Story:
     return Story.of([(step.key, step.title) for step in steps], asyncio.get_running_loop().time)
 
 
-async def build(site: Site, story: Story, patience: timedelta, steps: Sequence[Step] = STEPS) -> None:
-    """Take every step; `TooLate` with reasons when they are not all taken in time, else what a step raises."""
+async def build(site: Site, story: Story, patience: timedelta | None, steps: Sequence[Step] = STEPS) -> None:
+    """Take every step; `TooLate` with reasons when patience ends before that, else what a step raises."""
     current = ""
     try:
-        async with asyncio.timeout(patience.total_seconds()):
+        async with asyncio.timeout(None if patience is None else patience.total_seconds()):
             for step in steps:
                 current = step.key
                 story.begin(step.key)
@@ -31,9 +31,8 @@ async def build(site: Site, story: Story, patience: timedelta, steps: Sequence[S
     except TimeoutError as cause:
         reasons = reasons_of(site, story, current)
         story.fail(current, reasons[0])
-        raise TooLate(
-            f"not healthy within {format_duration(patience)}: {'; '.join(reasons)}; the log is {site.folder.log}"
-        ) from cause
+        waited = format_duration(patience or timedelta(0))
+        raise TooLate(f"not healthy within {waited}: {'; '.join(reasons)}; the log is {site.folder.log}") from cause
     except Exception as failure:
         story.fail(current, str(failure) or type(failure).__name__)
         raise

@@ -33,7 +33,7 @@ def default_folder(environment: dict[str, str] | None = None) -> Path:
     env = os.environ if environment is None else environment
     state = env.get("XDG_STATE_HOME") or ""
     base = Path(state) if state.startswith("/") else Path(env.get("HOME") or "~").expanduser() / ".local" / "state"
-    return base / "watchword" / "fleet"
+    return base / "watchword"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class FleetFolder:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig of the hub."""
-        return self.place("hub") / "admin.kubeconfig"
+        """The administrator's kubeconfig: a context for the hub, which is the current one, and one for each cluster."""
+        return self.path / "kubeconfig"
 
     def bootstrap(self, cluster: str) -> Path:
         """The kubeconfig by which a cluster's agent first reaches the hub."""

@@ -11,6 +11,7 @@ from watchword.apiserver.instance import Instance, Settings
 from watchword.fleet.errors import Refused
 from watchword.fleet.local.blueprint import Place
 from watchword.kube.client import Client
+from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.runtime.clock import Clock
 
 
@@ -31,9 +32,11 @@ class Member:
         return self.place.name
 
     @property
-    def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig."""
-        return self.instance.kubeconfig
+    def entries(self) -> tuple[ClusterEntry, UserEntry]:
+        """How the administrator reaches it over the socket."""
+        material = self.instance.material
+        server = ClusterEntry(self.instance.server, ca_data=material.root_bundle)
+        return server, UserEntry(token=material.admin_token)
 
     async def start(self) -> None:
         """Serve; `Refused` when the port is taken."""

@@ -13,6 +13,7 @@ from typing import Any
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import CLUSTER_LEASE
 from watchword.api.resources import LEASES
+from watchword.apiserver.material import write_private
 from watchword.discovery.token_secret import TokenRecord
 from watchword.fleet.inventory import Inventory, take_inventory
 from watchword.fleet.local.blueprint import Blueprint
@@ -20,6 +21,8 @@ from watchword.fleet.local.crew import Crew
 from watchword.fleet.local.folder import FleetFolder
 from watchword.fleet.local.member import Member
 from watchword.fleet.observing import Observer
+from watchword.kube.kubeconfig import ContextEntry, Kubeconfig
+from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.pki.certificates import Certificate, split_bundle
 from watchword.runtime.clock import Clock
 
@@ -76,6 +79,18 @@ class Site:
     async def start_members(self, members: Iterable[Member]) -> None:
         """Start control planes, all or none."""
         await each(members, self._start_member)
+
+    def write_kubeconfig(self) -> None:
+        """Write how the administrator reaches every control plane, the hub by default."""
+        members = [self.hub, *self.clusters]
+        entries = {member.name: member.entries for member in members}
+        config = Kubeconfig(
+            {name: server for name, (server, _) in entries.items()},
+            {name: user for name, (_, user) in entries.items()},
+            {member.name: ContextEntry(member.name, member.name) for member in members},
+            self.hub.name,
+        )
+        write_private(self.folder.kubeconfig, dump_kubeconfig(config))
 
     async def _start_member(self, member: Member) -> None:
         await member.start()

@@ -63,6 +63,7 @@ async def start_planes(site: Site, tell: Tell) -> str:
     await site.start_members([site.hub])
     tell(f"{len(site.clusters)} clusters")
     await site.start_members(site.clusters)
+    site.write_kubeconfig()
     return f"hub and {_count(site.clusters)} on loopback ports"
 
 

@@ -1,0 +1,84 @@
+"""`watchword up`: a hub and managed clusters on this machine, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from watchword.cli.discovery_options import duration
+
+if TYPE_CHECKING:
+    from watchword.fleet.local.folder import FleetFolder
+    from watchword.fleet.local.up import UpOptions
+
+
+@click.command("up")
+@click.option("--clusters", type=click.IntRange(0, 200), help="How many managed clusters; 2 at first, then as before.")
+@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where everything is kept.")
+@click.option("--ephemeral", is_flag=True, help="Keep everything in memory, and nothing in the end.")
+@click.option("--exit", "leave", is_flag=True, help="End with status 0 once all is healthy; for scripts.")
+@click.option("--timeout", default="60s", show_default=True, help="With --exit: how long to wait for that.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each thing that happens.")
+@click.option("--port", type=click.IntRange(1, 65535), help="The hub's port, the clusters' follow; free ones else.")
+def command(**flags: Any) -> None:
+    """Bring up a hub and managed clusters on this machine.
+
+    Nothing needs to be installed: each is a Kubernetes API in this process, on a loopback port, so that
+    kubectl works. The clusters join the hub the way real ones do. Ctrl-C stops everything and keeps it;
+    the next start goes on from there.
+    """
+    if flags["ephemeral"] and flags["data_dir"] is not None:
+        raise click.UsageError("--ephemeral keeps nothing, so --data-dir has no meaning: leave one of them out")
+    patience = duration(flags["timeout"], "--timeout")
+    from watchword.fleet.local.blueprint import Wish  # noqa: PLC0415 - help must not pay for it
+    from watchword.fleet.local.folder import FleetFolder, default_folder, ephemeral_folder  # noqa: PLC0415 - same
+    from watchword.fleet.local.up import UpOptions  # noqa: PLC0415 - same
+
+    options = UpOptions(
+        wish=Wish(flags["clusters"], flags["port"]),
+        in_memory=flags["ephemeral"],
+        leave=flags["leave"],
+        patience=patience if flags["leave"] else None,
+    )
+    if flags["ephemeral"]:
+        with ephemeral_folder() as folder:
+            _run(folder, options, as_json=flags["as_json"])
+    else:
+        _run(FleetFolder((flags["data_dir"] or default_folder()).absolute()), options, as_json=flags["as_json"])
+
+
+def _run(folder: FleetFolder, options: UpOptions, *, as_json: bool) -> None:
+    from watchword.fleet.local.fronts import choose_front  # noqa: PLC0415 - help must not pay for it
+    from watchword.fleet.local.up import up  # noqa: PLC0415 - same
+    from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - same
+    from watchword.runtime.loop import run  # noqa: PLC0415 - same
+
+    front = choose_front(sys.stdout, json=as_json)
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        listen_for_signals(stop)
+        await up(folder, options, front, stop)
+
+    with folder.claim(), folder.log.open("a", encoding="utf-8") as log:
+        configure_logging(stream=log, json=True)
+        run(main())
+
+
+def listen_for_signals(stop: asyncio.Event) -> None:
+    """Set the event at Ctrl-C, at SIGTERM and when the terminal goes; a second signal ends the program at once."""
+    import signal  # noqa: PLC0415 - help must not pay for it
+
+    task = asyncio.current_task()
+
+    def on_signal() -> None:
+        if stop.is_set() and task is not None:
+            task.cancel()
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)

@@ -1,0 +1,41 @@
+"""How instants and times are shown to people: short, and never more exact than useful."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from watchword.fleet.inventory import CredentialRow
+
+
+def write_span(span: timedelta) -> str:
+    """Return a duration in its largest sensible unit, as kubectl shows ages."""
+    seconds = int(span.total_seconds())
+    if seconds < 120:
+        return f"{max(seconds, 0)}s"
+    minutes = seconds // 60
+    if minutes < 120:
+        return f"{minutes}m"
+    hours = minutes // 60
+    return f"{hours}h" if hours < 48 else f"{hours // 24}d"
+
+
+def write_left(expires: datetime | None, now: datetime) -> str:
+    """Return how much time is left until an instant."""
+    if expires is None:
+        return "-"
+    return write_span(expires - now) if expires > now else "expired"
+
+
+def write_renewal(row: CredentialRow, now: datetime) -> str:
+    """Return when something is renewed next; `within` where only the latest instant is known."""
+    renewal = row.next_rotation
+    if renewal is None:
+        return "-"
+    if renewal <= now:
+        return "now"
+    return f"{'in' if row.life.renews is not None else 'within'} {write_span(renewal - now)}"
+
+
+def write_day(instant: datetime | None) -> str:
+    """Return an instant to the minute, in UTC."""
+    return "-" if instant is None else f"{instant:%Y-%m-%d %H:%M}Z"
