@@ -31,11 +31,12 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.drivers.catalog import find_cluster_driver
-from watchword.drivers.interface import AgentContext, AgentDriver, Wanted
+from watchword.drivers.interface import AgentContext, AgentDriver, NewKey, Wanted
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.retry import Backoff
+from watchword.pki.keys import PrivateKey
 from watchword.runtime.clock import Clock
 from watchword.runtime.connection import Connection
 from watchword.runtime.informer import Scope
@@ -57,6 +58,7 @@ class DutyParts:
     random: Random
     add_job: Callable[[str, Job], None]  # for what runs beside the controllers, for ever
     hub_entry: Callable[[], ClusterEntry]  # the hub as a kubeconfig describes it at this moment
+    new_key: NewKey = PrivateKey.generate
 
 
 Duty: TypeAlias = Callable[[DutyParts], Iterable[ControllerSpec]]
@@ -73,6 +75,7 @@ class AgentParts:
     clock: Clock
     random: Random
     duties: Sequence[Duty] = ()
+    new_key: NewKey = PrivateKey.generate
     manager: ManagerOptions = field(
         default_factory=lambda: ManagerOptions(name="watchword.dev/agent", identity="agent")
     )
@@ -91,7 +94,7 @@ class Agent:
         manager = Manager(parts.manager, clock=parts.clock, random=parts.random)
         connection = HubConnection()
         cluster = manager.connect(parts.cluster)
-        hub = manager.connect(Client(connection, user_agent="watchword-agent"), name=HUB)
+        hub = manager.connect(Client(connection, user_agent="watchword-agent", random=parts.random), name=HUB)
         identity = await recall_identity(parts.cluster, parts.options)
         driver = self._driver(hub)
         access = HubAccess(connection, parts.connector, hub.cache, identity.cluster, parts.clock)
@@ -107,7 +110,7 @@ class Agent:
 
     def _driver(self, hub: Connection) -> AgentDriver:
         entry = find_cluster_driver(self._parts.options.registration_auth)
-        return entry.agent(AgentContext(hub.client, hub.cache, self._parts.clock))
+        return entry.agent(AgentContext(hub.client, hub.cache, self._parts.clock, self._parts.new_key))
 
     async def _resume(self, access: HubAccess, driver: AgentDriver, identity: Identity) -> None:
         """Begin with the credential on record when it is still good, else as a joining cluster."""
@@ -198,7 +201,7 @@ class Agent:
         within = replace(parts.manager, lease=None, health=None)  # leading and healthy as the one that runs it
         manager = Manager(within, clock=parts.clock, random=parts.random)
         cluster = manager.connect(parts.cluster)
-        hub = manager.connect(Client(connection, user_agent="watchword-agent"), name=HUB)
+        hub = manager.connect(Client(connection, user_agent="watchword-agent", random=parts.random), name=HUB)
         duty_parts = DutyParts(
             parts.options,
             cluster,
@@ -207,6 +210,7 @@ class Agent:
             parts.random,
             manager.add_job,
             parts.connector.entry,
+            parts.new_key,
         )
         for duty in parts.duties:
             manager.add(*duty(duty_parts))

@@ -23,6 +23,7 @@ from watchword.apiserver.serving.health import Health
 from watchword.apiserver.serving.presenting import Presenter
 from watchword.apiserver.serving.resources import ResourceServer
 from watchword.apiserver.store.model import Store
+from watchword.apiserver.watching.watch import BOOKMARK_EVERY
 
 
 class ControlPlane:
@@ -31,7 +32,7 @@ class ControlPlane:
     `compose` decides who is let in: `standard.standard_access` for everything but tests of the verbs.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - store, clock and access; the rest is named and seldom said
         self,
         store: Store,
         now: Now,
@@ -40,6 +41,7 @@ class ControlPlane:
         entropy: Entropy = os.urandom,
         limit: Limit | None = None,
         observe: Observe | None = None,
+        bookmark_every: float = BOOKMARK_EVERY,
     ) -> None:
         self.store = store
         self.now = now
@@ -47,6 +49,7 @@ class ControlPlane:
         self.registry = ObjectRegistry(store, self.kinds, now=now, entropy=entropy)
         self.definitions = Definitions(self.registry, self.kinds, now)
         self.health = Health()
+        self._bookmark_every = bookmark_every
         self._access = compose(self.registry)
         self._server = self._compose_server(entropy, limit, observe)
 
@@ -72,7 +75,7 @@ class ControlPlane:
     def _compose_server(self, entropy: Entropy, limit: Limit | None, observe: Observe | None) -> ApiServer:
         access, objects = self._access, self.registry.objects
         pipeline = Pipeline(access.mutating, access.validating)
-        tools = Tools(objects, self.kinds, pipeline, Ownership(self.now), self.now, entropy)
+        tools = Tools(objects, self.kinds, pipeline, Ownership(self.now), self.now, entropy, self._bookmark_every)
         return ApiServer(
             Parts(
                 authenticate=access.authenticate,

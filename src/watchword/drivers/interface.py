@@ -11,6 +11,7 @@ from watchword.api.cluster import Cluster
 from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import UserEntry
+from watchword.pki.keys import PrivateKey
 from watchword.runtime.clock import Clock
 from watchword.runtime.events import EventRecorder
 from watchword.runtime.reconcile import ControllerSpec, Reader
@@ -159,6 +160,10 @@ class AllowList:
         return self.enabled and (user in self.users or bool(groups & self.groups))
 
 
+NewKey: TypeAlias = Callable[[], PrivateKey]
+"""Makes a key that nobody else has."""
+
+
 @dataclass(frozen=True)
 class AgentContext:
     """What the agent's side of a driver may use."""
@@ -166,6 +171,7 @@ class AgentContext:
     hub: Client
     reader: Reader  # of the hub: this cluster's requests are in it
     clock: Clock
+    new_key: NewKey = PrivateKey.generate
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,11 @@ from watchword.hub import controllers as registration
 from watchword.hub import prerequisites
 from watchword.hub.token_policy import TokenPolicy
 from watchword.kube.client import Client
+from watchword.kube.watch import FollowOptions
 from watchword.runtime.clock import Clock
 from watchword.runtime.connection import Connection
 from watchword.runtime.election import ElectionTiming
+from watchword.runtime.jitter import Quarantine
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec
 
@@ -42,6 +44,8 @@ class HubOptions:
     elect: bool = True
     health: tuple[str, int] | None = None
     timing: ElectionTiming = field(default_factory=ElectionTiming)
+    follow: FollowOptions | None = None
+    quarantine: Quarantine = field(default_factory=Quarantine)
 
 
 async def run_hub(
@@ -63,6 +67,8 @@ async def run_hub(
             lease=LEASE if options.elect else None,
             timing=options.timing,
             health=options.health,
+            follow=options.follow,
+            quarantine=options.quarantine,
         ),
         clock=clock,
         random=random,

@@ -16,6 +16,7 @@ from watchword.api.meta import ObjectKey
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError
 from watchword.runtime.cache import Cache
 from watchword.runtime.errors import RuntimeTrouble
+from watchword.runtime.jitter import Quarantine
 from watchword.runtime.metrics import Metrics, Result
 from watchword.runtime.queue import WorkQueue
 from watchword.runtime.reconcile import ControllerSpec, KeyMapper, Outcome, RetryAfter, Terminal
@@ -51,9 +52,11 @@ class Controller:
     A reconcile that fails, hangs or crashes delays its own key and nothing else.
     """
 
-    def __init__(self, spec: ControllerSpec, *, metrics: Metrics, random: Random) -> None:
+    def __init__(
+        self, spec: ControllerSpec, *, metrics: Metrics, random: Random, quarantine: Quarantine | None = None
+    ) -> None:
         self.spec = spec
-        self.queue: WorkQueue[ObjectKey] = WorkQueue(random=random, lane=_lane)
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(random=random, lane=_lane, quarantine=quarantine)
         self._metrics = metrics.controller(spec.name)
         self._numbers = count(1)
         self._log: Any = structlog.get_logger("watchword.controller")

@@ -24,6 +24,7 @@ from watchword.runtime.election import ElectionTiming, Elector
 from watchword.runtime.errors import Halted, RuntimeTrouble
 from watchword.runtime.events import EventRecorder, Reporter
 from watchword.runtime.health import Health, serve_health
+from watchword.runtime.jitter import Quarantine
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec
 from watchword.runtime.status import StatusWriter
@@ -46,6 +47,8 @@ class ManagerOptions:
     health: tuple[str, int] | None = None  # the address of the health endpoints
     stale_after: timedelta = timedelta(minutes=10)
     check_clock_every: timedelta = timedelta(minutes=1)
+    follow: FollowOptions | None = None  # how every connection is followed that does not say otherwise
+    quarantine: Quarantine = field(default_factory=Quarantine)
 
 
 class Manager:
@@ -71,7 +74,7 @@ class Manager:
 
     def connect(self, client: Client, *, name: str = "", follow: FollowOptions | None = None) -> Connection:
         """Add an API server; the one without a name is the main one, and holds the lease."""
-        cache = Cache.of(client, follow)
+        cache = Cache.of(client, follow or self.options.follow)
         guarded = guarded_client(client, self.fence, cache)
         events = EventRecorder(
             guarded,
@@ -91,7 +94,7 @@ class Manager:
         """Add controllers; what they name is followed from the start."""
         caches = {name: connection.cache for name, connection in self.connections.items()}
         for spec in specs:
-            controller = Controller(spec, metrics=self.metrics, random=self._random)
+            controller = Controller(spec, metrics=self.metrics, random=self._random, quarantine=self.options.quarantine)
             controller.subscribe(caches)
             self.controllers.append(controller)
 

@@ -52,7 +52,9 @@ def verbs(tools: Tools) -> Verbs:
     delete = Delete(tools)
     return Verbs(
         read=read,
-        watch=OpenWatch(tools.objects, read, WatchHub(tools.objects.store), _fraction(tools.entropy)),
+        watch=OpenWatch(
+            tools.objects, read, WatchHub(tools.objects.store), _fraction(tools.entropy), tools.bookmark_every
+        ),
         create=update.create,
         update=update,
         patch=Patch(update, Apply(update.create, update)),

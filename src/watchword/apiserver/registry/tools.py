@@ -10,6 +10,7 @@ from watchword.apiserver.registry.objects import Objects
 from watchword.apiserver.registry.ownership import Ownership
 from watchword.apiserver.registry.pipeline import Pipeline
 from watchword.apiserver.registry.system_fields import Entropy
+from watchword.apiserver.watching.watch import BOOKMARK_EVERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +23,4 @@ class Tools:
     ownership: Ownership
     now: Now
     entropy: Entropy
+    bookmark_every: float = BOOKMARK_EVERY  # seconds

@@ -14,7 +14,7 @@ from watchword.apiserver.registry.read import Read, parse_revision
 from watchword.apiserver.store.model import Record
 from watchword.apiserver.watching.frames import Framer, Show
 from watchword.apiserver.watching.hub import WatchHub
-from watchword.apiserver.watching.watch import Plan, Watch, refused_watch
+from watchword.apiserver.watching.watch import BOOKMARK_EVERY, Plan, Watch, refused_watch
 
 MIN_SECONDS = 1800.0
 Fraction = Callable[[], float]
@@ -29,6 +29,7 @@ class OpenWatch:
     read: Read
     hub: WatchHub
     fraction: Fraction
+    bookmark_every: float = BOOKMARK_EVERY
 
     async def __call__(
         self, kind: ResourceKind, namespace: str, options: ListOptions, show: Show | None
@@ -55,8 +56,16 @@ class OpenWatch:
             raise expired(f"too old resource version: {wanted} ({current})")
         if options.send_initial_events or (not wanted and options.send_initial_events is None):
             initial = self._present(matcher)
-            return Plan(current, initial, options.bookmarks, options.bookmarks, seconds)
-        return Plan(wanted or current, None, options.bookmarks, initial_events_end=False, seconds=seconds)
+            return Plan(current, initial, options.bookmarks, options.bookmarks, seconds, self.bookmark_every)
+        start = wanted or current
+        return Plan(
+            start,
+            None,
+            options.bookmarks,
+            initial_events_end=False,
+            seconds=seconds,
+            bookmark_every=self.bookmark_every,
+        )
 
     def _present(self, matcher: Matcher) -> list[Record]:
         records = self.objects.store.records(bucket_of(matcher.kind), matcher.namespace)

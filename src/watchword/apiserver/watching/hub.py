@@ -48,6 +48,6 @@ class WatchHub:
     def _deliver(self, event: Event) -> None:
         spaces = self._watched[event.record.bucket]
         namespace = event.record.key.namespace
-        for space in {"", namespace}:
+        for space in ("", namespace) if namespace else ("",):
             for receiver in tuple(spaces.get(space, {}).values()):
                 receiver.receive(event)

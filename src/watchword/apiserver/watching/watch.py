@@ -32,6 +32,7 @@ class Plan:
     bookmarks: bool
     initial_events_end: bool  # mark the end of the initial state
     seconds: float
+    bookmark_every: float = BOOKMARK_EVERY
 
 
 class Watch:
@@ -96,7 +97,8 @@ class Watch:
     async def _live(self, store: Store) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._plan.seconds
-        next_bookmark = _next_bookmark(loop.time(), end)
+        pause = self._plan.bookmark_every
+        next_bookmark = _next_bookmark(loop.time(), end, pause)
         while True:
             if self._queue:
                 yield self._drain()
@@ -104,7 +106,7 @@ class Watch:
             if self._overflowed or loop.time() >= end:
                 return
             if self._plan.bookmarks and loop.time() >= next_bookmark:
-                next_bookmark = _next_bookmark(loop.time(), end)
+                next_bookmark = _next_bookmark(loop.time(), end, pause)
                 yield self._framer.bookmark(store.revision)
                 continue
             await self._wait_until(min(end, next_bookmark) if self._plan.bookmarks else end)
@@ -145,10 +147,10 @@ async def refused_watch(error: ApiError) -> AsyncIterator[bytes]:
     yield error_frame(error)
 
 
-def _next_bookmark(now: float, end: float) -> float:
+def _next_bookmark(now: float, end: float, pause: float) -> float:
     last = end - LAST_BOOKMARK_BEFORE_END
-    regular = now + BOOKMARK_EVERY
-    return min(regular, last) if last > now else end + BOOKMARK_EVERY
+    regular = now + pause
+    return min(regular, last) if last > now else end + pause
 
 
 def _chunks(frames: Iterator[bytes]) -> Iterator[bytes]:

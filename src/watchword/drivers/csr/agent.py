@@ -20,6 +20,7 @@ from watchword.drivers.interface import (
     Answer,
     Issued,
     Kept,
+    NewKey,
     Pending,
     SecretData,
     Wanted,
@@ -58,11 +59,12 @@ class CsrAgentDriver:
     hub: Client
     reader: Reader
     clock: Clock
+    new_key: NewKey = PrivateKey.generate
 
     @classmethod
     def make(cls, context: AgentContext) -> CsrAgentDriver:
         """Return the driver, ready to use."""
-        return cls(context.hub, context.reader, context.clock)
+        return cls(context.hub, context.reader, context.clock, context.new_key)
 
     def user_entry(self) -> UserEntry:
         """Return the kubeconfig's user, with certificate and key in files beside it."""
@@ -92,11 +94,10 @@ class CsrAgentDriver:
         request = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(request_name(wanted, key)))
         if request is None:
             return await self._ask(wanted, key)
-        return judge_request(wanted, key, request, now=now)
+        return judge_request(wanted, key, request, now=now, new_key=self.new_key)
 
     def _new_key(self, wanted: Wanted) -> Pending:
-        key = PrivateKey.generate().pem.reveal()
-        keep = {PENDING_KEY: key, **rotation_mark(wanted)}
+        keep = {PENDING_KEY: self.new_key().pem.reveal(), **rotation_mark(wanted)}
         return Pending("KeyCreated", "a key was made", recheck=AT_ONCE, keep=keep)
 
     async def _ask(self, wanted: Wanted, key: PrivateKey) -> Pending:
@@ -143,32 +144,38 @@ def judge_held(wanted: Wanted, held: SecretData, *, now: datetime) -> Kept | Non
     return Kept(_renewal(certificate), certificate.not_after, _describe(certificate))
 
 
-def judge_request(wanted: Wanted, key: PrivateKey, request: Object, *, now: datetime) -> Answer:
-    """Return what the hub's decision so far means."""
+def judge_request(
+    wanted: Wanted, key: PrivateKey, request: Object, *, now: datetime, new_key: NewKey = PrivateKey.generate
+) -> Answer:
+    """Return what the hub's decision so far means; after a refusal another key is asked about."""
     status: dict[str, Any] = request.get("status") or {}
     for verdict in ("Denied", "Failed"):
         said = find_condition(request, verdict)
         if said is not None and said.status == "True":
             message = f"the hub {verdict.lower()} the request: {said.message or said.reason}"
-            return Pending(f"CSR{verdict}", message, recheck=AFTER_REFUSAL, failed=True, keep=_a_fresh_key())
+            return Pending(f"CSR{verdict}", message, recheck=AFTER_REFUSAL, failed=True, keep=_as_pending(new_key()))
     if find_condition(request, "Approved") is None:
         return _waiting(recheck=SAFETY_NET)
     if not status.get("certificate"):
         return _judge_silence(request, now=now)
-    return _accept(wanted, key, base64.b64decode(status["certificate"]))
+    objection, answer = _read_certificate(wanted, key, base64.b64decode(status["certificate"]))
+    if answer is not None:
+        return answer
+    keep = _as_pending(new_key())
+    return Pending("CertificateMismatch", objection, recheck=AFTER_REFUSAL, failed=True, keep=keep)
 
 
-def _accept(wanted: Wanted, key: PrivateKey, pem: bytes) -> Answer:
-    """Believe the certificate only when it is the one that was asked for."""
+def _read_certificate(wanted: Wanted, key: PrivateKey, pem: bytes) -> tuple[str, Issued | None]:
+    """Believe the certificate only when it is the one that was asked for; say why not."""
     try:
         certificate = parse_certificate(pem)
     except PkiError as cause:
-        return _mismatch(f"the hub issued something that cannot be read: {cause}")
+        return f"the hub issued something that cannot be read: {cause}", None
     if certificate.key != key.public:
-        return _mismatch("the hub issued a certificate for another key")
+        return "the hub issued a certificate for another key", None
     if not _names(certificate, wanted):
-        return _mismatch("the hub issued a certificate for another subject")
-    return Issued(
+        return "the hub issued a certificate for another subject", None
+    return "", Issued(
         data={KEY: key.pem.reveal(), CERTIFICATE: pem},
         issued_at=certificate.not_before,
         expires_at=certificate.not_after,
@@ -209,12 +216,8 @@ def _renewal(certificate: Certificate) -> datetime:
     return choose_renewal(certificate.not_before, certificate.not_after, seed=certificate.key.thumbprint)
 
 
-def _a_fresh_key() -> dict[str, bytes]:
-    return {PENDING_KEY: PrivateKey.generate().pem.reveal()}
-
-
-def _mismatch(message: str) -> Pending:
-    return Pending("CertificateMismatch", message, recheck=AFTER_REFUSAL, failed=True, keep=_a_fresh_key())
+def _as_pending(key: PrivateKey) -> dict[str, bytes]:
+    return {PENDING_KEY: key.pem.reveal()}
 
 
 def _waiting(recheck: timedelta) -> Pending:
