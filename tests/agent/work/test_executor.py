@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.agent.work.site import Site
 
 from watchword.api.meta import Object, ObjectKey
@@ -70,6 +71,7 @@ async def test_an_executor_with_the_right_applies(running: Site) -> None:
     assert await running.find("one") is not None
 
 
+@pytest.mark.planes("embedded")  # a minute has to pass
 async def test_a_right_that_is_granted_later_counts_after_a_minute(running: Site) -> None:
     await running.has("w", running.config_map("one"), executor=executor(running))
     await running.says("w", "Applied", "False")

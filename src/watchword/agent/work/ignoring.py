@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -10,6 +11,9 @@ from watchword.agent.work.errors import UnreadablePath
 from watchword.api.jsonpath import JsonPathError, Location, locate
 from watchword.api.meta import Object, annotations_of
 from watchword.api.names import Annotation
+
+_JQ_PATH = re.compile(r"(\.[A-Za-z0-9_]+|\[\d*\])+", re.ASCII)
+"""Of jq, only what leads to a field: a whole language is more than a work may run here."""
 
 
 def choose_applied(
@@ -42,6 +46,8 @@ def locate_ignored(wanted: Object, rule: Mapping[str, Any]) -> Iterable[Location
     for pointer in rule.get("jsonPointers") or ():
         yield from _locate_pointer(wanted, str(pointer))
     for path in rule.get("jqPathExpressions") or ():
+        if not _JQ_PATH.fullmatch(str(path)):
+            raise UnreadablePath(f"{str(path)[:80]!r} of ignoreFields is more than a path: use jsonPaths instead")
         yield from _locate(wanted, str(path).replace("[]", "[*]"))
 
 

@@ -109,10 +109,10 @@ def judge_manifest(manifest: Any) -> str:
         return "the manifest is not an object"
     if len(orjson.dumps(manifest)) > LARGEST:
         return f"the manifest is larger than {LARGEST // 1024} KiB: split it"
-    group, _, version = str(manifest.get("apiVersion") or "").rpartition("/")
+    group, _, version = _text(manifest.get("apiVersion")).rpartition("/")
     if not _VERSION.fullmatch(version) or not (group == "" or is_dns_subdomain(group)):
         return "the manifest has no valid apiVersion: write it like apps/v1"
-    if not _KIND.fullmatch(str(manifest.get("kind") or "")):
+    if not _KIND.fullmatch(_text(manifest.get("kind"))):
         return "the manifest has no valid kind"
     metadata = manifest.get("metadata")
     return judge_metadata(metadata) if isinstance(metadata, Mapping) else "the manifest has no metadata"
