@@ -11,6 +11,8 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from watchword.addons.definition import AddonDefinition
+from watchword.addons.process import run_addon
 from watchword.agent.addons.duty import addon_duty
 from watchword.agent.agent import Agent, AgentParts
 from watchword.agent.options import AgentOptions
@@ -64,6 +66,15 @@ class AddonFleet:
     def client(self) -> Client:
         """The administrator."""
         return self.plane.client()
+
+    def start_hub(self) -> None:
+        """Start another hub in place of one that was stopped."""
+        self.hub = self.members.start_hub(AUTOMATIC, [addon_extension])
+
+    def start_addon(self, definition: AddonDefinition) -> None:
+        """Run the hub controller of an add-on, as its author's process does."""
+        work = run_addon(self.plane.fresh_client(), definition, clock=self.plane.clock, random=Random(definition.name))
+        self.members.tasks.append(asyncio.create_task(work))
 
     async def cluster(self, *, auth: str = "token", life: timedelta = DAY, **options: Any) -> str:
         """Let a cluster join and return its name."""

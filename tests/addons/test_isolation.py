@@ -1,0 +1,244 @@
+"""What a hostile agent, add-on or tenant tries, and does not get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.addons.fleet import KUBE_CLIENT, AddonFleet, registrations_of
+
+from watchword.addons.definition import AddonDefinition
+from watchword.addons.rbac import status_writer
+from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.names import ConditionType
+from watchword.api.resources import (
+    CONFIG_MAPS,
+    MANAGED_CLUSTER_ADDONS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden, Unauthorized
+from watchword.kube.reviews import Access, Identity, may, who_am_i
+from watchword.kube.tokens import request_token
+from watchword.testing.builders import a_config_map, a_secret, a_service_account
+from watchword.testing.canary import Canary
+from watchword.testing.waiting import eventually
+
+READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
+APPLIED = ConditionType.REGISTRATION_APPLIED
+
+
+def hostile_subjects(cluster: str) -> list[Object]:
+    users = [
+        "system:admin", "system:kube-controller-manager", "system:anonymous", "kubernetes-admin", "admin", cluster,
+        f"system:open-cluster-management:{cluster}:x", "system:node:n1", "*", " ", "system:serviceaccount:",
+        "system:serviceaccount:kube-system:default", f"system:serviceaccount:{cluster}:default",
+        f"system:serviceaccount:{cluster}:other-agent", f"system:serviceaccount:{cluster}0:{cluster}-reporter-agent",
+        f"system:serviceaccount:{cluster}:{cluster}-reporter-agent ", f"system:serviceaccount:{cluster}:x:r-agent",
+        f"system:serviceaccount:{cluster}:{cluster}-reporter-agent:x", f"SYSTEM:serviceaccount:{cluster}:r-agent",
+        f"system:open-cluster-management:cluster:{cluster}:addon:reporter:agent:reporter",
+    ]  # fmt: skip
+    own = f"system:serviceaccount:{cluster}:{cluster}-reporter-agent"
+    groups = [
+        "system:masters", "system:serviceaccounts", f"system:serviceaccounts:{cluster}", "system:authenticated",
+        "system:unauthenticated", "system:nodes", f"system:open-cluster-management:{cluster}", "*",
+        "system:open-cluster-management:managed-clusters", "system:open-cluster-management:other",
+    ]  # fmt: skip
+    return [{"user": user} for user in users] + [{"user": own, "groups": [group]} for group in groups]
+
+
+def bound_names(bindings: list[Object]) -> set[str]:
+    return {subject["name"] for binding in bindings for subject in binding.get("subjects") or []}
+
+
+async def test_no_binding_ever_names_whom_an_agent_claims_to_be(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    fleet.start_addon(AddonDefinition("reporter", grants=(status_writer("r"),), install_namespace=fleet.namespace))
+    key = await fleet.enable("reporter", cluster)
+    await fleet.says(key, APPLIED)
+    before = bound_names((await fleet.client.list(ROLE_BINDINGS, namespace=cluster)).items)
+    await fleet.stop_agent(cluster)
+    own = [{**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": {"user": account_user(cluster)}}}]
+
+    for subject in hostile_subjects(cluster):
+        await fleet.register(key, {**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": subject}})
+        await fleet.until(key, lambda obj: registrations_of(obj) == own)
+        assert bound_names((await fleet.client.list(ROLE_BINDINGS, namespace=cluster)).items) == before
+
+
+def account_user(cluster: str, addon: str = "reporter") -> str:
+    return f"system:serviceaccount:{cluster}:{cluster}-{addon}-agent"
+
+
+def agent_of(fleet: AddonFleet, cluster: str) -> Client:
+    return fleet.plane.client(
+        f"system:open-cluster-management:{cluster}:x", [f"system:open-cluster-management:{cluster}"]
+    )
+
+
+async def test_agent_can_ask_for_tokens_of_its_own_addons_accounts_alone(fleet: AddonFleet) -> None:
+    one, other = await fleet.cluster(), await fleet.cluster()
+    keys = [await fleet.enable(name, cluster) for cluster in (one, other) for name in ("reporter", "other")]
+    for key in keys:
+        await fleet.says(key, READY)
+    await fleet.client.create(SERVICE_ACCOUNTS, a_service_account("builder", namespace=one))
+    agent = agent_of(fleet, one)
+
+    for name in (f"{one}-reporter-agent", f"{one}-other-agent"):
+        await request_token(agent, ObjectKey(one, name), expiration_seconds=600)
+    attempts = [(one, "default"), (one, "builder"), (one, "reporter-agent"), (one, ""), (one, "*")]
+    attempts += [(other, f"{other}-reporter-agent"), ("kube-system", "default"), ("default", f"{one}-reporter-agent")]
+    for namespace, name in attempts:
+        with pytest.raises(Exception, match=r"forbidden|not found|could not find"):
+            await request_token(agent, ObjectKey(namespace, name), expiration_seconds=600)
+
+
+@pytest.mark.parametrize("verb", ["get", "list", "watch", "update", "patch", "delete", "impersonate"])
+async def test_agent_has_no_other_right_on_accounts(fleet: AddonFleet, verb: str) -> None:
+    cluster = await fleet.cluster()
+    await fleet.says(await fleet.enable("reporter", cluster), READY)
+    who = Identity(f"system:open-cluster-management:{cluster}:x", groups=(f"system:open-cluster-management:{cluster}",))
+    account = ObjectKey(cluster, f"{cluster}-reporter-agent")
+
+    assert not await may(fleet.client, who, Access(verb, SERVICE_ACCOUNTS, account))
+    assert not await may(fleet.client, who, Access(verb, SECRETS, ObjectKey(cluster, "")))
+
+
+@pytest.mark.parametrize(
+    ("resource", "name"),
+    [
+        pytest.param(SERVICE_ACCOUNTS, "{c}-reporter-agent", id="account"),
+        pytest.param(ROLES, "reporter-token-role", id="role"),
+        pytest.param(ROLE_BINDINGS, "reporter-token-role", id="binding"),
+    ],
+)
+async def test_what_was_there_before_is_never_adopted(fleet: AddonFleet, resource: Any, name: str) -> None:
+    cluster = await fleet.cluster()
+    key = ObjectKey(cluster, name.replace("{c}", cluster))
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    more: Object = {"roleRef": reference} if resource is ROLE_BINDINGS else {}
+    planted = await fleet.client.create(resource, resource.manifest(key, **more))
+
+    addon = await fleet.enable("reporter", cluster)
+    said = await fleet.says(addon, READY, "False", "NameConflict")
+
+    assert str(key) in said.message
+    assert await fleet.client.get(resource, key) == planted
+    await fleet.client.delete(resource, key)
+    await fleet.refreshed(addon, within=90)
+
+
+async def test_secret_that_is_somebodys_own_stays_as_it_is(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    name = "reporter-hub-kubeconfig"
+    planted = await fleet.client.create(SECRETS, a_secret(name, namespace=fleet.namespace, data={"mine": "x"}))
+
+    addon = await fleet.enable("reporter", cluster)
+    await fleet.says(addon, ConditionType.ADDON_TOKEN_REFRESHED, "False", "NameConflict")
+
+    assert await fleet.client.get(SECRETS, ObjectKey(fleet.namespace, name)) == planted
+
+
+async def test_two_addons_never_share_an_account(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    first = await fleet.enable("x", cluster)
+    await fleet.says(first, READY)
+    await fleet.stop_agent(cluster)
+
+    # The shipped system's name for this add-on's account is ours for the other one's.
+    user = f"system:serviceaccount:{cluster}:{cluster}-x-agent"
+    second = await fleet.enable(
+        f"{cluster}-x", cluster, {**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": {"user": user}}}
+    )
+
+    await fleet.says(second, READY, "False", "NameConflict")
+
+
+async def test_denied_cluster_has_no_tokens_left(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster)
+    data = await fleet.secret(key)
+
+    await fleet.members.accept(cluster, accepted=False)
+    await fleet.says(key, READY, "False", "ClusterNotAccepted")
+    await fleet.gone(SERVICE_ACCOUNTS, ObjectKey(cluster, f"{cluster}-reporter-agent"))
+    with pytest.raises((Unauthorized, Forbidden)):
+        await request_token(
+            agent_of(fleet, cluster), ObjectKey(cluster, f"{cluster}-reporter-agent"), expiration_seconds=600
+        )
+
+    await fleet.members.accept(cluster)
+    again = await fleet.secret(key, lambda now: now["service-account-uid"] != data["service-account-uid"], within=120)
+    assert (await who_am_i(fleet.as_token(again["token"]))).username == account_user(cluster)
+
+
+async def test_addon_that_came_back_does_not_inherit_tokens(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster)
+    await fleet.says(key, READY)
+    account = ObjectKey(cluster, f"{cluster}-reporter-agent")
+    before = await fleet.client.get(SERVICE_ACCOUNTS, account)
+    await fleet.members.stop(fleet.hub)
+    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
+    await fleet.gone(MANAGED_CLUSTER_ADDONS, key)
+    await fleet.enable("reporter", cluster)
+
+    fleet.start_hub()
+
+    await eventually(
+        fleet.client, SERVICE_ACCOUNTS, account, lambda obj: obj is not None and uid_of(obj) != uid_of(before)
+    )
+    await fleet.says(key, READY)
+
+
+async def test_flipping_between_drivers_costs_the_hub_little(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster)
+    await fleet.says(key, READY)
+    await fleet.stop_agent(cluster)
+    account = await fleet.client.get(SERVICE_ACCOUNTS, ObjectKey(cluster, f"{cluster}-reporter-agent"))
+
+    for _ in range(50):
+        for driver in ("csr", "token"):
+            subject = {"user": account_user(cluster)}
+            await fleet.register(key, {**KUBE_CLIENT, "kubeClient": {"driver": driver, "subject": subject}})
+
+    said = await fleet.says(key, READY)
+    assert uid_of(account) in said.message
+    assert await fleet.client.get(SERVICE_ACCOUNTS, ObjectKey.of(account)) == account
+
+
+async def test_addon_may_do_on_the_hub_what_its_rights_say_and_nothing_else(fleet: AddonFleet) -> None:
+    one, other = await fleet.cluster(), await fleet.cluster()
+    fleet.start_addon(AddonDefinition("reporter", grants=(status_writer("mine"),), install_namespace=fleet.namespace))
+    for cluster in (one, other):
+        await fleet.says(await fleet.enable("reporter", cluster), APPLIED)
+    await fleet.client.create(CONFIG_MAPS, a_config_map("theirs", namespace=one))
+    hub = fleet.as_token((await fleet.secret(ObjectKey(one, "reporter")))["token"])
+
+    await hub.create(CONFIG_MAPS, a_config_map("mine", namespace=one))
+    await hub.patch(CONFIG_MAPS, ObjectKey(one, "mine"), {"data": {"state": "well"}})
+    for place, name in ((one, "theirs"), (other, "mine"), ("kube-system", "mine")):
+        with pytest.raises(Forbidden):
+            await hub.patch(CONFIG_MAPS, ObjectKey(place, name), {"data": {"state": "ill"}})
+    for kind in (SECRETS, SERVICE_ACCOUNTS, ROLES, MANAGED_CLUSTER_ADDONS, CONFIG_MAPS):
+        with pytest.raises(Forbidden):
+            await hub.list(kind, namespace=one)
+    with pytest.raises(Forbidden):
+        await request_token(hub, ObjectKey(one, f"{one}-reporter-agent"), expiration_seconds=600)
+
+
+async def test_token_turns_up_nowhere_but_in_its_secret(fleet: AddonFleet, canary: Canary) -> None:
+    key = await fleet.enable("reporter", await fleet.cluster())
+    data = await fleet.secret(key)
+    canary.look_for("the add-on's token", data["token"])
+
+    await fleet.client.delete(SECRETS, fleet.secret_key(key))
+    again = await fleet.secret(key, lambda now: now["token"] != data["token"])
+    canary.look_for("the add-on's second token", again["token"])
+    await fleet.refreshed(key)
+
+    await canary.assert_cluster_silent(fleet.client, MANAGED_CLUSTER_ADDONS, SERVICE_ACCOUNTS, CONFIG_MAPS)
