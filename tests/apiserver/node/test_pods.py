@@ -227,6 +227,11 @@ def test_relocate(text: str, expected: str) -> None:
     assert relocate(text, {"/spoke/hub": Path("/pods/hub")}) == expected
 
 
+def test_a_place_below_another_mount_is_not_moved_twice() -> None:
+    mounts = {"/tmp": Path("/tmp/data/pod/tmp"), "/spoke/hub": Path("/tmp/data/pod/hub")}
+    assert relocate("--a=/spoke/hub/key --b=/tmp/x", mounts) == "--a=/tmp/data/pod/hub/key --b=/tmp/data/pod/tmp/x"
+
+
 def test_is_served_by_name_alone() -> None:
     served = ("watchword", "registry:5000/a/watchword")
 

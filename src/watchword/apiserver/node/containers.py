@@ -30,8 +30,9 @@ def launch_of(pod: Object, container: Object, settings: NodeSettings, own: Mappi
     """Return a container of a bound pod as it is started; `own` is the server's environment."""
     root = pod_root(settings.folder, pod)
     mounts = {str(row["mountPath"]): root / str(row["mountPath"]).lstrip("/") for row in mounts_of(container)}
-    variables = {name: relocate(text, mounts) for name, text in environment_of(pod, container).items()}
-    arguments = [relocate(expand(str(text), variables), mounts) for text in container.get("args") or ()]
+    said = environment_of(pod, container)
+    variables = {name: relocate(text, mounts) for name, text in said.items()}
+    arguments = [relocate(expand(str(text), said), mounts) for text in container.get("args") or ()]
     environment = {name: own[name] for name in INHERITED if name in own} | {
         # Not the server's home: a kubeconfig that lies there is somebody else's.
         "HOME": str(root),
@@ -87,11 +88,15 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def relocate(text: str, mounts: Mapping[str, Path]) -> str:
-    """Let paths below a mount point at the files that stand for it on this machine."""
-    for mount in sorted(mounts, key=len, reverse=True):
-        pattern = rf"(?<![^=,@\s]){re.escape(mount.rstrip('/'))}(?=[/,\s]|$)"
-        text = re.sub(pattern, lambda _, place=mounts[mount]: str(place), text)  # type: ignore[misc]  # a bound default
-    return text
+    """Let paths below a mount point at the files that stand for it on this machine.
+
+    All at once: those files may lie below a path, such as /tmp, that is itself a mount.
+    """
+    places = {mount.rstrip("/"): str(place) for mount, place in mounts.items()}
+    if not places:
+        return text
+    longest_first = "|".join(re.escape(mount) for mount in sorted(places, key=len, reverse=True))
+    return re.sub(rf"(?<![^=,@\s])({longest_first})(?=[/,\s]|$)", lambda found: places[found[1]], text)
 
 
 def probe_of(pod: Object, container: Object, name: str) -> tuple[HttpProbe, Object] | None:
