@@ -27,6 +27,7 @@ from watchword.hub.cluster_lease import ClusterLeaseReconciler
 from watchword.hub.cluster_removal import ClusterRemovalReconciler
 from watchword.hub.cluster_sets import ClusterSetBindingReconciler, ClusterSetReconciler, sets_concerned
 from watchword.hub.cluster_taints import ClusterTaintReconciler
+from watchword.hub.work_expiry import WorkExpiryReconciler
 from watchword.kube.client import Client
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
@@ -124,6 +125,7 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
             (Wake(MANAGED_CLUSTERS, lambda obj: sets_concerned(parts.cache, obj)),),
             workers=1,
         ),
+        ControllerSpec("work-expiry", MANIFEST_WORKS, WorkExpiryReconciler(reader, client, parts.clock), workers=2),
         ControllerSpec(
             "cluster-set-bindings",
             MANAGED_CLUSTER_SET_BINDINGS,

@@ -1,0 +1,54 @@
+"""Deletes works that are complete and were asked to be gone some time after that."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from watchword.api.conditions import conditions_of
+from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
+from watchword.api.names import ConditionType
+from watchword.api.resources import MANIFEST_WORKS
+from watchword.api.time import parse_rfc3339
+from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
+from watchword.runtime.clock import Clock
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+
+LONGEST = timedelta(days=36500)
+
+
+@dataclass(frozen=True)
+class WorkExpiryReconciler:
+    """Reconciles ManifestWork. Clusters may not delete their works, so the hub does it for them."""
+
+    reader: Reader
+    client: Client
+    clock: Clock
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Delete the work when its time has come."""
+        work = self.reader.get(MANIFEST_WORKS, key)
+        due = None if work is None or is_deleting(work) else judge_expiry(work)
+        if work is None or due is None:
+            return Done()
+        if due > self.clock.now():
+            return RetryAfter(due - self.clock.now())
+        with suppress(NotFound):  # somebody was faster
+            await self.client.delete(MANIFEST_WORKS, key, uid=uid_of(work))
+        return Done()
+
+
+def judge_expiry(work: Object) -> datetime | None:
+    """Return the instant after which a work is not wanted any more; None when there is none."""
+    option: Any = (work.get("spec") or {}).get("deleteOption") or {}
+    seconds = option.get("ttlSecondsAfterFinished")
+    if not isinstance(seconds, int) or isinstance(seconds, bool) or not 0 <= seconds <= LONGEST.total_seconds():
+        return None
+    for row in conditions_of(work):
+        if row.get("type") == ConditionType.WORK_COMPLETE and row.get("status") == "True":
+            since = parse_rfc3339(str(row.get("lastTransitionTime") or ""))
+            return None if since is None else since + timedelta(seconds=seconds)
+    return None
