@@ -224,7 +224,7 @@ def test_expand(text: str, expected: str) -> None:
     ],
 )
 def test_relocate(text: str, expected: str) -> None:
-    assert relocate(text, {"/spoke/hub": Path("/pods/hub")}) == expected
+    assert relocate(text, {"/spoke/hub": Path("/pods/hub"), "/pods": Path("/elsewhere")}) == expected
 
 
 def test_a_place_below_another_mount_is_not_moved_twice() -> None:

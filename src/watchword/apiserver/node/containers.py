@@ -88,15 +88,13 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def relocate(text: str, mounts: Mapping[str, Path]) -> str:
-    """Let paths below a mount point at the files that stand for it on this machine.
-
-    All at once: those files may lie below a path, such as /tmp, that is itself a mount.
-    """
+    """Let paths below a mount point at the files that stand for it on this machine."""
     places = {mount.rstrip("/"): str(place) for mount, place in mounts.items()}
     if not places:
         return text
-    longest_first = "|".join(re.escape(mount) for mount in sorted(places, key=len, reverse=True))
-    return re.sub(rf"(?<![^=,@\s])({longest_first})(?=[/,\s]|$)", lambda found: places[found[1]], text)
+    # One pass, the longest first: what was replaced may itself look like a mount.
+    names = "|".join(re.escape(mount) for mount in sorted(places, key=len, reverse=True))
+    return re.sub(rf"(?<![^=,@\s])({names})(?=[/,\s]|$)", lambda match: places[match[1]], text)
 
 
 def probe_of(pod: Object, container: Object, name: str) -> tuple[HttpProbe, Object] | None:
