@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -80,17 +79,25 @@ class Site:
     def client(self) -> Client:
         return self.plane.client()
 
-    def start(self, *, client: Client | None = None, cut_after: int | None = None, **options: Any) -> None:
-        """Run the agent's work, as this client or as the administrator."""
+    def start(
+        self,
+        *,
+        client: Client | None = None,
+        hub: Client | None = None,
+        cut_after: int | None = None,
+        **options: Any,
+    ) -> None:
+        """Run the agent's work, as these clients or as the administrator."""
         as_whom = client or self.client
+        on_hub = hub or as_whom
         manager = Manager(ManagerOptions("watchword.dev/test", "one"), clock=self.plane.clock, random=Random(1))
-        lines = self.lines = [Line(as_whom.transport, self.log, cut_after) for _ in range(2)]
+        lines = self.lines = [Line(one.transport, self.log, cut_after) for one in (as_whom, on_hub)]
         for line in lines:
             line.is_cut = lines[0].is_cut
         parts = DutyParts(
             AgentOptions(self.cluster, namespace=self.identity, **options),
             manager.connect(as_whom.over(lines[0])),
-            manager.connect(as_whom.over(lines[1]), name=HUB),
+            manager.connect(on_hub.over(lines[1]), name=HUB),
             self.plane.clock,
             Random(1),
             manager.add_job,
@@ -197,6 +204,3 @@ async def _clear(site: Site) -> None:
         if record["spec"].get("agentID", "").startswith(site.identity):
             await site.client.patch(APPLIED_MANIFEST_WORKS, ObjectKey.of(record), no_finalizers)
             await site.client.delete(APPLIED_MANIFEST_WORKS, ObjectKey.of(record))
-
-
-HOUR = timedelta(hours=1)

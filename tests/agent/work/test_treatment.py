@@ -9,7 +9,7 @@ import pytest
 from watchword.agent.work.manifests import Target
 from watchword.agent.work.treatment import Strategy, choose_treatment, fits, is_orphaned
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CONFIG_MAPS
+from watchword.api.resources import CONFIG_MAPS, NAMESPACES
 
 ONE = Target(CONFIG_MAPS, ObjectKey("ns", "one"))
 
@@ -86,3 +86,9 @@ def test_fits(pattern: str, text: str, *, expected: bool) -> None:
 )
 def test_is_orphaned(option: dict[str, Any], *, expected: bool) -> None:
     assert is_orphaned({"deleteOption": option}, ONE) is expected
+
+
+def test_the_clusters_own_namespaces_are_never_taken_along() -> None:
+    system = Target(NAMESPACES, ObjectKey.cluster("kube-system"))
+
+    assert is_orphaned({}, system)

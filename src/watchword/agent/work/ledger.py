@@ -42,23 +42,27 @@ class Ledger:
 
     async def open(self, work: str) -> Object:
         """Return the record of a work, made when it is missing; it may be on its way out."""
-        spec = {"hubHash": self.hub, "agentID": self.agent, "manifestWorkName": work}
         present = self.find(work)
         if present is None:
             metadata = {"finalizers": [Finalizer.APPLIED_WORK]}
-            wanted = APPLIED_MANIFEST_WORKS.manifest(self.key(work), metadata=metadata, spec=spec)
+            wanted = APPLIED_MANIFEST_WORKS.manifest(self.key(work), metadata=metadata, spec=self._spec(work))
             try:
                 return await self.client.create(APPLIED_MANIFEST_WORKS, wanted)
             except AlreadyExists:  # the cache is behind
                 present = await self.client.get(APPLIED_MANIFEST_WORKS, self.key(work))
-        if is_deleting(present):
-            return present
-        patch: Object = {} if present.get("spec") == spec else {"spec": spec}
-        if Finalizer.APPLIED_WORK not in finalizers_of(present):
-            patch["metadata"] = {"finalizers": [*finalizers_of(present), Finalizer.APPLIED_WORK]}
+        return await self.adopt(present, work)
+
+    async def adopt(self, record: Object, work: str) -> Object:
+        """Take over a record of ours from before: it names its hub and work, and an agent that is no more."""
+        patch: Object = {} if record.get("spec") == self._spec(work) else {"spec": self._spec(work)}
+        if Finalizer.APPLIED_WORK not in finalizers_of(record) and not is_deleting(record):
+            patch["metadata"] = {"finalizers": [*finalizers_of(record), Finalizer.APPLIED_WORK]}
         if not patch:
-            return present
-        return await self.client.patch(APPLIED_MANIFEST_WORKS, self.key(work), with_preconditions(present, patch))
+            return record
+        return await self.client.patch(APPLIED_MANIFEST_WORKS, self.key(work), with_preconditions(record, patch))
+
+    def _spec(self, work: str) -> Object:
+        return {"hubHash": self.hub, "agentID": self.agent, "manifestWorkName": work}
 
     async def intend(self, record: Object, targets: Iterable[Target]) -> Object:
         """Record what is about to be applied."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from watchword.agent.work.ledger import Ledger
 from watchword.agent.work.ownership import applied_in
@@ -19,6 +18,7 @@ from watchword.runtime.reconcile import Bell, Done, Outcome, RetryAfter
 from watchword.runtime.status import StatusChange
 
 WAIT = timedelta(seconds=5)
+RECHECK = timedelta(minutes=10)  # the hub's address may change without any event
 FOR_EVER = timedelta(days=36500)
 
 
@@ -65,7 +65,7 @@ class RecordReconciler:
         if self._is_served(record):
             if _missed_since(record) is not None:
                 await self._note(record, None)
-            return Done()
+            return RetryAfter(RECHECK)
         return await self._evict(record)
 
     def _is_served(self, record: Object) -> bool:
@@ -115,8 +115,5 @@ class RecordReconciler:
 
 
 def _missed_since(record: Object) -> datetime | None:
-    text: Any = (record.get("status") or {}).get("evictionStartTime")
-    try:
-        return parse_rfc3339(text) if text else None
-    except ValueError:
-        return None
+    text = (record.get("status") or {}).get("evictionStartTime")
+    return parse_rfc3339(str(text)) if text else None

@@ -11,6 +11,8 @@ from watchword.agent.work.manifests import Target
 from watchword.api.meta import Object
 
 FIELD_MANAGER = "work-agent"
+IMMORTAL = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
+"""Namespaces that no server lets go: owning one would only keep its work from ever being removed."""
 
 
 class Strategy(StrEnum):
@@ -59,6 +61,8 @@ def read_treatment(config: Mapping[str, Any]) -> Treatment:
 
 def is_orphaned(spec: Mapping[str, Any], target: Target) -> bool:
     """Whether an object outlives its work."""
+    if target.identity[:2] == ("", "namespaces") and target.key.name in IMMORTAL:
+        return True
     option = spec.get("deleteOption") or {}
     policy = option.get("propagationPolicy") or "Foreground"
     if policy == "SelectivelyOrphan":

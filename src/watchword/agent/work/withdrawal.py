@@ -33,10 +33,12 @@ class Withdrawal:
         """Bring a work that is being deleted one step closer to its end."""
         if Finalizer.MANIFEST_WORK not in finalizers_of(work):
             return Done()
-        record = self.ledger.find(work["metadata"]["name"])
+        name = work["metadata"]["name"]
+        record = self.ledger.find(name)
         if record is None:
             await self._let_go(work)
             return Done()
+        record = await self.ledger.adopt(record, name)
         if not is_deleting(record):
             await self._orphan(work, record)
             await self.ledger.close(record)
