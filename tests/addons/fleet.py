@@ -18,7 +18,7 @@ from watchword.agent.agent import Agent, AgentParts
 from watchword.agent.options import AgentOptions
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.api.names import ConditionType
+from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.hub.addons.extension import addon_extension
@@ -162,6 +162,12 @@ class AddonFleet:
             return obj is not None and is_so(decoded(obj))
 
         return decoded(await eventually(self.client, SECRETS, self.secret_key(key), test, within=within))
+
+    async def secret_anywhere(self, name: str) -> dict[str, bytes]:
+        """Wait until a Secret of that name is there in the default namespace of add-ons, and return its content."""
+        key = ObjectKey(ADDON_NAMESPACE, name)
+        found = await eventually(self.client, SECRETS, key, lambda obj: "kubeconfig" in decoded(obj or {}))
+        return decoded(found)
 
     async def gone(self, resource: Resource, *keys: ObjectKey, within: float = 60.0) -> None:
         """Wait until objects are gone."""

@@ -1,0 +1,92 @@
+"""`watchword addon` and the sample add-on, from the command line and over sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tests.addons.fleet import AddonFleet
+
+from watchword.addons.sample.hub import NAME, REPORT
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ADDON_NAMESPACE, ConditionType
+from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, NAMESPACES
+from watchword.cli.main import run
+from watchword.testing.credentials import write_private
+from watchword.testing.membership import PlaneConnector
+from watchword.testing.waiting import eventually
+
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
+Output = pytest.CaptureFixture[str]
+
+
+async def watchword(fleet: AddonFleet, *argv: str, code: int = 0) -> None:
+    assert await asyncio.to_thread(run, [*argv, "--kubeconfig", str(fleet.plane.kubeconfig)]) == code
+
+
+async def test_addon_is_enabled_listed_shown_and_disabled(fleet: AddonFleet, capsys: Output) -> None:
+    cluster = await fleet.cluster()
+    await watchword(fleet, "addon", "enable", "reporter", "--clusters", cluster, "--namespace", fleet.namespace)
+    await watchword(fleet, "addon", "enable", "reporter", "--clusters", cluster)
+    said = capsys.readouterr().out
+    assert f"add-on reporter enabled on {cluster}" in said
+    assert f"add-on reporter is enabled on {cluster} already" in said
+    key = ObjectKey(cluster, "reporter")
+    await fleet.register(key)
+    await fleet.refreshed(key)
+    capsys.readouterr()
+
+    await watchword(fleet, "addon", "list", "--cluster", cluster)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if not line.startswith("{")]
+    assert rows[1] == ["reporter", cluster, "Unknown", "token", "good"]
+    await watchword(fleet, "addon", "disable", "reporter", "other", "--clusters", cluster)
+    assert f"add-on other is not enabled on {cluster}" in capsys.readouterr().out
+    await fleet.gone(MANAGED_CLUSTER_ADDONS, key)
+
+
+async def test_addon_is_shown_with_its_credential_and_conditions(fleet: AddonFleet, capsys: Output) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster)
+    await fleet.refreshed(key)
+    capsys.readouterr()
+
+    await watchword(fleet, "addon", "show", "reporter", "--cluster", cluster)
+    shown = capsys.readouterr().out
+    await watchword(fleet, "addon", "show", "reporter", "--cluster", cluster, "-o", "json")
+    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith('{"')]
+
+    user = f"system:serviceaccount:{cluster}:{cluster}-reporter-agent"
+    assert f"Credential: reporter-hub-kubeconfig, for the hub, by token, as {user}" in shown
+    assert "AddonTokenRefreshed: True (AddonTokenRefreshed)" in shown
+    assert json.loads("\n".join(lines))["metadata"]["name"] == "reporter"
+
+
+async def test_sample_addon_runs_on_what_lies_in_its_secret(fleet: AddonFleet, tmp_path: Path) -> None:
+    cluster = fleet.members.name(f"edge{fleet.mark}")
+    fleet.connectors[cluster] = PlaneConnector(fleet.plane, server=fleet.plane.server)
+    await fleet.start_agent(cluster)
+    await fleet.members.joined(cluster)
+    await fleet.client.apply(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(ADDON_NAMESPACE)))
+    manager = await _start("sample-addon", "--manager", "--kubeconfig", str(fleet.plane.kubeconfig))
+    addon = await fleet.enable(NAME, cluster)
+    await fleet.says(addon, ConditionType.REGISTRATION_APPLIED)
+    for name, content in (await fleet.secret_anywhere(f"{NAME}-hub-kubeconfig")).items():
+        write_private(tmp_path / name, content)
+
+    agent = await _start("sample-addon", "--hub-kubeconfig", str(tmp_path / "kubeconfig"), "--every", "0.1")
+
+    def has_beaten(obj: Object | None) -> bool:
+        return int(((obj or {}).get("data") or {}).get("beats") or 0) > 2
+
+    report = await eventually(fleet.client, CONFIG_MAPS, ObjectKey(cluster, REPORT), has_beaten)
+    assert report["data"]["cluster"] == cluster
+    for process in (agent, manager):
+        process.terminate()
+        assert await process.wait() == 0
+
+
+async def _start(*argv: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(sys.executable, "-m", "watchword", *argv)
