@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from inspect import isasyncgen
 from typing import Any
 
-from aiohttp import web
-
+from watchword._http.server import web
 from watchword.api.http import Peer, Request, Response
 from watchword.apiserver.errors import MAX_BODY_BYTES, too_large
 from watchword.apiserver.negotiation import error_response

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-import aiohttp
-
+from watchword._http import aiohttp
 from watchword.discovery.addresses import judge_server
 from watchword.discovery.errors import Reason, SourceRefused
 from watchword.discovery.sources import capped

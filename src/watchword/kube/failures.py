@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-import aiohttp
-
+from watchword._http import aiohttp
 from watchword.kube.errors import KubeError, MalformedAnswer, TimedOut, Unreachable, Untrusted
 
 _EXPIRED, _NOT_YET_VALID = 10, 9

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlencode
 
-import aiohttp
 from yarl import URL
 
+from watchword._http import aiohttp
 from watchword.api.http import Request, Response
 from watchword.kube.credentials import Credential, CredentialSource
 from watchword.kube.endpoint import CurrentTls, Endpoint, is_loopback

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from watchword._http.server import web
 
 Check: TypeAlias = Callable[[], str]
 """Returns what is wrong in a few words, and nothing when all is well."""
@@ -50,7 +50,7 @@ class Health:
 @asynccontextmanager
 async def serve_health(health: Health, host: str, port: int) -> AsyncIterator[int]:
     """Serve the endpoints on an address; gives the port, which the system chose if it was 0."""
-    from aiohttp import web  # noqa: PLC0415 - half a second of start-up that only servers pay
+    from watchword._http.server import web  # noqa: PLC0415 - half a second of start-up that only servers pay
 
     async def handle(request: web.Request) -> web.Response:
         page = health.answer(request.path)

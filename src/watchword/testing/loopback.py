@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from aiohttp import web
-
+from watchword._http.server import web
 from watchword.api.http import Peer, Request, Response
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
