@@ -14,6 +14,12 @@ from watchword.cli._lazy import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("watchword.cli.up", "Bring up a hub and managed clusters on this machine."),
+    "down": ("watchword.cli.down", "Stop the fleet that runs on this machine."),
+    "reset": ("watchword.cli.reset", "Remove the fleet on this machine, with all its data."),
+    "status": ("watchword.cli.status", "Show who holds which credential until when."),
+    "forecast": ("watchword.cli.forecast", "List what would break soon if nothing were renewed."),
+    "doctor": ("watchword.cli.doctor", "Check a hub or a cluster, and say what to do."),
+    "rotate": ("watchword.cli.rotate", "Renew a credential now."),
     "init": ("watchword.cli.init", "Make this cluster a hub that others can find and join."),
     "join": ("watchword.cli.join", "Bring this cluster to a hub."),
     "accept": ("watchword.cli.accept", "Let clusters in that have asked to join."),

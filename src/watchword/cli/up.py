@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.discovery_options import duration
+from watchword.cli.fleet_options import folder_of
 
 if TYPE_CHECKING:
     from watchword.fleet.local.folder import FleetFolder
@@ -34,8 +35,10 @@ def command(**flags: Any) -> None:
     if flags["ephemeral"] and flags["data_dir"] is not None:
         raise click.UsageError("--ephemeral keeps nothing, so --data-dir has no meaning: leave one of them out")
     patience = duration(flags["timeout"], "--timeout")
+    if sys.stdout.isatty() and not flags["as_json"]:
+        click.echo("starting…\r", nl=False)  # before a second of imports; the first picture covers it
     from watchword.fleet.local.blueprint import Wish  # noqa: PLC0415 - help must not pay for it
-    from watchword.fleet.local.folder import FleetFolder, default_folder, ephemeral_folder  # noqa: PLC0415 - same
+    from watchword.fleet.local.folder import ephemeral_folder  # noqa: PLC0415 - same
     from watchword.fleet.local.up import UpOptions  # noqa: PLC0415 - same
 
     options = UpOptions(
@@ -48,7 +51,7 @@ def command(**flags: Any) -> None:
         with ephemeral_folder() as folder:
             _run(folder, options, as_json=flags["as_json"])
     else:
-        _run(FleetFolder((flags["data_dir"] or default_folder()).absolute()), options, as_json=flags["as_json"])
+        _run(folder_of(flags["data_dir"]), options, as_json=flags["as_json"])
 
 
 def _run(folder: FleetFolder, options: UpOptions, *, as_json: bool) -> None:

@@ -22,9 +22,9 @@ from watchword.api.resources import (
 from watchword.discovery.cluster_info import read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
+from watchword.fleet.happenings import Happening, collect_happenings
 from watchword.fleet.inventory import HubFacts
 from watchword.kube.client import Client
-from watchword.kube.errors import Forbidden, NotFound
 from watchword.pki.certificates import Certificate
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import Scope
@@ -38,20 +38,6 @@ SOURCES: dict[str, tuple[Resource, Scope]] = {
 }
 EVENT_SOURCE = (EVENTS, Scope())
 LEASE_SOURCE = (LEASES, Scope(fields=f"metadata.name={CLUSTER_LEASE}"))
-
-
-async def find_unseen(client: Client) -> dict[str, str]:
-    """Return which sources this client cannot read, and why; asks for one object each."""
-    unseen: dict[str, str] = {}
-    for name, (resource, scope) in SOURCES.items():
-        query = {"limit": "1", "labelSelector": scope.labels, "fieldSelector": scope.fields}
-        try:
-            await client.exchange("GET", resource.path(namespace=scope.namespace), query=query)
-        except NotFound:
-            unseen[name] = "the server does not know the kind: is this a hub?"
-        except Forbidden:
-            unseen[name] = "the server does not let you read them"
-    return unseen
 
 
 @dataclass
@@ -68,17 +54,16 @@ class Observer:
         return HubFacts(
             clusters=self._list("clusters"),
             addons=self._list("add-ons"),
-            requests=sorted(self._list("certificate requests"), key=_age),
+            requests=oldest_first(self._list("certificate requests")),
             tokens=read_tokens(self._list("join tokens")),
             authorities=read_authorities(self._list("the hub's authority")),
             unseen=self.unseen,
         )
 
-    def events(self) -> Sequence[Object]:
+    def happenings(self) -> Sequence[Happening]:
         """Return what happened, the latest last."""
-        if not self.cache.informers(EVENTS):
-            return ()
-        return sorted(self.cache.list(EVENTS), key=event_time)
+        events = self.cache.list(EVENTS) if self.cache.informers(EVENTS) else ()
+        return collect_happenings((*self._list("clusters"), *self._list("add-ons")), events)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         """Wait until something is true of what is known."""
@@ -136,18 +121,6 @@ def read_authorities(config_maps: Sequence[Object]) -> tuple[Certificate, ...]:
     return ()
 
 
-def event_time(event: Object) -> str:
-    """Return when an event last happened, in words that sort."""
-    series = event.get("series") or {}
-    metadata = event.get("metadata") or {}
-    instants = (
-        series.get("lastObservedTime"),
-        event.get("eventTime"),
-        event.get("deprecatedLastTimestamp"),
-        metadata.get("creationTimestamp"),
-    )
-    return str(next((instant for instant in instants if instant), ""))
-
-
-def _age(request: Object) -> str:
-    return str((request.get("metadata") or {}).get("creationTimestamp") or "")
+def oldest_first(requests: Sequence[Object]) -> list[Object]:
+    """Return certificate requests in the order in which they were made."""
+    return sorted(requests, key=lambda request: str(request["metadata"].get("creationTimestamp") or ""))

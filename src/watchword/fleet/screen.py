@@ -104,7 +104,7 @@ class Screen:
         rows = [paint(fit(line, size.columns), color=self.color) for line in lines[: size.rows - 1]]
         if size == self._drawn_at and rows == self._shown:
             return
-        self.stream.write(self._back(size) + "".join(f"{row}{_CLEAR_LINE}\r\n" for row in rows) + _CLEAR_BELOW)
+        self.stream.write(self._back(size) + "".join(f"{_CLEAR_LINE}{row}\r\n" for row in rows) + _CLEAR_BELOW)
         self.stream.flush()
         self._height, self._drawn_at, self._shown = len(rows), size, rows
 

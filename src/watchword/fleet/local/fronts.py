@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TextIO
 
 import orjson
 
-from watchword.api.meta import Object, uid_of
 from watchword.api.time import rfc3339
 from watchword.fleet.documents import inventory_document
+from watchword.fleet.happenings import Happening
 from watchword.fleet.local.story import Line, State
-from watchword.fleet.local.view import ASCII_MARKS, UNICODE_MARKS, Scene, compose, write_event
-from watchword.fleet.observing import event_time
-from watchword.fleet.screen import Screen, can_redraw, measure, speaks_unicode, text_of, wants_color
+from watchword.fleet.local.view import ASCII_MARKS, UNICODE_MARKS, Scene, compose
+from watchword.fleet.screen import Screen, Size, can_redraw, measure, speaks_unicode, text_of, wants_color
 
 Look = Callable[[], Scene]
 
@@ -69,7 +68,7 @@ class PlainFront:
 
     stream: TextIO
     unicode: bool
-    _told: set[str] = field(default_factory=set)
+    _told: set[Happening] = field(default_factory=set)
 
     def step(self, line: Line) -> None:
         """Write the step once it has ended."""
@@ -78,21 +77,16 @@ class PlainFront:
             self._write(f"{mark} {line.title}: {line.detail} ({line.seconds:.1f} s)")
 
     def refresh(self, look: Look) -> None:
-        """Write the events that are news."""
-        for event in new_events(look().events, self._told):
-            self._write(f"{event_time(event)[11:19]}  {write_event(event)}")
+        """Write what is news."""
+        for row in news(look().happenings, self._told):
+            self._write(f"{row.at[11:19]}  {row.about}: {row.what}")
 
-    def ready(self, look: Look, seconds: float) -> None:
+    def ready(self, look: Look, seconds: float) -> None:  # noqa: ARG002 - the page says it
         """Write both tables and what to try."""
-        from watchword.fleet.screen import Size  # noqa: PLC0415 - a page without end, made here only
-
         scene = look()
-        self._told.update(uid_of(event) for event in scene.events)
-        for line in compose(
-            Scene(scene.title, scene.steps, scene.inventory, (), scene.commands, scene.now), Size(999, 999)
-        ):
+        self._told.update(scene.happenings)
+        for line in compose(replace(scene, happenings=(), unicode=self.unicode), Size(999, 999)):
             self._write(text_of(line).rstrip())
-        self._write(f"ready in {seconds:.1f} s")
 
     def close(self, last_words: str) -> None:
         """Write how it ended."""
@@ -109,19 +103,16 @@ class JsonFront:
     """A program: one JSON object for each line, each with the kind of news under `event`."""
 
     stream: TextIO
-    _told: set[str] = field(default_factory=set)
+    _told: set[Happening] = field(default_factory=set)
 
     def step(self, line: Line) -> None:
         """Write every change of a step."""
         self._write("step", step=line.key, title=line.title, state=line.state, detail=line.detail, seconds=line.seconds)
 
     def refresh(self, look: Look) -> None:
-        """Write the events that are news."""
-        for event in new_events(look().events, self._told):
-            about = event.get("regarding") or {}
-            named = {"kind": about.get("kind"), "namespace": about.get("namespace"), "name": about.get("name")}
-            told = {name: event.get(name) for name in ("type", "reason", "note")}
-            self._write("event", at=event_time(event), regarding=named, **told)
+        """Write what is news."""
+        for row in news(look().happenings, self._told):
+            self._write("happening", at=row.at, about=row.about, what=row.what, warning=row.is_warning)
 
     def ready(self, look: Look, seconds: float) -> None:
         """Write the whole inventory and what to try."""
@@ -138,10 +129,10 @@ class JsonFront:
         self.stream.flush()
 
 
-def new_events(events: Sequence[Object], told: set[str]) -> list[Object]:
-    """Return the events that were not told, and note that they are now."""
-    fresh = [event for event in events if uid_of(event) not in told]
-    told.update(uid_of(event) for event in fresh)
+def news(rows: Sequence[Happening], told: set[Happening]) -> list[Happening]:
+    """Return what was not told, and note that it is now."""
+    fresh = [row for row in rows if row not in told]
+    told.update(fresh)
     return fresh
 
 

@@ -82,9 +82,10 @@ class Stage:
             title=f"up: a hub and {count} cluster{'' if count == 1 else 's'} in {site.folder.path}",
             steps=self.story.lines,
             inventory=site.inventory(),
-            events=site.observer.events() if site.observer is not None else (),
+            happenings=site.observer.happenings() if site.observer is not None else (),
             commands=self.commands,
             now=site.clock.now(),
+            hint="Ctrl-C stops it, and " + ("nothing is kept" if site.in_memory else "everything is kept"),
             unicode=speaks_unicode(sys.stdout),
         )
 
@@ -138,4 +139,4 @@ def _from_home(path: Path) -> str:
 def _farewell(folder: FleetFolder, options: UpOptions) -> str:
     if options.in_memory:
         return "stopped; nothing is kept"
-    return f"stopped; everything is kept in {folder.path}: `up` goes on from here, `reset` removes it"
+    return f"stopped; everything is kept in {folder.path}; the next `up` goes on from there"

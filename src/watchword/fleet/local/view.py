@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from watchword.api.meta import Object
+from watchword.fleet.happenings import Happening
 from watchword.fleet.health import Health
 from watchword.fleet.inventory import ClusterRow, CredentialRow, Inventory
 from watchword.fleet.local.story import Line as StepLine
 from watchword.fleet.local.story import State
-from watchword.fleet.observing import event_time
 from watchword.fleet.screen import Line, Size, Style
 from watchword.fleet.words import write_left, write_renewal
 
@@ -33,9 +32,10 @@ class Scene:
     title: str
     steps: Sequence[StepLine]
     inventory: Inventory | None
-    events: Sequence[Object]
+    happenings: Sequence[Happening]
     commands: Sequence[str]  # what to try; empty until there is something to try it on
     now: datetime
+    hint: str = ""  # how to end it
     unicode: bool = True
 
 
@@ -52,7 +52,7 @@ def compose(scene: Scene, size: Size) -> list[Line]:
     body = [
         *_table("CLUSTERS", ("NAME", "ACCEPTED", "JOINED", "AVAILABLE", "NOTE"), clusters, for_clusters),
         *_table("CREDENTIALS", ("HOLDER", "KIND", "LEFT", "RENEWAL", "HEALTH"), credentials, for_credentials),
-        *_events(scene.events, for_events),
+        *_happenings(scene.happenings, for_events),
     ]
     return [*head, *body, *foot]
 
@@ -75,7 +75,7 @@ def _steps(scene: Scene, size: Size) -> list[Line]:
     marks = UNICODE_MARKS if scene.unicode else ASCII_MARKS
     seconds = sum(step.seconds for step in scene.steps)
     if all(step.state is State.DONE for step in scene.steps):
-        done = f" {len(scene.steps)} steps in {seconds:.1f} s, the last: {scene.steps[-1].detail}"
+        done = f" ready in {seconds:.1f} s: {scene.steps[-1].detail}"
         return [[(marks[State.DONE], Style.GOOD), (done, Style.PLAIN)]]
     shown = scene.steps
     if len(shown) > max(size.rows // 2, 1):  # a low terminal shows what is under way
@@ -137,20 +137,14 @@ def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[Cell]], r
     return lines
 
 
-def _events(events: Sequence[Object], room: int) -> list[Line]:
-    if room < 3 or not events:
+def _happenings(rows: Sequence[Happening], room: int) -> list[Line]:
+    if room < 3 or not rows:
         return []
     lines: list[Line] = [[("", Style.PLAIN)], [("EVENTS", Style.BOLD)]]
-    for event in events[-(room - 2) :]:
-        style = Style.WARN if event.get("type") == "Warning" else Style.PLAIN
-        lines.append([(f"{event_time(event)[11:19]}{GAP}", Style.DIM), (write_event(event), style)])
+    for row in rows[-(room - 2) :]:
+        style = Style.WARN if row.is_warning else Style.PLAIN
+        lines.append([(f"{row.at[11:19]}{GAP}", Style.DIM), (f"{row.about}: {row.what}", style)])
     return lines
-
-
-def write_event(event: Object) -> str:
-    """Return what an event says, after whom it is about."""
-    about = event.get("regarding") or {}
-    return f"{about.get('name') or about.get('kind') or '-'}: {event.get('note') or event.get('reason') or ''}"
 
 
 def _commands(scene: Scene, columns: int) -> list[Line]:
@@ -158,7 +152,7 @@ def _commands(scene: Scene, columns: int) -> list[Line]:
         return []
     lines: list[Line] = [
         [("", Style.PLAIN)],
-        [("TRY", Style.BOLD), (" (Ctrl-C stops, and keeps everything)", Style.DIM)],
+        [("TRY", Style.BOLD), (f" ({scene.hint})" if scene.hint else "", Style.DIM)],
     ]
     return lines + [[(part, Style.PLAIN)] for command in scene.commands for part in wrap_command(command, columns)]
 

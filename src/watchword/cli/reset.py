@@ -1,0 +1,35 @@
+"""`watchword reset`: removes a fleet on this machine."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from watchword.cli.fleet_options import folder_option
+
+if TYPE_CHECKING:
+    from watchword.fleet.local.folder import FleetFolder
+
+
+@click.command("reset")
+@folder_option
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def command(folder: FleetFolder, yes: bool) -> None:  # noqa: FBT001 - a flag
+    """Remove the fleet on this machine, with all its data.
+
+    A folder that is not a fleet's is never touched, and neither is a fleet that runs.
+    """
+    from watchword.fleet.local.folder import remove  # noqa: PLC0415 - help must not pay for it
+
+    if not folder.path.exists():
+        click.echo(f"there is nothing in {folder.path}")
+        return
+    folder.require_ours()
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"this removes everything in {folder.path}: give --yes")
+        click.confirm(f"Remove everything in {folder.path}?", abort=True)
+    remove(folder)
+    click.echo(f"removed {folder.path}")

@@ -1,0 +1,63 @@
+"""`watchword rotate`: renews a credential before its time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.discovery_options import duration, tell
+
+if TYPE_CHECKING:
+    from watchword.fleet.rotation import Rotation
+
+
+@click.group("rotate")
+def command() -> None:
+    """Renew a credential now.
+
+    The holder is asked through the hub, keeps the old credential until it has the new one, and honours each
+    request once. Whoever is offline renews on coming back.
+    """
+
+
+def _waiting(verb: Callable[..., None]) -> Any:
+    verb = click.option("--timeout", default="2m", show_default=True, help="How long to wait for it.")(verb)
+    return click.option("--no-wait", is_flag=True, help="Ask, and do not wait until it is done.")(verb)
+
+
+@command.command("cluster")
+@click.argument("name")
+@_waiting
+@connection_options
+def cluster(connection: Connection, name: str, no_wait: bool, timeout: str) -> None:  # noqa: FBT001 - a flag
+    """Renew the credential of the cluster NAME."""
+    wait = None if no_wait else duration(timeout, "--timeout")
+    _rotate(connection, f"cluster {name}", lambda rotation: rotation.cluster(name, wait))
+
+
+@command.command("addon")
+@click.argument("name")
+@click.option("--cluster", "--clusters", "cluster_name", required=True, help="The cluster that the add-on is on.")
+@_waiting
+@connection_options
+def addon(connection: Connection, name: str, cluster_name: str, no_wait: bool, timeout: str) -> None:  # noqa: FBT001 - a flag
+    """Renew the credential of the add-on NAME on one cluster."""
+    wait = None if no_wait else duration(timeout, "--timeout")
+    _rotate(connection, f"add-on {name} on {cluster_name}", lambda rotation: rotation.addon(cluster_name, name, wait))
+
+
+def _rotate(connection: Connection, whom: str, act: Callable[[Rotation], Awaitable[str]]) -> None:
+    from watchword.runtime.loop import run  # noqa: PLC0415 - help must not pay for it
+
+    async def main() -> str:
+        from watchword.fleet.rotation import Rotation  # noqa: PLC0415 - same
+        from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+
+        async with connection.client() as client:
+            return await act(Rotation(client, SystemClock(), tell))
+
+    said = run(main())
+    click.echo(f"{whom}: {said}" if said else f"{whom}: asked to renew")

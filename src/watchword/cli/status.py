@@ -1,0 +1,143 @@
+"""`watchword status`: who holds which credential until when."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.tables import render_table, terminal_width
+from watchword.cli.verb_options import output_option, write_document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from watchword.fleet.inventory import CredentialRow, Inventory
+
+WIDE = 150  # columns, from which on everything is shown
+
+
+@click.command("status")
+@output_option("wide")
+@click.option("--watch", "-w", is_flag=True, help="Stay, and show every change.")
+@connection_options
+def command(connection: Connection, output: str, watch: bool) -> None:  # noqa: FBT001 - a flag
+    """Show who holds which credential until when.
+
+    Clusters, add-ons and credentials of any hub, what needs attention first. What this user may not read is
+    named, and the rest is shown.
+    """
+    from watchword.runtime.loop import run  # noqa: PLC0415 - help must not pay for it
+
+    if watch:
+        from contextlib import suppress  # noqa: PLC0415 - same
+
+        with suppress(KeyboardInterrupt):
+            run(_watch(connection, output))
+    else:
+        run(_show(connection, output))
+
+
+async def _show(connection: Connection, output: str) -> None:
+    from watchword.fleet.inventory import take_inventory  # noqa: PLC0415 - help must not pay for it
+    from watchword.fleet.reading import read_facts  # noqa: PLC0415 - same
+
+    async with connection.client() as client:
+        facts = await read_facts(client)
+    now = datetime.now(UTC)
+    inventory = take_inventory(facts, now=now)
+    _tell_unseen(inventory)
+    click.echo(write_inventory(inventory, now, output, terminal_width()), nl=False)
+
+
+async def _watch(connection: Connection, output: str) -> None:
+    from watchword.fleet.observing import observing  # noqa: PLC0415 - help must not pay for it
+    from watchword.fleet.reading import read_facts  # noqa: PLC0415 - same
+
+    async with connection.client() as client:
+        unseen = dict((await read_facts(client)).unseen)
+        async with observing(client, unseen) as observer:
+            await _follow(observer, output)
+
+
+async def _follow(observer: Any, output: str) -> None:
+    import asyncio  # noqa: PLC0415 - help must not pay for it
+    import os  # noqa: PLC0415 - same
+
+    from watchword.fleet.inventory import take_inventory  # noqa: PLC0415 - same
+    from watchword.fleet.screen import Screen, Style, can_redraw, measure  # noqa: PLC0415 - same
+
+    redraws = can_redraw(sys.stdout, os.environ) and output in ("table", "wide")
+    screen = Screen(sys.stdout, color=False, size=lambda: measure(sys.stdout))
+    last = ""
+    try:
+        while True:
+            seen, now = observer.changes, datetime.now(UTC)
+            text = write_inventory(take_inventory(observer.facts(), now=now), now, output, terminal_width())
+            if redraws:
+                screen.draw([[(line, Style.PLAIN)] for line in text.splitlines()])
+            elif text != last:
+                click.echo(text if not last else f"\n{text}", nl=False)
+                sys.stdout.flush()
+            last = text
+            await asyncio.sleep(0.2)
+            try:
+                async with asyncio.timeout(1 if redraws else None):
+                    await observer.change(seen)
+            except TimeoutError:
+                continue
+    finally:
+        screen.close()
+
+
+def write_inventory(inventory: Inventory, now: datetime, form: str, width: int | None) -> str:
+    """Return everything as tables, or as a document."""
+    if form in ("json", "yaml"):
+        from watchword.fleet.documents import inventory_document  # noqa: PLC0415 - help must not pay for it
+
+        return write_document(inventory_document(inventory, now), form)
+    wide = form == "wide" or width is None or width >= WIDE
+    parts = [_clusters(inventory, width), _addons(inventory, width), _credentials(inventory, now, width, wide=wide)]
+    return "\n".join(part for part in parts if part) or "there are no clusters: `watchword token create` invites one\n"
+
+
+def _clusters(inventory: Inventory, width: int | None) -> str:
+    rows = [(r.name, r.accepted, r.joined, r.available, r.health.word, r.note or "-") for r in inventory.clusters]
+    return (
+        render_table(("CLUSTER", "ACCEPTED", "JOINED", "AVAILABLE", "HEALTH", "NOTE"), rows, width=width)
+        if rows
+        else ""
+    )
+
+
+def _addons(inventory: Inventory, width: int | None) -> str:
+    rows = [
+        (r.name, r.cluster, r.driver or "-", r.credential, r.available, r.health.word, r.note or "-")
+        for r in inventory.addons
+    ]
+    headers = ("ADD-ON", "CLUSTER", "DRIVER", "CREDENTIAL", "AVAILABLE", "HEALTH", "NOTE")
+    return render_table(headers, rows, width=width) if rows else ""
+
+
+def _credentials(inventory: Inventory, now: datetime, width: int | None, *, wide: bool) -> str:
+    from watchword.fleet.words import write_day, write_left, write_renewal  # noqa: PLC0415 - help must not pay for it
+
+    def cells(row: CredentialRow) -> Sequence[str]:
+        left = write_left(row.life.expires, now)
+        if not wide:
+            return (row.kind, row.holder, left, write_renewal(row, now), row.health.word, row.note or "-")
+        issued, expires, renewal = map(write_day, (row.life.issued, row.life.expires, row.next_rotation))
+        return (row.kind, row.holder, row.subject, issued, expires, left, renewal, row.health.word, row.note or "-")
+
+    short = ("CREDENTIAL", "HOLDER", "LEFT", "NEXT ROTATION", "HEALTH", "NOTE")
+    long = ("CREDENTIAL", "HOLDER", "SUBJECT", "ISSUED", "EXPIRES", "LEFT", "NEXT ROTATION", "HEALTH", "NOTE")
+    rows = [cells(row) for row in inventory.credentials]
+    return render_table(long if wide else short, rows, width=width) if rows else ""
+
+
+def _tell_unseen(inventory: Inventory) -> None:
+    for what, why in inventory.unseen.items():
+        click.echo(f"not shown: {what} ({why})", err=True)

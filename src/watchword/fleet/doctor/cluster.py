@@ -1,0 +1,117 @@
+"""What a managed cluster needs to stay a member of its hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from watchword.agent.kubeconfig_connector import KubeconfigConnector
+from watchword.agent.secret_data import CLUSTER_NAME, decode_data
+from watchword.api.conditions import is_true
+from watchword.api.meta import ObjectKey
+from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType
+from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, SECRETS
+from watchword.drivers.interface import SecretData
+from watchword.fleet.doctor.model import Check, Finding, Patient, fail, warn, well
+from watchword.fleet.health import Health, Life, judge_renewed
+from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
+from watchword.kube.retry import RetryPolicy
+from watchword.pki.certificates import parse_certificate
+from watchword.pki.errors import PkiError
+
+ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
+REJOIN = "watchword rejoin"
+
+
+async def membership(patient: Patient) -> Iterable[Finding]:
+    """Look whether this cluster has joined anything."""
+    try:
+        found = (await patient.client.list(KLUSTERLETS)).items
+    except NotFound:
+        return [fail("this is neither a hub nor a cluster that has joined one", "watchword join, or watchword init")]
+    if not found:
+        return [fail("no Klusterlet says which hub this cluster belongs to", "watchword join")]
+    names = ", ".join(str((each.get("spec") or {}).get("clusterName") or "?") for each in found)
+    return well(f"has joined as {names}")
+
+
+async def credential(patient: Patient) -> Iterable[Finding]:
+    """Look at the credential for the hub, without using it."""
+    data = await _held(patient)
+    if not data:
+        bootstrap = await patient.client.find(SECRETS, ObjectKey(AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET))
+        if bootstrap is None:
+            return [fail("there is neither a credential for the hub nor one to join with", "watchword join")]
+        return [warn("the hub has not issued a credential yet", "watchword accept --clusters NAME   # on the hub")]
+    return judge_credential(data, now=patient.clock.now())
+
+
+def judge_credential(data: SecretData, *, now: datetime) -> list[Finding]:
+    """Judge the certificate that the Secret holds."""
+    if "tls.crt" not in data:
+        return [
+            warn("the agent has a key and waits for its certificate", "watchword accept --clusters NAME   # on the hub")
+        ]
+    try:
+        certificate = parse_certificate(data["tls.crt"])
+    except PkiError as trouble:
+        return [fail(f"the certificate cannot be read: {trouble}", REJOIN)]
+    health = judge_renewed(Life(certificate.not_before, certificate.not_after), now=now)
+    until = f"{certificate.not_after:%Y-%m-%d %H:%M}Z"
+    if health is Health.EXPIRED:
+        return [fail(f"the certificate expired at {until}", REJOIN)]
+    if health is Health.OVERDUE:
+        return [fail(f"the certificate ends at {until} and was not renewed: does the agent run?", "watchword agent")]
+    return well(f"{certificate.common_name} until {until}")
+
+
+async def hub(patient: Patient) -> Iterable[Finding]:
+    """Use the credential as the agent does, and read this cluster's own entry on the hub."""
+    data = await _held(patient)
+    if "tls.crt" not in data:
+        return [warn("the hub was not asked: there is no credential for it yet")]
+    name = data.get(CLUSTER_NAME, b"").decode(errors="replace")
+    try:
+        client = Client(KubeconfigConnector(None).own(data), retry=ONE_TRY)
+    except (KubeError, PkiError) as trouble:
+        return [fail(f"the credential cannot be used: {trouble}", REJOIN)]
+    try:
+        return await _ask_hub(client, name)
+    finally:
+        await client.close()
+
+
+async def _ask_hub(client: Client, name: str) -> list[Finding]:
+    try:
+        found = await client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+    except Unauthorized:
+        return [fail("the hub does not accept this cluster's credential any more", REJOIN)]
+    except (Forbidden, NotFound):
+        return [fail(f"the hub does not let {name} in", f"watchword accept --clusters {name}   # on the hub")]
+    except Unreachable as trouble:
+        return [fail(f"the hub does not answer: {trouble}", "check the way to the hub: address, proxy, firewall")]
+    if not is_true(found, ConditionType.AVAILABLE):
+        return [fail(f"the hub does not hear {name}'s agent", "watchword agent")]
+    return well(f"lets {name} in and hears its agent")
+
+
+async def work(patient: Patient) -> Iterable[Finding]:
+    """Look for what was deployed here by a hub that is gone."""
+    try:
+        works = (await patient.client.list(APPLIED_MANIFEST_WORKS)).items
+    except NotFound:
+        return well("nothing is deployed by a hub")
+    return well(f"{len(works)} works of the hub are applied")
+
+
+async def _held(patient: Patient) -> SecretData:
+    return decode_data(await patient.client.find(SECRETS, ObjectKey(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET)))
+
+
+CHECKS = (
+    Check("membership", membership, vital=True),
+    Check("credential", credential),
+    Check("hub", hub),
+    Check("work", work),
+)

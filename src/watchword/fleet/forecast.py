@@ -1,0 +1,55 @@
+"""What would break in the coming days if nothing were renewed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from watchword.fleet.inventory import (
+    ADDON_CERTIFICATE,
+    ADDON_TOKEN,
+    AUTHORITY,
+    CLUSTER_CERTIFICATE,
+    JOIN_TOKEN,
+    CredentialRow,
+    Inventory,
+)
+
+CONSEQUENCES = {
+    CLUSTER_CERTIFICATE: "{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
+    ADDON_CERTIFICATE: "{holder} is refused by the hub",
+    ADDON_TOKEN: "{holder} is refused by the hub",
+    JOIN_TOKEN: "nobody can join by it any more; those who have joined notice nothing",
+    AUTHORITY: "nobody trusts the hub any more, and no certificate that it issued is believed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """One credential that ends within the time that is asked about."""
+
+    row: CredentialRow
+    ends: datetime
+    consequence: str
+    renewed_before: bool  # whether its holder has announced to renew it in time
+
+
+def foresee(inventory: Inventory, *, now: datetime, within: timedelta) -> list[Outlook]:
+    """Return what ends within that time, the first first; what has ended already stands before."""
+    ending = [
+        (row, row.life.expires)
+        for row in inventory.credentials
+        if row.life.expires is not None and row.life.expires < now + within
+    ]
+    return [_outlook(row, ends, now) for row, ends in sorted(ending, key=lambda pair: pair[1])]
+
+
+def count_unforeseeable(inventory: Inventory) -> int:
+    """Return how many credentials do not say when they end."""
+    return sum(row.life.expires is None and row.kind != JOIN_TOKEN for row in inventory.credentials)
+
+
+def _outlook(row: CredentialRow, ends: datetime, now: datetime) -> Outlook:
+    renewal = row.next_rotation
+    said = CONSEQUENCES[row.kind].format(cluster=row.cluster, holder=row.holder)
+    return Outlook(row, ends, said, renewal is not None and now <= renewal < ends)
