@@ -11,7 +11,7 @@ from tests.addons.fleet import KUBE_CLIENT, AddonFleet, drivers_of, registration
 from watchword.api.addon import read_ready_message
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey, uid_of
-from watchword.api.names import ConditionType, Finalizer
+from watchword.api.names import Annotation, ConditionType, Finalizer
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
 from watchword.drivers.token.judge import read_token
@@ -134,6 +134,17 @@ async def test_hub_that_moves_is_followed_without_a_new_token(fleet: AddonFleet)
     moved = await fleet.secret(key, lambda data: data["kubeconfig"] != first["kubeconfig"])
     assert b"https://moved.test:6443" in moved["kubeconfig"]
     assert moved["token"] == first["token"]
+
+
+@pytest.mark.parametrize(("auth", "name"), [("token", "token"), ("csr", "tls.crt")])
+async def test_administrator_may_ask_for_an_early_renewal(fleet: AddonFleet, auth: str, name: str) -> None:
+    key = await fleet.enable("reporter", await fleet.cluster(auth=auth))
+    first = await fleet.secret(key)
+
+    patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: "please"}}}
+    await fleet.client.patch(MANAGED_CLUSTER_ADDONS, key, patch)
+
+    await fleet.secret(key, lambda data: data[name] != first[name])
 
 
 async def test_restarted_agent_asks_for_nothing(fleet: AddonFleet) -> None:

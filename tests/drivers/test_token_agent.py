@@ -154,6 +154,18 @@ async def test_new_account_is_asked_for_at_once() -> None:
     assert isinstance(answer, Issued)
 
 
+async def test_early_renewal_is_honoured_once() -> None:
+    hub = an_honest_hub()
+    first = await hub.driver.obtain(wanted(), {})
+    assert isinstance(first, Issued)
+
+    asked = replace(wanted(), rotation="now")
+    second = await hub.driver.obtain(asked, first.data)
+    assert isinstance(second, Issued)
+
+    assert isinstance(await hub.driver.obtain(asked, {**first.data, **second.data}), Kept)
+
+
 async def test_lifetime_that_is_not_given_is_a_year() -> None:
     hub = an_honest_hub()
 

@@ -20,7 +20,8 @@ from watchword.api.addon import (
     token_subject,
 )
 from watchword.api.conditions import Condition, find_condition
-from watchword.api.names import ConditionType
+from watchword.api.meta import annotations_of
+from watchword.api.names import Annotation, ConditionType
 from watchword.drivers.interface import Subject, Wanted
 
 _ACCOUNT_PREFIX = "system:serviceaccount:"
@@ -89,6 +90,7 @@ def token_wanted(addon: Addon, registration: Registration, options: AgentOptions
         lifetime=options.addon_token_life,
         service_account=name,
         service_account_uid=account.uid if account is not None and settled else "",
+        rotation=_rotation(addon),
     )
 
 
@@ -97,8 +99,18 @@ def certificate_wanted(addon: Addon, registration: Registration, options: AgentO
     declared = registration.subject
     subject = Subject(declared.user, declared.groups, declared.organization_units)
     return Wanted(
-        addon.cluster, subject, addon=addon.name, signer=registration.signer, lifetime=options.certificate_life
+        addon.cluster,
+        subject,
+        addon=addon.name,
+        signer=registration.signer,
+        lifetime=options.certificate_life,
+        rotation=_rotation(addon),
     )
+
+
+def _rotation(addon: Addon) -> str:
+    """Return the last request for an early renewal; only the hub's administrators can write it."""
+    return annotations_of(addon.object).get(Annotation.ROTATION_REQUEST, "")
 
 
 def token_conditions(said: Iterable[Said]) -> tuple[Condition, ...]:

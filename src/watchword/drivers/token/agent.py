@@ -7,7 +7,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from watchword.api.meta import ObjectKey
-from watchword.drivers.interface import AgentContext, Answer, Issued, Kept, Pending, SecretData, Wanted
+from watchword.drivers.interface import (
+    AgentContext,
+    Answer,
+    Issued,
+    Kept,
+    Pending,
+    SecretData,
+    Wanted,
+    is_asked_to_renew,
+)
 from watchword.drivers.token.judge import (
     ACCOUNT_UID,
     EXPIRATION,
@@ -88,7 +97,7 @@ class TokenAgentDriver:
         """Keep what is good, and ask for another at its instant; never twice in quick succession for nothing."""
         now = self.clock.now()
         current = judge_held(wanted, held, now=now)
-        if current is not None and now < current.renew_at:
+        if current is not None and now < current.renew_at and not is_asked_to_renew(wanted, held):
             return current
         if not wanted.service_account_uid:
             message = "waiting for the hub to report the add-on's ServiceAccount in TokenInfrastructureReady"

@@ -10,9 +10,9 @@ from typing import Any
 
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.drivers.interface import Issued, Kept, SecretData, Wanted
+from watchword.drivers.interface import Issued, Kept, SecretData, Wanted, rotation_mark
 from watchword.pki.errors import TokenRefused
-from watchword.pki.jwt import read_unverified_claims
+from watchword.pki.unverified import read_unverified_claims
 from watchword.runtime.timers import FIRST, STEADY, choose_renewal
 
 TOKEN = "token"  # noqa: S105 - the name of a key
@@ -89,6 +89,7 @@ def issue(wanted: Wanted, token: Sensitive[str], facts: TokenFacts, *, held: Sec
         EXPIRATION: rfc3339(facts.expires_at).encode(),
         ACCOUNT_UID: facts.account_uid.encode(),
         REFRESH_AT: rfc3339(refresh).encode(),
+        **rotation_mark(wanted),
     }
     return Issued(data, facts.issued_at, facts.expires_at, refresh, describe(wanted, facts))
 
