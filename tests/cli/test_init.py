@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,7 @@ from watchword.api.resources import (
     MANAGED_CLUSTERS,
     SECRETS,
 )
-from watchword.fleet.signer_probe import judge_probe
+from watchword.fleet.signer_probe import SignerProbe, judge_probe
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Fleet
@@ -114,6 +115,14 @@ async def test_without_controllers_waiting_ends_with_a_question(fleet: Fleet) ->
     )
     assert "not signed for token" in said
     assert "is `watchword hub` running" in said
+
+
+async def test_a_signer_that_does_not_answer_is_found_out(fleet: Fleet) -> None:
+    probe = SignerProbe(fleet.client, fleet.plane.clock, "example.com/nobody", patience=timedelta(seconds=1))
+    trouble = await probe.run()
+    requests = (await fleet.client.list(CERTIFICATE_SIGNING_REQUESTS)).items
+    assert "does not sign for example.com/nobody" in trouble
+    assert not [csr for csr in requests if csr["metadata"]["name"].startswith("watchword-probe-")]
 
 
 def test_a_signer_that_fails_is_named() -> None:

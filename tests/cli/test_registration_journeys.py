@@ -10,7 +10,7 @@ import pytest
 
 from watchword.api.conditions import is_true
 from watchword.api.meta import ObjectKey
-from watchword.api.names import HUB_KUBECONFIG_SECRET, ConditionType, registration_binding
+from watchword.api.names import HUB_KUBECONFIG_SECRET, Annotation, ConditionType, registration_binding
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_MANAGERS,
@@ -20,6 +20,7 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
+from watchword.testing.builders import a_cluster
 from watchword.testing.waiting import eventually, exists
 
 if TYPE_CHECKING:
@@ -160,3 +161,26 @@ async def test_an_operator_that_serves_nobody_any_more_goes_with_the_last_kluste
     await member.fleet.run("join", *member.join_arguments, *member.own, "--no-deploy")
     await member.fleet.run("unjoin", *member.own, code=5)
     assert await member.fleet.client.find(DEPLOYMENTS, operator) is None
+
+
+async def test_a_rebuilt_cluster_gets_its_name_only_from_the_hub_s_administrator(member: Member) -> None:
+    stranger = a_cluster(member.name, accepted=True, annotations={Annotation.CLUSTER_UID: "of the old one"})
+    await member.fleet.client.create(MANAGED_CLUSTERS, stranger)
+    refused = await member.join(code=4)
+    freed = await member.fleet.run("rejoin", "--take-over", "--cluster-name", member.name, "--yes", code=3)
+    assert "of the old one" in refused
+    assert await member.fleet.client.find(KLUSTERLETS, ObjectKey.cluster(member.name)) is None
+    assert "is free for a new key" in freed
+    await member.asks()
+    await member.fleet.run("rejoin", "--take-over", "--cluster-name", member.name, "--yes", "--wait")
+    await member.joined()
+
+
+async def test_take_over_does_nothing_unless_a_person_says_yes(member: Member) -> None:
+    claimed = a_cluster(member.name, accepted=True, annotations={Annotation.CLUSTER_UID: "of the old one"})
+    await member.fleet.client.create(MANAGED_CLUSTERS, claimed)
+    said = await member.fleet.run("rejoin", "--take-over", "--cluster-name", member.name, code=4)
+    found = await member.fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
+    assert "belongs to a cluster that has joined" in said
+    assert "--yes" in said
+    assert found["metadata"]["annotations"][Annotation.CLUSTER_UID] == "of the old one"

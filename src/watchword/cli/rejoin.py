@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -114,4 +115,6 @@ def _confirm(candidate: Candidate) -> None:
     click.echo(f"the name {candidate.cluster} belongs to a cluster that has joined{owner}", err=True)
     for request in candidate.requests:
         click.echo(f"  {request.requester} asks for it with the key {request.key_thumbprint[:16]}", err=True)
+    if not sys.stdin.isatty():
+        raise Refused("nobody can be asked here whether a new key may have this name: say so with --yes")
     click.confirm("let a new key have this name?", abort=True, err=True)

@@ -80,10 +80,15 @@ class TakeOver:
         door = replace(self.door, terms=replace(self.door.terms, take_over=True))
 
         async def look() -> Decision:
-            decision = await door.approve(cluster)
+            try:
+                decision = await door.approve(cluster)
+            except TooLate:
+                decision = Decision(name)
             if decision.requests:
                 return decision
-            early = TooLate(f"the name {name} is free for a new key, but nobody has asked yet: run it again, or --wait")
+            early = TooLate(
+                f"the name {name} is free for a new key, but nobody has asked yet: run it again then, or use --wait"
+            )
             raise NotYet(f"waiting for a request for {name}", early)
 
         if patience is None:
