@@ -1,4 +1,4 @@
-"""Checks the documentation: every relative link leads to a file of this repository."""
+"""Writes the pages that are rendered from code, and checks that every relative link leads to a file."""
 
 from __future__ import annotations
 
@@ -8,13 +8,32 @@ from pathlib import Path
 
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+ROOT = Path(__file__).parents[1]
 
 
 def main() -> None:
-    """Print what is broken; exit non-zero when anything is."""
-    root = Path(__file__).parents[1]
-    broken = [f"{page.relative_to(root)}: {target}" for page in pages(root) for target in broken_links(page)]
+    """Write what differs; print what is broken, and exit non-zero when anything is."""
+    for path, text in rendered(ROOT).items():
+        if not path.is_file() or path.read_text() != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            print(f"wrote {path.relative_to(ROOT)}")
+    broken = [f"{page.relative_to(ROOT)}: {target}" for page in pages(ROOT) for target in broken_links(page)]
     sys.exit("\n".join(["links that lead nowhere:", *broken]) if broken else None)
+
+
+def rendered(root: Path) -> dict[Path, str]:
+    """Return every page that is rendered from code, with what it should say."""
+    from tools.docs_api import render_api  # noqa: PLC0415 - whoever only checks links need not import the product
+    from tools.docs_cli import render_cli  # noqa: PLC0415 - same
+    from tools.docs_conditions import render_conditions  # noqa: PLC0415 - same
+
+    reference = root / "docs" / "reference"
+    return {
+        reference / "cli.md": render_cli(),
+        reference / "api.md": render_api(),
+        reference / "conditions.md": render_conditions(root / "src" / "watchword"),
+    }
 
 
 def pages(root: Path) -> list[Path]:

@@ -1,0 +1,77 @@
+"""What is rendered from code is what the code says now."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.docs import rendered
+from tools.reasons import Sources
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("cli.md", "api.md", "conditions.md")
+REASON = re.compile(r"^\| `(?P<reason>[A-Z][A-Za-z]+)` \|", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return {path.name: text for path, text in rendered(ROOT).items()}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_committed_page_is_what_the_code_renders(name: str, pages: dict[str, str]) -> None:
+    committed = (ROOT / "docs" / "reference" / name).read_text()
+
+    assert committed == pages[name], f"docs/reference/{name} is out of date: run make docs"
+
+
+def test_every_rendered_page_is_checked(pages: dict[str, str]) -> None:
+    assert sorted(pages) == sorted(PAGES)
+
+
+def test_rendering_twice_gives_the_same(pages: dict[str, str]) -> None:
+    assert {path.name: text for path, text in rendered(ROOT).items()} == pages
+
+
+def test_reasons_are_read_from_constants_helpers_tables_and_loops(tmp_path: Path) -> None:
+    (tmp_path / "api").mkdir()
+    (tmp_path / "api" / "names.py").write_text('class ConditionType:\n    READY = "Ready"\n')
+    (tmp_path / "hub").mkdir()
+    (tmp_path / "hub" / "promise.py").write_text(EXAMPLE)
+
+    found = {(said.subject, said.reason, said.tone, said.message) for said in Sources(tmp_path).conditions()}
+
+    assert found == {
+        ("Ready", "AllThere", "True", "everything is there"),
+        ("Ready", "Missing", "False", "waiting for …"),
+        ("Ready", "Early", "Unknown", ""),
+        ("Ready", "Late", "Unknown", ""),
+        ("", "RequestDenied", "", "the hub said no"),
+        ("", "RequestFailed", "", "the hub said no"),
+    }
+
+
+EXAMPLE = """
+from watchword.api.names import ConditionType
+from watchword.drivers.interface import Pending
+
+GOOD = "AllThere"
+
+def judge(thing):
+    if thing:
+        return Condition.true(ConditionType.READY, GOOD, "everything is there")
+    return say("Missing", f"waiting for {thing}")
+
+def say(reason, message):
+    return Condition.false(ConditionType.READY, reason, message)
+
+def guess(now):
+    reason = "Early" if now else "Late"
+    return Condition.unknown(ConditionType.READY, reason, str(now))
+
+def wait():
+    for verdict in ("Denied", "Failed"):
+        return Pending(f"Request{verdict}", "the hub said no", recheck=1)
+"""

@@ -1,0 +1,61 @@
+"""Renders the reference of conditions and events from the sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+from tools.reasons import Said, Sources
+from watchword.discovery.errors import Reason
+
+HEAD = """# Conditions and events
+
+Rendered from the code by `make docs`. A reason is one word for programs and stays the same across releases; a message
+is a sentence for people, ends with what to do next where a person must act, and never holds a secret. `…` stands for
+what depends on the case. What to do about each is in [troubleshooting](../troubleshooting.md).
+"""
+EXPLAINED = """From where they arise to the condition that is made of them: of a credential (`AddonTokenRefreshed`,
+`ClusterCertificateRotated`), or of a spec that cannot be carried out (`Applied`)."""
+DISCOVERY = "watchword.discovery."
+CONDITIONS = "| reason | status | message | said by |\n|---|---|---|---|"
+EVENTS = "| reason | type | message | said by |\n|---|---|---|---|"
+HANDED_ON = "| reason | message | said by |\n|---|---|---|"
+
+
+def render_conditions(sources: Path) -> str:
+    """Return the page: conditions by type, then reasons that several conditions hand on, then events."""
+    read = Sources(sources)
+    said = [each for each in read.conditions() if not each.module.startswith(DISCOVERY)]
+    named = [each for each in said if each.subject]
+    dependent = [each for each in said if not each.subject and each.tone]
+    handed_on = [each for each in said if not each.subject and not each.tone]
+    lines = [HEAD, "## Conditions", ""]
+    for subject, rows in groupby(named, key=lambda each: each.subject):
+        lines += [f"### {subject}", "", CONDITIONS, *_table(rows, _with_tone), ""]
+    lines += ["### Types that the object names", "", CONDITIONS, *_table(dependent, _with_tone), ""]
+    lines += ["## Reasons handed on", "", EXPLAINED, "", HANDED_ON, *_table(handed_on, _plain), ""]
+    lines += ["## Events", "", EVENTS, *_table(read.events(), _with_tone), ""]
+    lines += ["## Why discovery stops", "", "Errors of `join` and `discover` carry one of these.", ""]
+    lines += [", ".join(f"`{reason}`" for reason in Reason) + ".", ""]
+    return "\n".join(lines)
+
+
+def _table(rows: Iterable[Said], line: Callable[[Said], str]) -> Iterator[str]:
+    return (line(each) for each in rows)
+
+
+def _with_tone(said: Said) -> str:
+    return f"| `{said.reason}` | {said.tone} | {_cell(said.message)} | {_module(said)} |"
+
+
+def _plain(said: Said) -> str:
+    return f"| `{said.reason}` | {_cell(said.message)} | {_module(said)} |"
+
+
+def _module(said: Said) -> str:
+    return f"`{said.module.removeprefix('watchword.')}`"
+
+
+def _cell(message: str) -> str:
+    return message.replace("|", "\\|").replace("<", "\\<") or "…"
