@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,8 +15,8 @@ from joserfc.jwk import ECKey, RSAKey
 from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import KeyRefused, TokenRefused
 from watchword.pki.keys import KeyType, PrivateKey, PublicKey
+from watchword.pki.unverified import split_token
 
-MAXIMUM_TOKEN_BYTES = 32 * 1024
 _ALGORITHMS = {KeyType.EC: "ES256", KeyType.RSA: "RS256"}
 _FAMILIES: dict[KeyType, type[ECKey | RSAKey]] = {KeyType.EC: ECKey, KeyType.RSA: RSAKey}
 
@@ -58,7 +56,7 @@ class TokenVerifier:
 
         Only the signature is judged here; `claims.check_claims` judges time, issuer and audience.
         """
-        header, claims = _split(token)
+        header, claims = split_token(token)
         wanted = header.get("kid")
         candidates = [row for row in self._natives if wanted is None or row[0] == wanted]
         if not any(_is_signed_by(token, native, algorithm) for _, native, algorithm in candidates):
@@ -78,16 +76,6 @@ def sign(claims: Mapping[str, Any], key: PrivateKey) -> Sensitive[str]:
 def verify(token: str, keys: Sequence[PublicKey]) -> dict[str, Any]:
     """Verify one token; whoever verifies many keeps a `TokenVerifier`."""
     return TokenVerifier(tuple(keys)).verify(token)
-
-
-def read_unverified_claims(token: str) -> dict[str, Any]:
-    """Return what the token says of itself; nobody has vouched for a word of it."""
-    return _split(token)[1]
-
-
-def read_unverified_header(token: str) -> dict[str, Any]:
-    """Return the token's header; it may lie."""
-    return _split(token)[0]
 
 
 def key_set_document(keys: Sequence[PublicKey]) -> dict[str, Any]:
@@ -111,23 +99,3 @@ def _is_signed_by(token: str, native: ECKey | RSAKey, algorithm: str) -> bool:
     except (JoseError, ValueError):
         return False
     return True
-
-
-def _split(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    if len(token) > MAXIMUM_TOKEN_BYTES or not token.isascii():
-        raise TokenRefused("the text is not a JWT: too long or not ASCII")
-    parts = token.split(".")
-    if len(parts) != 3 or not all(parts):
-        raise TokenRefused("the text is not a JWT: it does not have three parts")
-    return _json(parts[0]), _json(parts[1])
-
-
-def _json(part: str) -> dict[str, Any]:
-    try:
-        padded = part + "=" * (-len(part) % 4)
-        decoded = orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError) as cause:
-        raise TokenRefused("the text is not a JWT: a part of it is not base64url JSON") from cause
-    if not isinstance(decoded, dict):
-        raise TokenRefused("the text is not a JWT: a part of it is not a JSON object")
-    return decoded

@@ -24,7 +24,8 @@ from watchword.apiserver.authz.rules import quoted_list
 from watchword.apiserver.model import Now, Registry, User
 from watchword.pki.claims import audiences_of
 from watchword.pki.errors import TokenRefused
-from watchword.pki.jwt import TokenVerifier, read_unverified_claims
+from watchword.pki.jwt import TokenVerifier
+from watchword.pki.unverified import read_unverified_claims
 
 LEEWAY = timedelta(seconds=60)
 SIGNATURES_REMEMBERED = timedelta(seconds=10)
