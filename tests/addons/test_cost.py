@@ -1,0 +1,90 @@
+"""What an add-on costs in requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+import pytest
+from tests.addons.fleet import AddonFleet
+
+from watchword.agent.addons.duty import addon_duty
+from watchword.agent.agent import Agent, AgentParts
+from watchword.agent.options import AgentOptions
+from watchword.api.http import Request, Response
+from watchword.api.names import ConditionType
+from watchword.fleet.hub_process import HubOptions, run_hub
+from watchword.hub.addons.extension import addon_extension
+from watchword.kube.client import Client
+from watchword.kube.transport import Transport
+from watchword.testing.membership import AUTOMATIC, PlaneConnector
+
+ADDONS = 20
+
+
+class Counting:
+    """A transport that counts what passes."""
+
+    def __init__(self, inner: Transport, seen: Counter[str]) -> None:
+        self.inner, self.seen = inner, seen
+
+    async def send(self, request: Request) -> Response:
+        self.seen[f"{request.method} {request.path.rsplit('/', 1)[0]}"] += 1
+        return await self.inner.send(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Response]:
+        async with self.inner.stream(request) as response:
+            yield response
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+class CountingConnector(PlaneConnector):
+    """Reaches the hub through a transport that counts."""
+
+    def __init__(self, inner: PlaneConnector, seen: Counter[str]) -> None:
+        super().__init__(inner.plane)
+        self.seen = seen
+
+    def own(self, data: object) -> Transport:
+        return Counting(super().own(data), self.seen)  # type: ignore[arg-type]  # a Secret's content
+
+
+async def start_counting(fleet: AddonFleet, hub_side: Counter[str], agent_side: Counter[str]) -> str:
+    """Replace the hub by one whose requests are counted, and let a cluster join whose agent's are."""
+    await fleet.members.stop(fleet.hub)
+    hub = Client(Counting(fleet.plane.fresh_client().transport, hub_side))
+    options = HubOptions(allow=AUTOMATIC, elect=False, install=False)
+    work = run_hub(hub, options, clock=fleet.plane.clock, random=Random(1), extensions=[addon_extension])
+    fleet.members.tasks.append(asyncio.create_task(work))
+    name = fleet.members.name()
+    local = Client(Counting(fleet.plane.fresh_client().transport, agent_side))
+    connector = CountingConnector(PlaneConnector(fleet.plane), agent_side)
+    agent = AgentOptions(name, hub_secret=f"hub-{name}", addon_namespace=fleet.namespace, addon_auth="token")
+    parts = AgentParts(agent, local, connector, fleet.plane.clock, Random(2), duties=[addon_duty])
+    fleet.members.tasks.append(asyncio.create_task(Agent(parts).run()))
+    await fleet.members.joined(name)
+    return name
+
+
+@pytest.mark.planes("embedded")
+async def test_token_of_an_addon_costs_few_requests(fleet: AddonFleet) -> None:
+    hub_side, agent_side = Counter[str](), Counter[str]()
+    name = await start_counting(fleet, hub_side, agent_side)
+    first = await fleet.enable("first", name)
+    await fleet.says(first, ConditionType.ADDON_AVAILABLE, "Unknown")
+    await fleet.refreshed(first)
+    hub_side.clear()
+    agent_side.clear()
+
+    keys = [await fleet.enable(f"a{number}", name) for number in range(ADDONS)]
+    for key in keys:
+        await fleet.refreshed(key)
+
+    assert hub_side.total() / ADDONS <= 4.5, hub_side
+    assert agent_side.total() / ADDONS <= 5.5, agent_side
