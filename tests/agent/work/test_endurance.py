@@ -32,6 +32,7 @@ from watchword.testing.waiting import eventually, is_gone
 
 async def narrow(site: Site) -> tuple[Client, Client]:
     """Return clients with no more rights than an agent has on its cluster and on its hub."""
+    await site.plane.controllers("clusterrole-aggregation-controller")
     admin, who = site.client, site.identity
     role = CLUSTER_ROLES.manifest(ObjectKey.cluster(site.plane.unique("agent")), rules=AGENT_RULES)
     await admin.create(CLUSTER_ROLES, role)
