@@ -113,6 +113,23 @@ async def test_what_others_change_or_delete_comes_back(operated: Operated) -> No
     await operated.until(SERVICE_ACCOUNTS, "klusterlet-sa", lambda found: found is not None, AGENT_NAMESPACE)
 
 
+async def test_a_bootstrap_secret_that_comes_or_changes_starts_the_agent_anew(operated: Operated) -> None:
+    await a_joined_klusterlet(operated)
+    key = ObjectKey(AGENT_NAMESPACE, "bootstrap-hub-kubeconfig")
+    seen: set[str] = set()
+
+    def has_another_mark(agent: Object | None) -> bool:
+        marks = ((agent or {})["spec"]["template"]["metadata"].get("annotations") or {}).values()
+        return bool(marks) and not seen.issuperset(marks)
+
+    await operated.has(SECRETS, key.name, key.namespace, data={"kubeconfig": "b25l"})
+    first = await operated.until(DEPLOYMENTS, AGENT, has_another_mark, AGENT_NAMESPACE)
+    seen.update(first["spec"]["template"]["metadata"]["annotations"].values())
+    await operated.admin.patch(SECRETS, key, {"data": {"kubeconfig": "dHdv"}})
+
+    await operated.until(DEPLOYMENTS, AGENT, has_another_mark, AGENT_NAMESPACE)
+
+
 async def test_somebody_elses_deployment_is_left_alone(operated: Operated) -> None:
     container = {"name": "theirs", "image": "theirs"}
     template = {"metadata": {"labels": {"app": "theirs"}}, "spec": {"containers": [container]}}

@@ -6,7 +6,7 @@ import pytest
 
 from watchword.api.meta import Object
 from watchword.api.resources import CLUSTER_ROLES, ROLES
-from watchword.operator.bundles import BundleOptions, operator_bundle
+from watchword.operator.bundles import operator_bundle
 from watchword.operator.rules import (
     AGENT_OWN_RIGHTS,
     AGENT_RIGHTS,
@@ -15,12 +15,11 @@ from watchword.operator.rules import (
     HUB_RIGHTS,
     HUB_TOKENS_RIGHTS,
     OPERATOR_OWN_RIGHTS,
+    OPERATOR_RIGHTS,
     OPERATOR_ROLE,
     Right,
-    operator_rights,
 )
 
-OPERATOR_RIGHTS = operator_rights(BundleOptions().namespaces)
 EVERY_RIGHT = (
     *AGENT_RIGHTS,
     *AGENT_OWN_RIGHTS,

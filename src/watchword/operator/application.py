@@ -12,7 +12,7 @@ import orjson
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, uid_of
 from watchword.api.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, Conflict, NotFound
+from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from watchword.operator.rendering import MANAGED_BY, Manifest
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.reconcile import Reader
@@ -82,8 +82,8 @@ class Application:
             return known or obj
         try:
             return await self.client.create(NAMESPACES, marked(obj, owner))
-        except AlreadyExists:
-            return obj
+        except (AlreadyExists, Forbidden):
+            return obj  # it is the administrator's; when it is missing, what goes into it will say so
 
 
 def marked(obj: Object, owner: Object) -> Object:

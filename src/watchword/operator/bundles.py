@@ -101,7 +101,7 @@ def _deployable_roles(options: BundleOptions) -> list[Manifest]:
 
 
 def _operator_rights(options: BundleOptions) -> list[Manifest]:
-    everywhere = rules.rules_of(rules.operator_rights(options.namespaces))
+    everywhere = rules.rules_of(rules.OPERATOR_RIGHTS)
     rows: list[Manifest] = list(cluster_rights(rules.OPERATOR_ROLE, everywhere, OPERATOR))
     for namespace in options.namespaces:
         own = rules.rules_of(rules.OPERATOR_OWN_RIGHTS)

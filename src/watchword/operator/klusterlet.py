@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
+import orjson
+
 from watchword.api.conditions import Condition
-from watchword.api.meta import Object, ObjectKey, is_deleting
+from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Finalizer
 from watchword.api.resources import DEPLOYMENTS, KLUSTERLETS, SECRETS
 from watchword.kube.client import Client
@@ -56,7 +59,9 @@ class KlusterletReconciler:
 
     async def _deploy(self, found: Object, application: Application) -> Outcome:
         try:
-            rows = await application.apply(found, bound_agent_manifests(found, image=self.image))
+            bootstrap = fingerprint(self._secret(found, BOOTSTRAP_KUBECONFIG_SECRET))
+            wanted = bound_agent_manifests(found, image=self.image, bootstrap=bootstrap)
+            rows = await application.apply(found, wanted)
         except (ApiStatusError, NameConflict) as trouble:
             if isinstance(trouble, Conflict):
                 raise
@@ -68,10 +73,9 @@ class KlusterletReconciler:
         return RetryAfter(LOOK_AT_CERTIFICATE)
 
     def _judge(self, found: Object, rows: Iterable[Manifest]) -> list[Condition]:
-        namespace = namespace_of(found)
         agent = next((obj for resource, obj in rows if resource is DEPLOYMENTS), None)
-        bootstrap = self.reader.get(SECRETS, ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET))
-        hub = self.reader.get(SECRETS, ObjectKey(namespace, HUB_KUBECONFIG_SECRET))
+        bootstrap = self._secret(found, BOOTSTRAP_KUBECONFIG_SECRET)
+        hub = self._secret(found, HUB_KUBECONFIG_SECRET)
         return [
             conditions.judge_available(agent, "klusterletAvailable"),
             conditions.judge_degraded(conditions.REGISTRATION_DEGRADED, agent),
@@ -79,8 +83,19 @@ class KlusterletReconciler:
             conditions.judge_hub_connection(bootstrap, hub, now=self.clock.now()),
         ]
 
+    def _secret(self, found: Object, name: str) -> Object | None:
+        return self.reader.get(SECRETS, ObjectKey(namespace_of(found), name))
+
     def _features(self, found: Object) -> Condition:
         return conditions.judge_features(gates_of(found), AGENT_FEATURES)
 
     async def _report(self, found: Object, said: list[Condition], rows: Iterable[Manifest] = ()) -> None:
         await report(self.status, KLUSTERLETS, found, said, rows)
+
+
+def fingerprint(secret: Object | None) -> str:
+    """Return a few letters that change with the content of a Secret and say nothing about it."""
+    if secret is None:
+        return ""
+    salted = [uid_of(secret), secret.get("data") or {}]
+    return hashlib.sha256(orjson.dumps(salted, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]

@@ -28,6 +28,7 @@ from watchword.operator.rendering import (
 from watchword.operator.rules import AGENT_OWN_ROLE, AGENT_OWN_RULES, AGENT_ROLE, AGENT_RULES, EXECUTION_ROLE
 
 BOOTSTRAP_MOUNT = "/spoke/bootstrap"
+BOOTSTRAP_ANNOTATION = "operator.watchword.dev/bootstrap"
 
 
 def namespace_of(klusterlet: Object) -> str:
@@ -109,8 +110,12 @@ def agent_manifests(klusterlet: Object, *, image: str = IMAGE) -> list[Manifest]
     ]
 
 
-def bound_agent_manifests(klusterlet: Object, *, image: str = IMAGE) -> list[Manifest]:
-    """Return the same as an operator applies it: bound to roles that exist, so that it need not hold their rights."""
+def bound_agent_manifests(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = "") -> list[Manifest]:
+    """Return the same as an operator applies it: bound to roles that exist, so that it need not hold their rights.
+
+    `bootstrap` stands for the content of the bootstrap Secret: an agent that waits for one, or whose hub moved,
+    is started anew with what is there now.
+    """
     namespace, subject = namespace_of(klusterlet), account_of(klusterlet)
     prefix = f"open-cluster-management:operated:{klusterlet['metadata']['name']}"
     places = (namespace, addon_namespace(namespace))
@@ -125,7 +130,7 @@ def bound_agent_manifests(klusterlet: Object, *, image: str = IMAGE) -> list[Man
                 ObjectKey(place, f"{prefix}:agent"), (), subject, existing_role=AGENT_OWN_ROLE
             )
         ),
-        agent_deployment(klusterlet, image=image),
+        agent_deployment(klusterlet, image=image, bootstrap=bootstrap),
     ]
 
 
@@ -143,7 +148,7 @@ def _surroundings(klusterlet: Object) -> list[Manifest]:
     ]
 
 
-def agent_deployment(klusterlet: Object, *, image: str = IMAGE) -> Manifest:
+def agent_deployment(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = "") -> Manifest:
     """Return the Deployment of the agent."""
     spec: Mapping[str, Any] = klusterlet.get("spec") or {}
     return deployment(
@@ -158,6 +163,7 @@ def agent_deployment(klusterlet: Object, *, image: str = IMAGE) -> Manifest:
             resources=resources_of(spec),
             # An agent that waits for acceptance is well: whether it reached its hub is a condition, not a probe.
             ready_path="/healthz",
+            annotations={BOOTSTRAP_ANNOTATION: bootstrap} if bootstrap else {},
         )
     )
 

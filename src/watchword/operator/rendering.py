@@ -45,6 +45,7 @@ class Workload:
     pod: Mapping[str, Any] = field(default_factory=dict)  # further fields of the pod's spec
     resources: Mapping[str, Any] = field(default_factory=dict)
     ready_path: str = "/readyz"
+    annotations: Mapping[str, str] = field(default_factory=dict)  # of the pods: another value means new pods
 
 
 def labels_for(name: str) -> dict[str, str]:
@@ -63,10 +64,13 @@ def deployment(workload: Workload) -> Manifest:
         "securityContext": dict(POD_SECURITY),
         **workload.pod,
     }
+    metadata: Object = {"labels": labels}
+    if workload.annotations:
+        metadata["annotations"] = dict(workload.annotations)
     spec = {
         "replicas": workload.replicas,
         "selector": {"matchLabels": {"app": workload.name}},
-        "template": {"metadata": {"labels": labels}, "spec": pod},
+        "template": {"metadata": metadata, "spec": pod},
     }
     key = ObjectKey(workload.namespace, workload.name)
     return DEPLOYMENTS, DEPLOYMENTS.manifest(key, metadata={"labels": labels}, spec=spec)

@@ -187,41 +187,39 @@ OPERATOR_DEFINITIONS = (
 )
 
 
-def operator_rights(namespaces: Sequence[str]) -> tuple[Right, ...]:
-    """Return what the operator may do everywhere; it deletes only the namespaces named."""
-    return (
-        Right("says what is wanted", OPERATOR_GROUP, ("klusterlets", "clustermanagers"), (*READ, "patch")),
-        Right("reports what is", OPERATOR_GROUP, ("klusterlets/status", "clustermanagers/status"), ("patch",)),
-        Right("installs its kinds", "apiextensions.k8s.io", ("customresourcedefinitions",), ("create",)),
-        Right(
-            "installs its kinds",
-            "apiextensions.k8s.io",
-            ("customresourcedefinitions",),
-            ("get", "patch"),
-            OPERATOR_DEFINITIONS,
-        ),
-        Right("makes the namespaces that are missing", "", ("namespaces",), (*READ, "create")),
-        Right("deletes the namespaces it made", "", ("namespaces",), ("delete",), tuple(namespaces)),
-        Right("sees what it deployed", "apps", ("deployments",), READ),
-        Right("sees what it deployed", "batch", ("cronjobs",), READ),
-        Right("sees what it deployed", "", ("serviceaccounts",), READ),
-        Right("sees what it deployed", RBAC_GROUP, ("rolebindings",), READ),
-        Right("lets agent and hub do their work", RBAC_GROUP, ("clusterrolebindings",), (*READ, *APPLY)),
-        Right("binds these roles and no others", RBAC_GROUP, ("clusterroles",), ("bind",), BINDABLE),
-        Right(
-            "sees whether the agent has a credential, and nothing of other Secrets",
-            "",
-            ("secrets",),
-            READ,
-            (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET),
-        ),
-        Right(
-            "takes back what was deployed for a hub that was left",
-            WORK_GROUP,
-            ("appliedmanifestworks",),
-            (*READ, "patch", "delete"),
-        ),
-    )
+OPERATOR_RIGHTS = (
+    Right("these say what is wanted", OPERATOR_GROUP, ("klusterlets", "clustermanagers"), (*READ, "patch")),
+    Right("reports what there is", OPERATOR_GROUP, ("klusterlets/status", "clustermanagers/status"), ("patch",)),
+    Right("installs its kinds", "apiextensions.k8s.io", ("customresourcedefinitions",), ("create",)),
+    Right(
+        "installs its kinds",
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        ("get", "patch"),
+        OPERATOR_DEFINITIONS,
+    ),
+    Right("knows which namespaces it made, where it may make any", "", ("namespaces",), READ),
+    Right("sees what it deployed", "apps", ("deployments",), READ),
+    Right("sees what it deployed", "batch", ("cronjobs",), READ),
+    Right("sees what it deployed", "", ("serviceaccounts",), READ),
+    Right("sees what it deployed", RBAC_GROUP, ("rolebindings",), READ),
+    Right("lets agent and hub do their work", RBAC_GROUP, ("clusterrolebindings",), (*READ, *APPLY)),
+    Right("binds these roles and no others", RBAC_GROUP, ("clusterroles",), ("bind",), BINDABLE),
+    Right(
+        "sees whether the agent has a credential, and nothing of other Secrets",
+        "",
+        ("secrets",),
+        READ,
+        (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET),
+    ),
+    Right(
+        "takes back what was deployed for a hub that was left",
+        WORK_GROUP,
+        ("appliedmanifestworks",),
+        (*READ, "patch", "delete"),
+    ),
+)
+"""What the operator may do everywhere; namespaces are the administrator's to make."""
 
 
 OPERATOR_OWN_RIGHTS = (
