@@ -102,7 +102,7 @@ class Agent:
         await self._resume(access, driver, identity)
         manager.add(*self._controllers(cluster, hub, access, driver, identity))
         manager.add_job("introduction", lambda: self._introduce(hub.client, access, identity))
-        manager.add_job("duties", lambda: self._take_up_duties(connection, access.ready))
+        manager.add_job("duties", lambda: self._take_up_duties(client, access.ready))
         try:
             await manager.run(stop)
         finally:
@@ -153,7 +153,7 @@ class Agent:
             parts.options.claims,
             lambda: judge_rotated(access.held, access.refusal),
         )
-        of_cluster = tuple(Wake(resource, lambda _: own) for resource in (NODES, CLUSTER_CLAIMS, SECRETS))
+        of_cluster = tuple(Wake(resource, lambda _: own) for resource in (NODES, CLUSTER_CLAIMS))
         to_secret = tuple(
             Wake(resource, lambda _: [identity.secret_key], origin=HUB)
             for resource in (MANAGED_CLUSTERS, CERTIFICATE_SIGNING_REQUESTS)
@@ -162,7 +162,9 @@ class Agent:
         yield ControllerSpec("hub-credential", SECRETS, keeper, to_secret, workers=1)
         yield ControllerSpec("hub-access", MANAGED_CLUSTERS, access, workers=1, origin=HUB)
         yield ControllerSpec("cluster-lease", MANAGED_CLUSTERS, lease, workers=1, origin=HUB)
-        yield ControllerSpec("cluster-status", MANAGED_CLUSTERS, status, of_cluster, workers=1, origin=HUB)
+        yield ControllerSpec(
+            "cluster-status", MANAGED_CLUSTERS, status, of_cluster, workers=1, origin=HUB, bell=access.news
+        )
 
     def _keeping(self, driver: AgentDriver, identity: Identity, hub: Reader) -> Keeping:
         frame: dict[str, bytes] = {
@@ -194,7 +196,7 @@ class Agent:
                 await asyncio.sleep(delay)
         await asyncio.Event().wait()
 
-    async def _take_up_duties(self, connection: HubConnection, ready: asyncio.Event) -> None:
+    async def _take_up_duties(self, client: Client, ready: asyncio.Event) -> None:
         """Run add-ons and work once the hub has accepted this cluster; before that, it may not even look at them."""
         parts = self._parts
         await ready.wait()

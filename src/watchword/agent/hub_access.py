@@ -20,7 +20,7 @@ from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.transport import Transport
 from watchword.runtime.clock import Clock
-from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.reconcile import Bell, Done, Outcome, Reader, RetryAfter
 
 
 class HubConnector(Protocol):
@@ -84,6 +84,7 @@ class HubAccess:
     held: Issued | Kept | None = None  # what was last answered about the credential in use
     refusal: Pending | None = None  # the hub's last no, until a yes
     used: Use = Use.NONE
+    news: Bell = field(default_factory=Bell)  # rung when there is something new to report of the credential
     ready: asyncio.Event = field(default_factory=asyncio.Event)  # set once the own credential opens doors
     _data: SecretData = field(default_factory=dict, repr=False)
 
@@ -91,10 +92,14 @@ class HubAccess:
         """Take note of what the Secret of the cluster's credential holds now."""
         if isinstance(answer, Issued | Kept):
             changed = isinstance(answer, Issued)
+            is_news = changed or self.refusal is not None
             self.held, self.refusal, self._data = answer, None, data
             await self.settle(changed=changed)
-        elif answer.failed:
-            self.refusal = answer
+        else:
+            is_news = answer.failed and answer != self.refusal
+            self.refusal = answer if answer.failed else self.refusal
+        if is_news:
+            self.news.ring(ObjectKey.cluster(self.cluster_name))
 
     @property
     def own_until(self) -> datetime | None:

@@ -28,7 +28,7 @@ async def choose_checks(client: Client) -> tuple[Check, ...]:
 
 async def _serves(client: Client, path: str) -> bool:
     try:
-        await client.exchange("GET", path, query={"limit": "1"})
+        await client.read(path, query={"limit": "1"})
     except NotFound:
         return False
     except KubeError:
