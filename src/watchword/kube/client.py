@@ -20,7 +20,7 @@ from watchword.api.sensitive import Sensitive
 from watchword.kube.answers import decode, refusal
 from watchword.kube.credentials import impersonation
 from watchword.kube.errors import NotFound
-from watchword.kube.exchange import Exchanger
+from watchword.kube.exchange import Exchanger, Server
 from watchword.kube.local import Handler, LocalTransport
 from watchword.kube.paging import Page, collect, read_page, read_raw_page
 from watchword.kube.retry import RetryPolicy
@@ -83,6 +83,11 @@ class Client:
     def transport(self) -> Transport:
         """What carries the requests."""
         return self._exchanger.transport
+
+    @property
+    def server(self) -> Server:
+        """What is known of the server."""
+        return self._exchanger.server
 
     def over(self, transport: Transport) -> Client:
         """Return the same client over another transport; limits and retries stay as they were."""

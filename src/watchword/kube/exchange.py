@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 
 from watchword.api.http import Request, Response
@@ -20,6 +20,13 @@ ERROR_LIMIT = 64 * 1024
 """As much of a refused stream's answer as an error needs."""
 
 
+@dataclass
+class Server:
+    """What was learned about the server, shared by everything that speaks to it through one client."""
+
+    streams_state: bool = True  # until it refuses or ignores the request for its initial state
+
+
 class Exchanger:
     """Sends requests over a transport with patience; watches are not counted among those under way."""
 
@@ -31,6 +38,7 @@ class Exchanger:
         self._in_flight = asyncio.Semaphore(max_in_flight)
         self._random = random
         self.skew = SkewMeter(now)
+        self.server = Server()
 
     def over(self, transport: Transport) -> Exchanger:
         """Return the same over another transport, sharing what is counted and measured."""

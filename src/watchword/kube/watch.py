@@ -114,7 +114,7 @@ class _Follower:
     relist_at: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
-        self.streams = self.options.send_initial_events
+        self.streams = self.options.send_initial_events and self.client.server.streams_state
 
     async def run(self) -> AsyncGenerator[Fact, None]:
         while True:
@@ -209,7 +209,8 @@ class _Follower:
         self.failures += 1
         self.silences += isinstance(trouble, Stalled)
         if self.initial is not None and is_unable_to_stream(trouble):
-            self.streams, self.initial = False, None
+            self.streams = self.client.server.streams_state = False
+            self.initial = None
             return
         self.initial = None
         if is_time_to_relist(trouble, failures=self.failures, silences=self.silences):
