@@ -9,7 +9,7 @@ from tests.agent.work.site import Site
 
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, SECRETS
+from watchword.api.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, SECRETS
 from watchword.testing.canary import Canary
 
 
@@ -225,3 +225,45 @@ async def test_a_work_costs_few_requests(running: Site) -> None:
     assert len(running.writes()) == 10 + len(
         ["finalizer", "record", "what is about to be applied", "what was applied", "status"]
     )
+
+
+@pytest.mark.parametrize(
+    "containers",
+    [
+        pytest.param([{"name": "c", "image": "i", "misspelt": 1}], id="misspelt field"),
+        pytest.param([{"name": "c", "image": "i", "env": [{"name": "A"}, {"name": "A"}]}], id="repeated key"),
+    ],
+)
+async def test_what_cannot_be_declared_is_written_as_a_difference(running: Site, containers: list[Object]) -> None:
+    labels = {"app": "x"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    await running.has("w", DEPLOYMENTS.manifest(ObjectKey(running.namespace, "d"), spec=spec))
+    await running.applied("w")
+
+    await running.changes("w", DEPLOYMENTS.manifest(ObjectKey(running.namespace, "d"), spec={**spec, "replicas": 2}))
+
+    await running.until("d", lambda obj: obj["spec"]["replicas"] == 2, DEPLOYMENTS)
+    await running.applied("w")
+
+
+async def test_a_field_of_a_container_that_is_no_longer_asked_for_goes(running: Site) -> None:
+    def deployment(**container: Any) -> Object:
+        template = {
+            "metadata": {"labels": {"app": "x"}},
+            "spec": {"containers": [{"name": "c", "image": "i", **container}]},
+        }
+        spec = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
+        return DEPLOYMENTS.manifest(ObjectKey(running.namespace, "d"), spec=spec)
+
+    await running.has("w", deployment(command=["x"], env=[{"name": "A", "value": "1"}]))
+    await running.applied("w")
+    await running.client.patch(DEPLOYMENTS, ObjectKey(running.namespace, "d"), {"spec": {"paused": True}})
+
+    await running.changes("w", deployment())
+
+    left = await running.until(
+        "d", lambda o: "command" not in o["spec"]["template"]["spec"]["containers"][0], DEPLOYMENTS
+    )
+    assert "env" not in left["spec"]["template"]["spec"]["containers"][0]
+    assert left["spec"]["paused"] is True

@@ -61,6 +61,7 @@ async def test_the_rights_that_are_rendered_are_enough(site: Site) -> None:
     assert await site.find("one") is None
 
 
+@pytest.mark.planes("embedded")  # minutes have to pass
 async def test_a_kind_that_may_not_be_watched_is_looked_at_from_time_to_time(site: Site) -> None:
     cluster, hub = await narrow(site)
     rules = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create", "patch", "delete"]}]
@@ -75,7 +76,9 @@ async def test_a_kind_that_may_not_be_watched_is_looked_at_from_time_to_time(sit
 
     await site.applied("w")
 
-    assert (await site.client.get(NAMESPACES, ObjectKey.cluster(name)))["metadata"]["labels"]["a"] == "1"
+    await site.client.patch(NAMESPACES, ObjectKey.cluster(name), {"metadata": {"labels": {"a": "2"}}})
+
+    await site.until(name, lambda obj: obj["metadata"]["labels"]["a"] == "1", NAMESPACES, within=6 * 60)
 
 
 @pytest.mark.planes("embedded")  # minutes have to pass
