@@ -94,7 +94,8 @@ class Agent:
         manager = Manager(parts.manager, clock=parts.clock, random=parts.random)
         connection = HubConnection()
         cluster = manager.connect(parts.cluster)
-        hub = manager.connect(Client(connection, user_agent="watchword-agent", random=parts.random), name=HUB)
+        client = Client(connection, user_agent="watchword-agent", random=parts.random)
+        hub = manager.connect(client, name=HUB)
         identity = await recall_identity(parts.cluster, parts.options)
         driver = self._driver(hub)
         access = HubAccess(connection, parts.connector, hub.cache, identity.cluster, parts.clock)
@@ -203,7 +204,7 @@ class Agent:
         within = replace(parts.manager, lease=None, health=None)  # leading and healthy as the one that runs it
         manager = Manager(within, clock=parts.clock, random=parts.random)
         cluster = manager.connect(parts.cluster)
-        hub = manager.connect(Client(connection, user_agent="watchword-agent", random=parts.random), name=HUB)
+        hub = manager.connect(client, name=HUB)
         duty_parts = DutyParts(
             parts.options,
             cluster,
