@@ -1,0 +1,42 @@
+"""Renders every right that our processes have on a cluster, with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from watchword.operator import rules
+from watchword.operator.rules import Right
+
+INTRODUCTION = """# Rights
+
+Every right that Watchword's processes have on a cluster, and what it is for. Rendered from `operator/rules.py` by
+`make docs`. A test takes the operator's rights away one by one and sees something break each time.
+"""
+
+ROLES: tuple[tuple[str, str, Sequence[Right]], ...] = (
+    ("Operator, everywhere", rules.OPERATOR_ROLE, rules.OPERATOR_RIGHTS),
+    ("Operator, in the namespaces of agent and hub", rules.OPERATOR_OWN_ROLE, rules.OPERATOR_OWN_RIGHTS),
+    ("Operator, in its own namespace", rules.OPERATOR_OWN_ROLE, rules.ELECTION_RIGHTS),
+    ("Agent, everywhere", rules.AGENT_ROLE, rules.AGENT_RIGHTS),
+    ("Agent, in its own namespaces", rules.AGENT_OWN_ROLE, rules.AGENT_OWN_RIGHTS),
+    ("Hub, everywhere", rules.HUB_ROLE, rules.HUB_RIGHTS),
+    ("Hub, in kube-system and kube-public", rules.HUB_TOKENS_ROLE, rules.HUB_TOKENS_RIGHTS),
+    ("Clean-up of clusters", rules.CLEANER_ROLE, rules.CLEANER_RIGHTS),
+)
+
+
+def render_rights() -> str:
+    """Return the page."""
+    sections = [f"## {title}\n\nRole `{role}`.\n\n{_table(rights)}" for title, role, rights in ROLES]
+    role = rules.EXECUTION_ROLE
+    work = f"The agent applies work with the role `{role}`; bind more to its account where work needs it.\n"
+    return "\n".join([INTRODUCTION, *sections, work])
+
+
+def _table(rights: Sequence[Right]) -> str:
+    rows = [
+        f"| {right.group or 'core'} | {', '.join(right.resources)} | {', '.join(right.verbs)} "
+        f"| {', '.join(right.names) or 'any'} | {right.why} |\n"
+        for right in rights
+    ]
+    return "".join(["| group | resources | verbs | names | why |\n", "|---|---|---|---|---|\n", *rows])
