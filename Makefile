@@ -41,10 +41,7 @@ types: setup ## check types, strictly, in the sources and in the tests
 	$(BIN)/mypy
 
 test: lint types ## everything that must pass before a change lands, on the embedded control plane
-	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term:skip-covered
 
 envtest: setup ## build a real kube-apiserver, its etcd and companions with Go; instant when present
 	$(BIN)/python tools/envtest.py
