@@ -62,7 +62,7 @@ def judge_held(wanted: Wanted, held: SecretData, *, now: datetime) -> Kept | Non
     beside = {EXPIRATION: rfc3339(facts.expires_at).encode(), ACCOUNT_UID: facts.account_uid.encode()}
     if refresh is None or any(held.get(name) != value for name, value in beside.items()):
         return None
-    return Kept(refresh, facts.expires_at, describe(wanted, facts))
+    return Kept(refresh, facts.expires_at, tell_life(wanted, facts, refresh))
 
 
 def judge_identity(wanted: Wanted, facts: TokenFacts) -> str:
@@ -91,7 +91,12 @@ def issue(wanted: Wanted, token: Sensitive[str], facts: TokenFacts, *, held: Sec
         REFRESH_AT: rfc3339(refresh).encode(),
         **rotation_mark(wanted),
     }
-    return Issued(data, facts.issued_at, facts.expires_at, refresh, describe(wanted, facts))
+    return Issued(data, facts.issued_at, facts.expires_at, refresh, tell_life(wanted, facts, refresh))
+
+
+def tell_life(wanted: Wanted, facts: TokenFacts, refresh: datetime) -> str:
+    """Say also since when it is good and when it is replaced, for those who only see the condition."""
+    return f"{describe(wanted, facts)}, from {rfc3339(facts.issued_at)} on, to be renewed at {rfc3339(refresh)}"
 
 
 def describe(wanted: Wanted, facts: TokenFacts) -> str:

@@ -34,6 +34,7 @@ from watchword.fleet.hub_setup import HubSetup, set_up_hub
 from watchword.fleet.initial_token import TokenWish, ensure_token
 from watchword.fleet.joining import Membership, join
 from watchword.fleet.local.member import Member
+from watchword.fleet.local.sample import is_served, start_sample
 from watchword.fleet.local.site import Site, each
 from watchword.fleet.observing import EVENT_SOURCE, LEASE_SOURCE, observing
 from watchword.hub.addons.extension import addon_extension
@@ -175,6 +176,21 @@ async def await_members(site: Site, tell: Tell) -> str:
     return f"{_count(site.clusters)} available, each with a certificate of its own"
 
 
+async def enable_addon(site: Site, tell: Tell) -> str:
+    """Enable the sample add-on, with a token on one cluster and a certificate on the other."""
+    members = await start_sample(site)
+
+    def served() -> bool:
+        addons = {addon["metadata"]["namespace"]: addon for addon in site.watching.facts().addons}
+        ready = [member.name for member in members if is_served(addons.get(member.name))]
+        tell(f"{len(ready)} of {len(members)} at work")
+        return len(ready) == len(members)
+
+    await site.watching.until(served)
+    ways = [f"{member.name} by {DRIVERS[number % len(DRIVERS)]}" for number, member in enumerate(members)]
+    return f"sample-addon at work on {' and '.join(ways)}" if ways else "no cluster to enable it on"
+
+
 def cluster_of(site: Site, name: str) -> Object | None:
     """Return a ManagedCluster as the hub last told it."""
     return next((obj for obj in site.watching.facts().clusters if obj["metadata"]["name"] == name), None)
@@ -222,4 +238,5 @@ STEPS: tuple[Step, ...] = (
     Step("agents", "Start the agents", start_agents),
     Step("acceptance", "Accept the clusters", accept_clusters),
     Step("members", "Wait for the members", await_members),
+    Step("add-on", "Enable the sample add-on", enable_addon),
 )

@@ -49,9 +49,8 @@ async def up(folder: FleetFolder, options: UpOptions, front: Front, stop: asynci
     showing = asyncio.create_task(stage.show(), name="view")
     try:
         if await finishes_before(stop, build(site, story, options.patience)):
-            stage.commands = commands_to_try(
-                folder.kubeconfig, blueprint.clusters[0].name if blueprint.clusters else ""
-            )
+            if not options.leave:  # they need somebody who answers
+                stage.commands = commands_to_try(folder.kubeconfig, next((c.name for c in blueprint.clusters), ""))
             front.ready(stage.scene, asyncio.get_running_loop().time() - stage.began)
             if not options.leave:
                 await stop.wait()
