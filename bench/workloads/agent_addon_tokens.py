@@ -13,7 +13,7 @@ from bench.rig.run import PATIENCE, Cluster, Run, bounded
 from bench.workloads.hub import an_addon_type, is_true, register
 from bench.workloads.join import prepare
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ADDON_NAMESPACE
+from watchword.api.names import ADDON_NAMESPACE, Label
 from watchword.api.resources import (
     CLUSTER_MANAGEMENT_ADDONS,
     MANAGED_CLUSTER_ADDONS,
@@ -62,7 +62,7 @@ async def run(one: Run) -> Result:
         result = await one.measured(len(addons), trigger, finish)
         broken = addons[: one.parameters["repairs"]]
         result.more["account_repair_seconds"] = [
-            await _repair(tokens, finish, name, partial(hub.client.delete, SERVICE_ACCOUNTS, _account(name)))
+            await _repair(tokens, finish, name, partial(hub.client.delete, SERVICE_ACCOUNTS, await _account(hub, name)))
             for name in broken
         ]
         result.more["secret_repair_seconds"] = [
@@ -71,8 +71,10 @@ async def run(one: Run) -> Result:
     return result
 
 
-def _account(addon: str) -> ObjectKey:
-    return ObjectKey(CLUSTER, f"{addon}-agent")
+async def _account(hub: Cluster, addon: str) -> ObjectKey:
+    """Return the add-on's account, however the subject names it."""
+    found = await hub.client.list(SERVICE_ACCOUNTS, namespace=CLUSTER, labels=f"{Label.TOKEN_ADDON}={addon}")
+    return ObjectKey.of(found.items[0])
 
 
 def _secret(addon: str) -> ObjectKey:
