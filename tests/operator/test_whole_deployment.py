@@ -14,10 +14,12 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, ConditionType
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
+    CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     KLUSTERLETS,
     MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
     PODS,
     SECRETS,
 )
@@ -85,6 +87,11 @@ def a_hub_that_accepts(user: str) -> Object:
     )
 
 
+def a_work(cluster: str) -> Object:
+    manifest = CONFIG_MAPS.manifest(ObjectKey("default", "from-the-hub"), data={"hello": "edge"})
+    return MANIFEST_WORKS.manifest(ObjectKey(cluster, "greeting"), spec={"workload": {"manifests": [manifest]}})
+
+
 async def test_manifests_become_a_fleet(instance: Instance, admin: Client) -> None:
     token = BootstrapToken.generate()
     await deploy(admin, token, bootstrap_kubeconfig(instance, token))
@@ -105,5 +112,9 @@ async def test_manifests_become_a_fleet(instance: Instance, admin: Client) -> No
     assert is_true(joined, ConditionType.HUB_ACCEPTED)
     for resource, name in ((KLUSTERLETS, "klusterlet"), (CLUSTER_MANAGERS, "cluster-manager")):
         await eventually(admin, resource, ObjectKey.cluster(name), lambda o: is_true(o or {}, "Available"), within=SLOW)
+    await admin.create(MANIFEST_WORKS, a_work("edge"))
+    await eventually(admin, CONFIG_MAPS, ObjectKey("default", "from-the-hub"), within=SLOW)
+    work = ObjectKey("edge", "greeting")
+    await eventually(admin, MANIFEST_WORKS, work, lambda o: is_true(o or {}, ConditionType.WORK_APPLIED), within=SLOW)
     pods = await eventually_all(admin, PODS, lambda found: len(found) == 3, within=SLOW)
     assert {pod["status"]["phase"] for pod in pods.values()} == {"Running"}
