@@ -17,8 +17,10 @@ from watchword.agent.work.objects import Objects
 from watchword.agent.work.pace import Pace
 from watchword.agent.work.record import RecordReconciler
 from watchword.agent.work.releasing import Releaser
+from watchword.agent.work.reporting import Reporter
 from watchword.agent.work.watches import ObjectWatches
 from watchword.agent.work.work import WorkReconciler
+from watchword.agent.work.writing import Writer
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
 from watchword.runtime.informer import Scope
@@ -44,11 +46,10 @@ def work_duty(parts: DutyParts) -> Iterable[ControllerSpec]:
         hub,
         ledger,
         catalog,
-        Applier(objects, Permits(cluster.client)),
+        Applier.of(Writer(objects, Permits(cluster.client))),
         releaser,
         watches,
-        Pace(parts.options.feedback_interval),
-        parts.clock,
+        Reporter(hub.status, objects, Pace(parts.options.feedback_interval), parts.clock),
         parts.random,
     )
     records = RecordReconciler(cluster, hub, name, ledger, releaser, watches, parts.clock, parts.options.eviction_grace)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from watchword.agent.work.applying import Order
 from watchword.agent.work.errors import NotPermitted
 from watchword.agent.work.executor import executor_of
 from watchword.agent.work.manifests import Placed, Refused, Target
@@ -14,6 +13,7 @@ from watchword.agent.work.outcomes import Outcome
 from watchword.agent.work.ownership import Applied, applied_in, choose_stale
 from watchword.agent.work.report import is_settled
 from watchword.agent.work.treatment import Strategy, choose_treatment, is_orphaned
+from watchword.agent.work.writing import Order
 from watchword.api.meta import Object, owner_reference, uid_of
 
 

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 
-from watchword.agent.work.applying import Applier, Order
+from watchword.agent.work.applying import Applier
 from watchword.agent.work.catalog import Catalog
-from watchword.agent.work.completion import is_complete, judge_rules
-from watchword.agent.work.feedback import Feedback, read_feedback
+from watchword.agent.work.completion import is_complete
 from watchword.agent.work.ledger import Ledger
 from watchword.agent.work.manifests import Target
 from watchword.agent.work.outcomes import Again, Outcome
 from watchword.agent.work.ownership import Applied
-from watchword.agent.work.pace import Pace
 from watchword.agent.work.planning import Plan, choose_plan, choose_record
 from watchword.agent.work.reading import read_manifests
 from watchword.agent.work.refusals import is_kind_missing
 from watchword.agent.work.releasing import Releaser
-from watchword.agent.work.report import (
-    Report,
-    choose_change,
-    is_only_feedback,
-    judge_applied,
-    judge_available,
-    refused,
-)
+from watchword.agent.work.reporting import NEVER, Outcomes, Reporter
 from watchword.agent.work.watches import ObjectWatches
 from watchword.agent.work.withdrawal import Withdrawal
 from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
@@ -35,19 +26,15 @@ from watchword.api.names import Finalizer
 from watchword.api.resources import MANIFEST_WORKS
 from watchword.kube.errors import ApiStatusError
 from watchword.kube.retry import Backoff
-from watchword.runtime.clock import Clock
 from watchword.runtime.connection import Connection
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Bell, Done, RetryAfter
 from watchword.runtime.reconcile import Outcome as Verdict
-from watchword.runtime.status import choose_status_patch
 
 RECHECK = timedelta(minutes=4)
 EXECUTOR_RECHECK = timedelta(seconds=60)
 WAIT = timedelta(seconds=5)
 RETRY = Backoff(first=1.0, limit=240.0)
-
-Outcomes = Mapping[Target, Outcome]
 
 
 @dataclass
@@ -60,8 +47,7 @@ class WorkReconciler:
     applier: Applier
     releaser: Releaser
     watches: ObjectWatches
-    pace: Pace
-    clock: Clock
+    reporter: Reporter
     random: Random
     bell: Bell = field(default_factory=Bell)
     _failures: dict[ObjectKey, int] = field(default_factory=dict, init=False)
@@ -83,10 +69,10 @@ class WorkReconciler:
         plan = replace(plan, record=await self.ledger.intend(record, plan.written))
         outcomes = await self._apply(key, plan)
         left, trouble = await self._let_go(plan, outcomes)
-        waiting = await self._report(work, [refused(one.meta, one.why) for one in plan.refused], plan, outcomes)
+        waiting = await self.reporter.report(work, plan, outcomes)
         if trouble is not None:
             raise trouble
-        return RetryAfter(min(waiting, WAIT if left else RECHECK * 2, self._choose_next(key, plan, outcomes)))
+        return RetryAfter(min(waiting, WAIT if left else NEVER, self._choose_next(key, plan, outcomes)))
 
     async def _claim(self, work: Object) -> Object:
         """Make sure that the work cannot vanish before its objects do."""
@@ -120,47 +106,6 @@ class WorkReconciler:
         await self.ledger.write(plan.record, choose_record(plan, outcomes, left))
         return left, trouble
 
-    async def _report(self, work: Object, reports: list[Report], plan: Plan, outcomes: Outcomes) -> timedelta:
-        """Write the status when it says anything new; return how long news of lesser weight has to wait."""
-        key = ObjectKey.of(work)
-        reports += [await self._report_on(order, outcomes[order.target]) for order in plan.orders]
-        change = choose_change(work, reports, now=self.clock.now())
-        if choose_status_patch(work, change, now=self.clock.now()) is None:
-            return RECHECK * 2
-        lesser = is_only_feedback(work, change)
-        if lesser and self.pace.wait(key):
-            return self.pace.wait(key)
-        await self.hub.status.write(MANIFEST_WORKS, work, change)
-        if lesser:
-            self.pace.wrote(key)
-        return RECHECK * 2
-
-    async def _report_on(self, order: Order, outcome: Outcome) -> Report:
-        present, trouble = outcome.present, ""
-        if outcome.why:
-            present, trouble = await self._look(order, outcome)
-        treatment, target = order.treatment, order.target
-        feedback = None
-        if treatment.feedback:
-            absent = Feedback(troubles=("the object cannot be read",))
-            feedback = absent if present is None else read_feedback(present, treatment.feedback, target)
-        return Report(
-            order.placed.meta,
-            judge_applied(outcome),
-            judge_available(present, trouble),
-            feedback,
-            tuple(judge_rules(present, treatment.rules, target)),
-        )
-
-    async def _look(self, order: Order, outcome: Outcome) -> tuple[Object | None, str]:
-        """Return an object that could not be applied and yet may be there, or why it cannot be looked at."""
-        if outcome.again is Again.IN_A_MINUTE:  # the executor may not even look
-            return None, outcome.why
-        try:
-            return await self.applier.objects.read(order.target), ""
-        except ApiStatusError:
-            return None, outcome.why
-
     def _choose_next(self, key: ObjectKey, plan: Plan, outcomes: Outcomes) -> timedelta:
         urgency = max((outcome.again for outcome in outcomes.values() if outcome.why), default=Again.WHEN_CHANGED)
         if urgency is Again.WITH_BACKOFF or any(one.passing for one in plan.refused):
@@ -171,12 +116,12 @@ class WorkReconciler:
             return EXECUTOR_RECHECK
         asked = [order.target for order in plan.orders if order.treatment.feedback or order.treatment.rules]
         blind = any(not self.watches.has_seen(target) for target in asked)
-        return (self.pace.interval if blind else RECHECK) * self.random.uniform(1.0, 1.5)
+        return (self.reporter.pace.interval if blind else RECHECK) * self.random.uniform(1.0, 1.5)
 
     def _rest(self, key: ObjectKey) -> None:
         """Follow and remember nothing about a work that is over."""
         self.watches.forget(self.bell, key)
-        self.pace.forget(key)
+        self.reporter.pace.forget(key)
         self._failures.pop(key, None)
         for target in self._known.pop(key, frozenset()):
             self.applier.forget(target)
