@@ -47,7 +47,8 @@ def command(**flags: Any) -> None:
     from watchword.apiserver.instance import Settings  # noqa: PLC0415 - help must not pay for the server
     from watchword.runtime.loop import run  # noqa: PLC0415 - same
 
-    run(_serve(Settings(**flags)))
+    # The workloads of a node have folders of their own to start from, so a relative path would lead them astray.
+    run(_serve(Settings(**{**flags, "data_dir": flags["data_dir"].absolute()})))
 
 
 async def _serve(settings: Settings) -> None:
