@@ -195,6 +195,19 @@ async def request_as_a_stranger(joining: Client, name: str) -> str:
     return str(created["metadata"]["name"])
 
 
+async def test_an_agent_without_a_bootstrap_credential_waits_for_one(fleet: Membership) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    connector = PlaneConnector(fleet.plane, may_join=False)
+    fleet.start_agent(name, connector=connector)
+    await asyncio.sleep(1)
+    assert await fleet.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name)) is None
+
+    connector.may_join = True
+
+    await fleet.joined(name)
+
+
 @pytest.mark.planes("embedded")
 async def test_a_certificate_is_renewed_in_time_again_and_again(fleet: Membership) -> None:
     name = fleet.name()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from random import Random
 from typing import TypeAlias
 
@@ -44,6 +45,7 @@ from watchword.runtime.manager import Job, Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Reader, Wake
 
 HUB = "hub"
+LOOK_AGAIN = timedelta(seconds=5)
 INTRODUCTION_RETRY = Backoff(first=1.0, limit=300.0)
 
 
@@ -119,6 +121,10 @@ class Agent:
         if good is not None:
             await access.credential_changed(identity.secret_key, good, identity.held)
         await access.settle(changed=False)
+        while access.used is Use.NONE:
+            self._log.warning("nothing to reach the hub with yet: waiting for a bootstrap kubeconfig")
+            await asyncio.sleep(LOOK_AGAIN.total_seconds())
+            await access.settle(changed=False)
 
     def _wanted(self, identity: Identity, hub: Reader | None = None) -> Wanted:
         found = hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(identity.cluster)) if hub is not None else None
