@@ -17,6 +17,7 @@ import structlog
 from watchword.agent.agent import Agent, AgentParts
 from watchword.agent.kubeconfig_connector import KubeconfigConnector
 from watchword.agent.options import AgentOptions
+from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType, Label
@@ -110,6 +111,10 @@ class Fleet:
         await asyncio.gather(*self.tasks, return_exceptions=True)
         for client in self.clients:
             await client.close()
+        # Tokens are listed whole, and other tests may share this control plane.
+        await self.client.delete_collection(
+            SECRETS, namespace=TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}"
+        )
 
 
 def _asks_for(csr: Object, name: str) -> bool:
