@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from watchword.agent.secret_data import KUBECONFIG
@@ -22,6 +22,7 @@ class KubeconfigConnector:
 
     bootstrap: Path | None
     known: ClusterEntry | None = None  # the hub as the Secret last described it
+    _read: tuple[bytes, Choice] | None = field(default=None, repr=False)  # the file's last content, and its meaning
 
     def entry(self) -> ClusterEntry:
         """Return how the hub is reached: as the bootstrap kubeconfig says, for that is what people change."""
@@ -49,7 +50,13 @@ class KubeconfigConnector:
     def _choice(self) -> Choice:
         if self.bootstrap is None:
             raise ConfigError("there is no bootstrap kubeconfig: give the agent one to join with")
-        return load_kubeconfig(self.bootstrap, {}).choose()
+        try:
+            content = self.bootstrap.read_bytes()
+        except OSError as cause:
+            raise ConfigError(f"{self.bootstrap} cannot be read: {cause.strerror}") from cause
+        if self._read is None or self._read[0] != content:  # YAML is slow to read, and asked for at every step
+            self._read = content, load_kubeconfig(self.bootstrap, {}).choose()
+        return self._read[1]
 
 
 def own_user(user: UserEntry, data: SecretData) -> UserEntry:

@@ -47,23 +47,45 @@ class Observer:
     cache: Cache
     unseen: dict[str, str] = field(default_factory=dict)
     changes: int = 0
+    _read_from: tuple[str, ...] = ()
+    _read: tuple[Certificate, ...] = ()
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def facts(self) -> HubFacts:
         """Return what is known now."""
         return HubFacts(
-            clusters=self._list("clusters"),
-            addons=self._list("add-ons"),
-            requests=oldest_first(self._list("certificate requests")),
+            clusters=self.clusters(),
+            addons=self.addons(),
+            requests=self.requests(),
             tokens=read_tokens(self._list("join tokens")),
-            authorities=read_authorities(self._list("the hub's authority")),
+            authorities=self._authorities(),
             unseen=self.unseen,
         )
+
+    def clusters(self) -> Sequence[Object]:
+        """Return the ManagedClusters."""
+        return self._list("clusters")
+
+    def addons(self) -> Sequence[Object]:
+        """Return the ManagedClusterAddOns."""
+        return self._list("add-ons")
+
+    def requests(self) -> Sequence[Object]:
+        """Return the certificate requests of clusters and add-ons, the oldest first."""
+        return oldest_first(self._list("certificate requests"))
+
+    def _authorities(self) -> tuple[Certificate, ...]:
+        """Read the authorities anew only when their text has changed: certificates are slow to read."""
+        published = self._list("the hub's authority")
+        texts = tuple(str((each.get("data") or {}).get(KUBECONFIG_KEY)) for each in published)
+        if texts != self._read_from:
+            self._read_from, self._read = texts, read_authorities(published)
+        return self._read
 
     def happenings(self) -> Sequence[Happening]:
         """Return what happened, the latest last."""
         events = self.cache.list(EVENTS) if self.cache.informers(EVENTS) else ()
-        return collect_happenings((*self._list("clusters"), *self._list("add-ons")), events)
+        return collect_happenings((*self.clusters(), *self.addons()), events)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         """Wait until something is true of what is known."""

@@ -15,8 +15,9 @@ from watchword.agent.kubeconfig_connector import KubeconfigConnector
 from watchword.agent.options import AgentOptions
 from watchword.agent.work.duty import work_duty
 from watchword.api.conditions import find_condition, is_true
-from watchword.api.meta import Object, labels_of
+from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label
+from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339_micro
 from watchword.apiserver.material import write_private
@@ -122,7 +123,7 @@ async def start_agents(site: Site, tell: Tell) -> str:
     names = {member.name for member in site.clusters}
 
     def introduced() -> bool:
-        known = {cluster["metadata"]["name"] for cluster in site.watching.facts().clusters} & names
+        known = {cluster["metadata"]["name"] for cluster in site.watching.clusters()} & names
         tell(f"{len(known)} of {len(names)} known to the hub")
         return known == names
 
@@ -181,7 +182,7 @@ async def enable_addon(site: Site, tell: Tell) -> str:
     members = await start_sample(site)
 
     def served() -> bool:
-        addons = {addon["metadata"]["namespace"]: addon for addon in site.watching.facts().addons}
+        addons = {addon["metadata"]["namespace"]: addon for addon in site.watching.addons()}
         ready = [member.name for member in members if is_served(addons.get(member.name))]
         tell(f"{len(ready)} of {len(members)} at work")
         return len(ready) == len(members)
@@ -193,7 +194,7 @@ async def enable_addon(site: Site, tell: Tell) -> str:
 
 def cluster_of(site: Site, name: str) -> Object | None:
     """Return a ManagedCluster as the hub last told it."""
-    return next((obj for obj in site.watching.facts().clusters if obj["metadata"]["name"] == name), None)
+    return site.watching.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
 
 
 def has_asked(site: Site, name: str) -> bool:
@@ -201,7 +202,7 @@ def has_asked(site: Site, name: str) -> bool:
     cluster = cluster_of(site, name)
     if cluster is None:
         return False
-    requests = site.watching.facts().requests
+    requests = site.watching.requests()
     asked = any(is_pending(csr) and labels_of(csr).get(Label.CLUSTER_NAME) == name for csr in requests)
     return asked or is_decided(cluster)
 
