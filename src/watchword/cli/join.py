@@ -17,8 +17,7 @@ from watchword.cli.discovery_options import tell
 from watchword.cli.hub_access_options import HubPlan, hub_access_options
 from watchword.cli.process_options import Gates, Pairs
 from watchword.cli.verb_options import (
-    cluster_names,
-    left_of,
+    cluster_name,
     output_option,
     waiting_options,
     with_options,
@@ -91,7 +90,7 @@ def command(
     that it is the one. Run it again to change settings or to hand in a new token.
     """
     if flags["node_name"]:
-        _join_machine(hub, flags, output, left_of(wait) if wait else timedelta(minutes=5))
+        _join_machine(hub, flags, output, wait or timedelta(minutes=5))
         return
     membership = _membership(flags)
     document = run(_join(connection, hub(), membership, wait, flags))
@@ -106,9 +105,7 @@ def command(
 def _membership(flags: dict[str, Any]) -> Membership:
     if flags["credential_file"]:
         raise click.UsageError("--credential-file goes with --node-name: a cluster keeps its credential in a Secret")
-    (name, *more) = cluster_names([flags["cluster_name"]], "--cluster-name")
-    if more:
-        raise click.UsageError("--cluster-name is one name")
+    name = cluster_name(flags["cluster_name"])
     (registration_auth,) = choose_drivers([flags["registration_auth"]])
     taken = ("klusterlet", "namespace", "image", "labels", "annotations", "gates")
     return Membership(

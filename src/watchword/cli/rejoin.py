@@ -13,7 +13,7 @@ from watchword.cli.connection_options import Connection, connection_options
 from watchword.cli.discovery_options import tell
 from watchword.cli.hub_access_options import HubPlan, hub_access_options
 from watchword.cli.verb_options import (
-    cluster_names,
+    cluster_name,
     output_option,
     split,
     waiting_options,
@@ -58,7 +58,7 @@ def command(
     On the cluster it hands the agent a new token; the hub is named as for `join`. On the hub, with --take-over, it
     lets the new key have the name: the old certificate is not revoked, deny the cluster for that.
     """
-    (name,) = cluster_names([flags["cluster_name"]], "--cluster-name")[:1]
+    name = cluster_name(flags["cluster_name"])
     work = (
         _take_over(connection, name, wait, flags)
         if flags["take_over"]

@@ -8,7 +8,7 @@ import click
 
 from watchword.cli.connection_options import Connection, connection_options
 from watchword.cli.discovery_options import tell
-from watchword.cli.verb_options import LEFTOVERS, cluster_names, output_option, write_document
+from watchword.cli.verb_options import LEFTOVERS, cluster_name, output_option, write_document
 from watchword.fleet.joining import KLUSTERLET
 from watchword.fleet.leaving import Departure, Farewell, find_stay
 from watchword.runtime.loop import run
@@ -30,7 +30,7 @@ def command(connection: Connection, output: str, **flags: Any) -> int:
     credentials are removed here. When the hub cannot be reached, this side is cleaned up all the same, and the
     command that finishes the work is printed (exit code 5). It takes a minute at most.
     """
-    (name,) = cluster_names([flags["cluster_name"]], "--cluster-name")[:1]
+    name = cluster_name(flags["cluster_name"])
     farewell = run(_unjoin(connection, name, flags))
     if output != "table":
         click.echo(write_document(_document(farewell, name), output), nl=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -95,6 +94,9 @@ def cluster_names(values: Iterable[str], flag: str = "--clusters") -> tuple[str,
     return names
 
 
-def left_of(wait: timedelta | None) -> timedelta:
-    """Return how long to wait; a moment when nobody asked to."""
-    return wait or timedelta(seconds=10)
+def cluster_name(value: str) -> str:
+    """Return the one name given to `--cluster-name`; `click.UsageError` when it is none, several, or no name."""
+    names = cluster_names([value], "--cluster-name")
+    if len(names) > 1:
+        raise click.UsageError("--cluster-name is one name")
+    return names[0]
