@@ -171,7 +171,7 @@ def test_uid_is_read_from_the_message(message: str, expected: tuple[str, str, st
     ],
 )
 def test_choose_plan(addon: Object, accepted: bool, made: bool, plan: Plan) -> None:  # noqa: FBT001 - columns
-    assert choose_plan(Addon.read(addon), accepted=accepted, made=made) is plan
+    assert choose_plan(Addon.read(addon), accepted=accepted, made=lambda: made) is plan
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,11 @@ from watchword.api.conditions import Condition
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.drivers.interface import AgentDriver, Answer, Pending, SecretData
-from watchword.kube.kubeconfig import ClusterEntry
+from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.status import StatusChange, StatusWriter
+
+RENDERED_KEPT = 3  # one for each driver, and one that was valid before the hub moved
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class AddonCredentials:
     options: AgentOptions
     entry: Callable[[], ClusterEntry]
     said: dict[str, dict[ObjectKey, Said]] = field(default_factory=dict)  # add-on → Secret → last word
+    rendered: list[tuple[ClusterEntry, UserEntry, bytes]] = field(default_factory=list, repr=False)
 
     def holding(self, key: ObjectKey) -> Holding | None:
         """Return whose credential lies in a Secret, None when it is nobody's any more."""
@@ -56,7 +59,17 @@ class AddonCredentials:
         retired = others - driver.owned_keys()
         if holding.registration.type != KUBE_CLIENT:
             return Beside(frame, retired=retired)
-        return Beside(frame, {KUBECONFIG: hub_kubeconfig(self.entry(), driver.user_entry())}, retired)
+        return Beside(frame, {KUBECONFIG: self._kubeconfig(driver)}, retired)
+
+    def _kubeconfig(self, driver: AgentDriver) -> bytes:
+        """Return the kubeconfig that goes with a driver's credential: the same for all add-ons while the hub stays."""
+        entry, user = self.entry(), driver.user_entry()
+        for known, other, text in self.rendered:
+            if (known, other) == (entry, user):
+                return text
+        text = hub_kubeconfig(entry, user)
+        self.rendered[:] = [(entry, user, text), *self.rendered[:RENDERED_KEPT]]
+        return text
 
     async def report(self, key: ObjectKey, answer: Answer, _data: SecretData) -> None:
         """Write the condition once every credential of the add-on has been looked at, or one has failed."""

@@ -16,12 +16,12 @@ from watchword.api.resources import (
     ROLES,
     SERVICE_ACCOUNTS,
 )
-from watchword.hub.addons.feature_labels import FeatureLabelReconciler
+from watchword.hub.addons.feature_labels import FeatureLabelReconciler, clusters_concerned
 from watchword.hub.addons.installation import AddonInstallationReconciler
 from watchword.hub.addons.templates import TemplateCatalog
 from watchword.hub.addons.token_infrastructure import TokenInfrastructureReconciler, concerned_by_cluster
 from watchword.hub.addons.token_manifests import of_addon
-from watchword.hub.controllers import HubParts, by_namespace
+from watchword.hub.controllers import HubParts
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import Scope
 from watchword.runtime.reconcile import ControllerSpec, Wake
@@ -40,7 +40,7 @@ def addon_extension(parts: HubParts) -> Iterable[ControllerSpec]:
         "addon-feature-labels",
         MANAGED_CLUSTERS,
         FeatureLabelReconciler(parts.cache, parts.client),
-        (Wake(MANAGED_CLUSTER_ADDONS, by_namespace),),
+        (Wake(MANAGED_CLUSTER_ADDONS, lambda obj: clusters_concerned(parts.cache, obj)),),
     )
     yield from controllers(
         AddonParts(parts.cache, parts.client, parts.events, parts.clock, templates, described, approves=True)

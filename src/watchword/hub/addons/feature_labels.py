@@ -36,6 +36,18 @@ class FeatureLabelReconciler:
         return Done()
 
 
+def clusters_concerned(reader: Reader, addon: Object) -> list[ObjectKey]:
+    """Map an add-on to its cluster when the label there says something else: most news about add-ons change nothing."""
+    key = ObjectKey.of(addon)
+    cluster = reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
+    if cluster is None:
+        return []
+    current = reader.get(MANAGED_CLUSTER_ADDONS, key)
+    wanted = state_of(current) if current is not None else None
+    said = labels_of(cluster).get(feature_label(key.name))
+    return [ObjectKey.cluster(key.namespace)] if said != wanted else []
+
+
 def choose_labels(present: Mapping[str, str], addons: Sequence[Object]) -> dict[str, str | None]:
     """Return the labels that have to change; None removes one."""
     wanted = {feature_label(obj["metadata"]["name"]): state_of(obj) for obj in addons}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -41,12 +42,12 @@ class Plan(Enum):
     WITHDRAW = auto()  # at once: the cluster is no longer accepted
 
 
-def choose_plan(addon: Addon, *, accepted: bool, made: bool) -> Plan:
+def choose_plan(addon: Addon, *, accepted: bool, made: Callable[[], bool]) -> Plan:
     """Decide from the add-on, from whether its cluster is accepted, and whether anything was made for it."""
     registration = addon.kube_client
     said = find_condition(addon.object, READY)
     if registration is None or registration.driver != DRIVER:
-        return Plan.RETIRE if said is not None or made else Plan.NOTHING
+        return Plan.RETIRE if said is not None or made() else Plan.NOTHING
     if not accepted:
         return Plan.WITHDRAW
     if not registration.subject.user:
@@ -75,7 +76,7 @@ class TokenInfrastructureReconciler:
             await self._remove(key)
             return Done()
         addon = Addon.read(found)
-        plan = choose_plan(addon, accepted=self._is_accepted(addon.cluster), made=self._has_made(key))
+        plan = choose_plan(addon, accepted=self._is_accepted(addon.cluster), made=lambda: self._has_made(key))
         if plan is not Plan.RETIRE:
             self.retiring.pop(key, None)
         match plan:
