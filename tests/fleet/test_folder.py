@@ -1,0 +1,157 @@
+"""A fleet's folder is ours, private, and used by one process at a time."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from watchword.apiserver.store.errors import CannotOpen
+from watchword.fleet.errors import Refused, Unusable
+from watchword.fleet.local.blueprint import Blueprint, Place, Wish, choose_blueprint
+from watchword.fleet.local.folder import FleetFolder, default_folder, ephemeral_folder, remove, stop_running
+
+TWO = Blueprint(Place("hub", 7000), (Place("cluster1", 7001), Place("cluster2", 7002)))
+
+
+def ports() -> int:
+    return next(_NUMBERS)
+
+
+_NUMBERS = count(9000)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "wish", "names", "hub_port"),
+    [
+        pytest.param(None, Wish(3, 7000), ["cluster1", "cluster2", "cluster3"], 7000, id="three on given ports"),
+        pytest.param(None, Wish(None, 7000), ["cluster1", "cluster2"], 7000, id="two by default"),
+        pytest.param(None, Wish(0, 7000), [], 7000, id="a hub alone"),
+        pytest.param(TWO, Wish(), ["cluster1", "cluster2"], 7000, id="as it was"),
+        pytest.param(TWO, Wish(3, 7000), ["cluster1", "cluster2", "cluster3"], 7000, id="one more"),
+    ],
+)
+def test_choose_blueprint(recorded: Blueprint | None, wish: Wish, names: list[str], hub_port: int) -> None:
+    chosen = choose_blueprint(recorded, wish, ports)
+
+    assert [place.name for place in chosen.clusters] == names
+    assert chosen.hub.port == hub_port
+    assert len({place.port for place in chosen.places}) == len(chosen.places)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "wish", "why"),
+    [
+        pytest.param(TWO, Wish(1), "has 2 clusters", id="fewer than there are"),
+        pytest.param(TWO, Wish(None, 6443), "listens on port 7000", id="another port for a hub that is known"),
+        pytest.param(None, Wish(2, 65534), "no port 65536", id="beyond the last port"),
+    ],
+)
+def test_contradictory_wishes_are_refused(recorded: Blueprint | None, wish: Wish, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        choose_blueprint(recorded, wish, ports)
+
+
+def test_blueprint_is_kept(tmp_path: Path) -> None:
+    folder = FleetFolder(tmp_path / "fleet")
+
+    with folder.claim():
+        folder.record(TWO)
+
+    assert folder.recorded() == TWO
+
+
+def test_second_claim_is_refused_and_names_the_first(tmp_path: Path) -> None:
+    folder = FleetFolder(tmp_path / "fleet")
+
+    with folder.claim(), pytest.raises(Refused, match=f"process {os.getpid()}"), folder.claim():
+        pass
+
+
+def test_claim_follows_a_crash(tmp_path: Path) -> None:
+    path = tmp_path / "fleet"
+    path.mkdir(mode=0o700)
+    (path / "lock").write_text("1")
+    (path / ".fleet.json.half").write_text("{")
+
+    with FleetFolder(path).claim():
+        assert (path / "lock").read_text() == str(os.getpid())
+
+
+def test_folder_of_somebody_else_is_neither_used_nor_removed(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    (tmp_path / "letters.txt").write_text("dear friend")
+    folder = FleetFolder(tmp_path)
+
+    with pytest.raises(Refused, match=r"holds letters\.txt"), folder.claim():
+        pass
+    with pytest.raises(Refused):
+        remove(folder)
+
+    assert (tmp_path / "letters.txt").exists()
+
+
+def test_folder_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+
+    with pytest.raises(CannotOpen, match="chmod 700"), FleetFolder(tmp_path).claim():
+        pass
+
+
+def test_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises((Unusable, CannotOpen)), FleetFolder(tmp_path / "file").claim():
+        pass
+
+
+def test_running_fleet_is_not_removed(tmp_path: Path) -> None:
+    folder = FleetFolder(tmp_path / "fleet")
+
+    with folder.claim(), pytest.raises(Refused, match="already runs"):
+        remove(folder)
+
+
+def test_removal_of_nothing_is_no_failure(tmp_path: Path) -> None:
+    assert remove(FleetFolder(tmp_path / "nothing")) is False
+
+
+def test_nothing_is_stopped_where_nothing_runs(tmp_path: Path) -> None:
+    folder = FleetFolder(tmp_path / "fleet")
+    with folder.claim():
+        pass
+
+    assert stop_running(folder, timedelta(seconds=1)) == 0
+    assert stop_running(FleetFolder(tmp_path / "nothing"), timedelta(seconds=1)) == 0
+
+
+def test_leftovers_of_killed_runs_are_swept_and_living_ones_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    dead, living = (FleetFolder(tmp_path / f"watchword-fleet-{name}") for name in ("dead", "living"))
+    with dead.claim():
+        dead.record(TWO)
+
+    with living.claim():
+        living.record(TWO)
+        with ephemeral_folder() as folder:
+            assert folder.path.exists()
+            assert not dead.path.exists()
+            assert living.path.exists()
+    assert not folder.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        pytest.param({"HOME": "/home/ada"}, "/home/ada/.local/state/watchword", id="the user's state"),
+        pytest.param({"HOME": "/home/ada", "XDG_STATE_HOME": "/state"}, "/state/watchword", id="where XDG says"),
+        pytest.param({"HOME": "/h", "XDG_STATE_HOME": "state"}, "/h/.local/state/watchword", id="XDG must be absolute"),
+    ],
+)
+def test_default_folder(environment: dict[str, str], expected: str) -> None:
+    assert default_folder(environment) == Path(expected)

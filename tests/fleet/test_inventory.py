@@ -1,0 +1,173 @@
+"""Everything a hub knows becomes rows, what needs attention first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
+from watchword.discovery.token_secret import TokenRecord
+from watchword.discovery.tokens import BootstrapToken
+from watchword.fleet.documents import inventory_document
+from watchword.fleet.forecast import foresee
+from watchword.fleet.health import Health
+from watchword.fleet.inventory import HubFacts, judge_addon, judge_cluster, natural, take_inventory
+
+Conditions = Mapping[str, tuple[str, str] | str]
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def said(conditions: Conditions) -> Object:
+    rows = []
+    for type_, value in conditions.items():
+        status, message = (value, "") if isinstance(value, str) else value
+        rows.append({"type": type_, "status": status, "reason": "Said", "message": message})
+    return {"conditions": rows}
+
+
+def a_cluster(name: str = "edge", conditions: Conditions | None = None, *, accepted: bool = True) -> Object:
+    spec = {"hubAcceptsClient": accepted}
+    return MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec=spec, status=said(conditions or {}))
+
+
+def life(issued: int, expires: int) -> str:
+    return f"valid from {NOW + issued * DAY:%Y-%m-%dT%H:%M:%SZ} until {NOW + expires * DAY:%Y-%m-%dT%H:%M:%SZ}"
+
+
+GRANTED: Conditions = {ConditionType.HUB_ACCEPTED: "True"}
+MEMBER: Conditions = {**GRANTED, ConditionType.JOINED: "True"}
+WELL: Conditions = {**MEMBER, ConditionType.AVAILABLE: "True"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "health", "note"),
+    [
+        pytest.param(
+            a_cluster(accepted=False), Health.PENDING, "watchword accept --clusters edge", id="asks to come in"
+        ),
+        pytest.param(a_cluster(), Health.PENDING, "the hub prepares", id="accepted a moment ago"),
+        pytest.param(
+            a_cluster("edge", {ConditionType.HUB_ACCEPTED: ("False", "no policy")}),
+            Health.PENDING,
+            "no policy",
+            id="not granted",
+        ),
+        pytest.param(a_cluster("edge", GRANTED), Health.PENDING, "has not taken up", id="its agent does not work yet"),
+        pytest.param(a_cluster("edge", MEMBER), Health.FAILING, "nothing was heard", id="never heard of again"),
+        pytest.param(
+            a_cluster("edge", {**MEMBER, ConditionType.AVAILABLE: ("Unknown", "silent")}),
+            Health.FAILING,
+            "silent",
+            id="silent",
+        ),
+        pytest.param(a_cluster("edge", WELL), Health.GOOD, "", id="well"),
+    ],
+)
+def test_judge_cluster(cluster: Object, health: Health, note: str) -> None:
+    row = judge_cluster(cluster, [])
+
+    assert row.health is health
+    assert note in row.note
+
+
+def test_a_denied_cluster_is_as_the_administrator_wants_it() -> None:
+    cluster = a_cluster(accepted=False)
+    denied = {"type": ConditionType.HUB_ACCEPTED, "status": "False", "reason": "HubClusterAdminDenied"}
+    cluster["status"] = {"conditions": [denied]}
+
+    assert judge_cluster(cluster, []).health is Health.GOOD
+
+
+def an_addon(driver: str, conditions: Conditions | None = None) -> Object:
+    registrations = [{"type": "kubeClient", "kubeClient": {"driver": driver, "subject": {"user": "somebody"}}}]
+    status = {**said(conditions or {}), "registrations": registrations}
+    return MANAGED_CLUSTER_ADDONS.manifest(ObjectKey("edge", "sample"), spec={}, status=status)
+
+
+@pytest.mark.parametrize(
+    ("addon", "health"),
+    [
+        pytest.param(an_addon("token"), Health.PENDING, id="no credential yet"),
+        pytest.param(
+            an_addon("token", {ConditionType.TOKEN_REFRESHED: ("False", "refused")}), Health.FAILING, id="refused"
+        ),
+        pytest.param(
+            an_addon("csr", {ConditionType.CERTIFICATE_ROTATED: "True", ConditionType.ADDON_AVAILABLE: "False"}),
+            Health.FAILING,
+            id="not available",
+        ),
+        pytest.param(
+            an_addon("csr", {ConditionType.CERTIFICATE_ROTATED: "True", ConditionType.ADDON_AVAILABLE: "True"}),
+            Health.GOOD,
+            id="well",
+        ),
+    ],
+)
+def test_judge_addon(addon: Object, health: Health) -> None:
+    assert judge_addon(addon).health is health
+
+
+def a_fleet() -> HubFacts:
+    rotated = ConditionType.CERTIFICATE_ROTATED
+    token = TokenRecord(BootstrapToken.generate(), expires=NOW + DAY)
+    request = CERTIFICATE_SIGNING_REQUESTS.manifest(
+        ObjectKey.cluster("edge2-1"),
+        metadata={"labels": {Label.CLUSTER_NAME: "edge2"}},
+        spec={"username": "system:open-cluster-management:edge2:agent1"},
+    )
+    return HubFacts(
+        clusters=[
+            a_cluster("edge10", {**WELL, rotated: ("True", life(-10, 90))}),
+            a_cluster("edge2", {**WELL, rotated: ("True", life(-96, 4))}),
+            a_cluster("edge1", {**WELL, rotated: ("True", life(-10, 80))}),
+            a_cluster("edge0", MEMBER),
+        ],
+        addons=[an_addon("token", {ConditionType.TOKEN_REFRESHED: ("True", life(-1, 6))})],
+        requests=[request],
+        tokens=[token],
+    )
+
+
+def test_what_needs_attention_stands_first() -> None:
+    inventory = take_inventory(a_fleet(), now=NOW)
+
+    assert [row.name for row in inventory.clusters] == ["edge0", "edge1", "edge2", "edge10"]
+    assert [(row.holder, row.health) for row in inventory.credentials] == [
+        ("agent of edge2", Health.OVERDUE),
+        ("agent of edge0", Health.UNKNOWN),
+        ("joining clusters", Health.GOOD),
+        ("add-on sample on edge", Health.GOOD),
+        ("agent of edge1", Health.GOOD),
+        ("agent of edge10", Health.GOOD),
+    ]
+    assert inventory.credentials[0].subject == "system:open-cluster-management:edge2:agent1"
+
+
+def test_forecast_names_what_ends_soon_and_what_that_means() -> None:
+    outlooks = foresee(take_inventory(a_fleet(), now=NOW), now=NOW, within=7 * DAY)
+
+    assert [(each.row.holder, each.renewed_before) for each in outlooks] == [
+        ("joining clusters", False),
+        ("agent of edge2", False),
+        ("add-on sample on edge", True),
+    ]
+    assert "edge2 loses touch with the hub" in outlooks[1].consequence
+
+
+def test_the_document_holds_no_secret_and_every_row() -> None:
+    facts = a_fleet()
+
+    document = inventory_document(take_inventory(facts, now=NOW), NOW)
+
+    assert facts.tokens[0].token.secret.reveal() not in repr(document)
+    assert {len(document[part]) for part in ("clusters", "credentials")} == {4, 6}
+    assert document["credentials"][0]["secondsLeft"] == 4 * 24 * 3600
+
+
+def test_names_are_ordered_as_people_count() -> None:
+    assert sorted(["c10", "c9", "b", "c1"], key=natural) == ["b", "c1", "c9", "c10"]
