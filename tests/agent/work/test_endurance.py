@@ -34,6 +34,8 @@ async def narrow(site: Site) -> tuple[Client, Client]:
     """Return clients with no more rights than an agent has on its cluster and on its hub."""
     await site.plane.controllers("clusterrole-aggregation-controller")
     admin, who = site.client, site.identity
+    whole = ObjectKey.cluster(EXECUTION_ROLE)
+    await eventually(admin, CLUSTER_ROLES, whole, lambda obj: bool((obj or {}).get("rules")), within=60)
     role = CLUSTER_ROLES.manifest(ObjectKey.cluster(site.plane.unique("agent")), rules=AGENT_RULES)
     await admin.create(CLUSTER_ROLES, role)
     for name in (role["metadata"]["name"], EXECUTION_ROLE):
