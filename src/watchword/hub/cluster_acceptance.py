@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from watchword.api.cluster import Cluster, judge_cluster_name
 from watchword.api.conditions import Condition, is_true
-from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid_of
 from watchword.api.names import (
     Annotation,
     ConditionType,
     Finalizer,
     Label,
+    cluster_role,
     registration_binding,
     work_binding,
 )
@@ -33,6 +35,7 @@ from watchword.hub.acceptance_guard import AcceptanceGuard
 from watchword.hub.cluster_lease import lease_manifest
 from watchword.hub.cluster_sets import DEFAULT_SET
 from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer, with_preconditions
 from watchword.runtime.errors import BeingDeleted, NameConflict
@@ -52,15 +55,16 @@ class Decision(Enum):
     DENY = auto()
 
 
-def choose_decision(cluster: Cluster) -> Decision:
-    """Decide from the object alone."""
+def choose_decision(cluster: Cluster, *, holds_rights: bool) -> Decision:
+    """Decide from the object and from what was granted: the condition alone is the agent's to forge."""
     if cluster.deleting:
         return Decision.NOTHING
     if judge_cluster_name(cluster.name):
         return Decision.REFUSE_NAME
     if cluster.accepted:
         return Decision.GRANT
-    return Decision.DENY if is_true(cluster.object, ConditionType.HUB_ACCEPTED) else Decision.NOTHING
+    denied = holds_rights or is_true(cluster.object, ConditionType.HUB_ACCEPTED)
+    return Decision.DENY if denied else Decision.NOTHING
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,11 @@ class ClusterAcceptanceReconciler:
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring rights and condition in line with what the administrator decided."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
-        if found is None:
+        if found is None:  # an agent may have stripped the finalizers: nothing of its rights may outlive its cluster
+            await withdraw_rights(self.ensurer, key.name)
             return Done()
         cluster = Cluster.read(found)
-        match choose_decision(cluster):
+        match choose_decision(cluster, holds_rights=holds_rights(self.reader, cluster.name)):
             case Decision.REFUSE_NAME:
                 await self._say(found, "InvalidName", judge_cluster_name(cluster.name) or "")
             case Decision.GRANT:
@@ -169,15 +174,43 @@ def belongs_to(cluster: str) -> Callable[[Object], bool]:
     return lambda obj: labels_of(obj).get(Label.CLUSTER_NAME) == cluster
 
 
+def holds_rights(reader: Reader, cluster: str) -> bool:
+    """Whether anything is left of what only an accepted cluster has; no agent can write any of it."""
+    role = reader.get(CLUSTER_ROLES, ObjectKey.cluster(cluster_role(cluster)))
+    names = (registration_binding(cluster), work_binding(cluster))
+    bindings = [reader.get(ROLE_BINDINGS, ObjectKey(cluster, name)) for name in names]
+    ours = belongs_to(cluster)
+    may_act = role is not None and ours(role) and role.get("rules") != access.denied_rules(cluster)
+    return may_act or any(binding is not None and ours(binding) for binding in bindings)
+
+
+def was_granted(reader: Reader, cluster: Cluster) -> bool:
+    """Whether this very cluster was accepted before, by the one record that its agent cannot write."""
+    role = reader.get(CLUSTER_ROLES, ObjectKey.cluster(cluster_role(cluster.name)))
+    owners = role["metadata"].get("ownerReferences") or [] if role is not None else []
+    return any(owner.get("uid") == uid_of(cluster.object) for owner in owners)
+
+
+async def withdraw_rights(ensurer: Ensurer, cluster: str) -> None:
+    """Take every right that was made for a cluster; what is gone already costs nothing."""
+    for name in (registration_binding(cluster), work_binding(cluster)):
+        await release_binding(ensurer.client, ensurer.reader, ObjectKey(cluster, name))
+    role = ObjectKey.cluster(cluster_role(cluster))
+    for resource in (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES):
+        with contextlib.suppress(NotFound):  # the garbage collector was faster
+            await ensurer.remove(resource, role, ours=belongs_to(cluster))
+
+
 async def release_binding(client: Client, reader: Reader, key: ObjectKey) -> None:
     """Delete a binding at once, together with the finalizer that guards it in quieter times."""
     binding = reader.get(ROLE_BINDINGS, key)
     if binding is None or not belongs_to(key.namespace)(binding):
         return
-    if binding["metadata"].get("finalizers"):
-        patch = with_preconditions(binding, {"metadata": {"finalizers": None}})
-        binding = await client.patch(ROLE_BINDINGS, key, patch)
-    await client.delete(ROLE_BINDINGS, key, uid=binding["metadata"]["uid"])
+    with contextlib.suppress(NotFound):  # with its finalizer goes a binding that was being deleted
+        if binding["metadata"].get("finalizers"):
+            patch = with_preconditions(binding, {"metadata": {"finalizers": None}})
+            binding = await client.patch(ROLE_BINDINGS, key, patch)
+        await client.delete(ROLE_BINDINGS, key, uid=binding["metadata"]["uid"])
 
 
 @dataclass(frozen=True)
@@ -196,6 +229,8 @@ class ClusterAutoAcceptanceReconciler:
             return Done()
         cluster = Cluster.read(found)
         if cluster.deleting or cluster.accepted or Annotation.AUTO_ACCEPTED_ON in annotations_of(found):
+            return Done()
+        if was_granted(self.reader, cluster):  # the agent may have erased the annotation
             return Done()
         if any(_vouches(driver, cluster) for driver in self.drivers):
             accepted_on = {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now())}

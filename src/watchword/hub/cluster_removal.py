@@ -9,17 +9,15 @@ from datetime import timedelta
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, finalizers_of, is_deleting, uid_of
-from watchword.api.names import Annotation, ConditionType, cluster_role, registration_binding, work_binding
+from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
     NAMESPACES,
 )
 from watchword.drivers.interface import HubDriver
-from watchword.hub.cluster_acceptance import OWN_FINALIZERS, belongs_to, release_binding
+from watchword.hub.cluster_acceptance import OWN_FINALIZERS, belongs_to, withdraw_rights
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.ensure import Ensurer, with_preconditions
@@ -58,7 +56,7 @@ class ClusterRemovalReconciler:
         for driver in self.drivers:
             if driver.recognises(cluster):
                 await driver.revoke(cluster)
-        await self._withdraw(cluster)
+        await withdraw_rights(self.ensurer, cluster.name)
         if await self.ensurer.remove(NAMESPACES, cluster.namespace_key, ours=belongs_to(cluster.name)):
             await self._say(found, "NoResource", "waiting for the namespace to be gone")
         await self._release(cluster)
@@ -86,13 +84,6 @@ class ClusterRemovalReconciler:
                 )
         except NotFound:
             pass  # somebody was faster
-
-    async def _withdraw(self, cluster: Cluster) -> None:
-        for name in (registration_binding(cluster.name), work_binding(cluster.name)):
-            await release_binding(self.client, self.reader, ObjectKey(cluster.name, name))
-        role = ObjectKey.cluster(cluster_role(cluster.name))
-        for resource in (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES):
-            await self.ensurer.remove(resource, role, ours=belongs_to(cluster.name))
 
     async def _release(self, cluster: Cluster) -> None:
         kept = [name for name in cluster.finalizers if name not in OWN_FINALIZERS]

@@ -192,6 +192,7 @@ def judge_retirement(addon: Object, since: datetime, *, now: datetime) -> timede
 
 def concerned_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
     """Return the add-ons for which a change of their cluster matters: it was accepted, or is no longer."""
-    accepted = is_accepted(cluster)
+    current = reader.get(MANAGED_CLUSTERS, ObjectKey.of(cluster))
+    accepted = current is not None and is_accepted(current)  # what is told of a deletion is how it was before
     found = (Addon.read(obj) for obj in reader.by_index(MANAGED_CLUSTER_ADDONS, "cluster", cluster["metadata"]["name"]))
     return [addon.key for addon in found if addon.driver == DRIVER and is_true(addon.object, READY) != accepted]

@@ -1,0 +1,78 @@
+"""What the agent of a cluster tries in order to stay when the administrator wants it gone, and does not achieve."""
+
+from __future__ import annotations
+
+import pytest
+from tests.addons.fleet import AddonFleet
+from tests.security.intruder import forge_condition, forge_metadata, taken_over
+
+from watchword.api.meta import ObjectKey
+from watchword.api.names import ConditionType, registration_binding, work_binding
+from watchword.api.resources import LEASES, MANAGED_CLUSTERS, MANIFEST_WORKS, ROLE_BINDINGS, SERVICE_ACCOUNTS
+from watchword.kube.errors import Forbidden
+from watchword.testing.membership import AUTOMATIC, Membership
+from watchword.testing.waiting import eventually, is_gone
+
+READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
+
+
+async def member(fleet: Membership) -> str:
+    name = fleet.name()
+    agent = fleet.start_agent(name)
+    await fleet.joined(name)
+    await fleet.stop(agent)
+    return name
+
+
+async def test_agent_that_forges_its_refusal_before_the_hub_looks_loses_its_rights_all_the_same(
+    fleet: Membership,
+) -> None:
+    hub = fleet.start_hub(AUTOMATIC)
+    name = await member(fleet)
+    agent = await taken_over(fleet, name)
+    await fleet.stop(hub)  # the agent wins the race
+    await fleet.accept(name, accepted=False)
+    await forge_condition(agent, name, ConditionType.HUB_ACCEPTED, "False")
+
+    fleet.start_hub(AUTOMATIC)
+
+    for binding in (registration_binding(name), work_binding(name)):
+        await eventually(fleet.client, ROLE_BINDINGS, ObjectKey(name, binding), is_gone)
+    await fleet.condition(name, ConditionType.HUB_ACCEPTED, "False", "HubClusterAdminDenied")
+    with pytest.raises(Forbidden):
+        await agent.patch(LEASES, ObjectKey(name, "managed-cluster-lease"), {"spec": {"holderIdentity": "x"}})
+
+
+async def test_agent_that_erases_the_mark_of_its_automatic_acceptance_is_not_accepted_again(
+    fleet: Membership,
+) -> None:
+    hub = fleet.start_hub(AUTOMATIC)
+    name = await member(fleet)
+    agent = await taken_over(fleet, name)
+    await fleet.stop(hub)
+    await forge_metadata(agent, name, annotations={})
+    await fleet.accept(name, accepted=False)
+
+    fleet.start_hub(AUTOMATIC)
+
+    await fleet.condition(name, ConditionType.HUB_ACCEPTED, "False", "HubClusterAdminDenied")
+    await eventually(fleet.client, ROLE_BINDINGS, ObjectKey(name, work_binding(name)), is_gone)
+    assert not (await fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)))["spec"]["hubAcceptsClient"]
+
+
+async def test_agent_that_strips_the_finalizers_of_its_deleted_cluster_keeps_no_rights(addons: AddonFleet) -> None:
+    fleet, name = addons.members, await addons.cluster()
+    await addons.says(await addons.enable("reporter", name), READY)
+    await addons.stop_agent(name)
+    agent = await taken_over(fleet, name)
+    await fleet.stop(addons.hub)
+    await fleet.client.delete(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+    await forge_metadata(agent, name, finalizers=[])
+
+    addons.start_hub()
+
+    for binding in (registration_binding(name), work_binding(name), "reporter-token-role"):
+        await eventually(fleet.client, ROLE_BINDINGS, ObjectKey(name, binding), is_gone)
+    await eventually(fleet.client, SERVICE_ACCOUNTS, ObjectKey(name, f"{name}-reporter-agent"), is_gone)
+    with pytest.raises(Forbidden):
+        await agent.list(MANIFEST_WORKS, namespace=name)
