@@ -11,6 +11,8 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from watchword.addons.definition import AddonDefinition
 from watchword.addons.process import run_addon
 from watchword.agent.addons.duty import addon_duty
@@ -47,6 +49,7 @@ class AddonFleet:
     mark: str
     clients: list[Client] = field(default_factory=list)
     agents: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    registries: dict[str, CollectorRegistry] = field(default_factory=dict)
     connectors: dict[str, PlaneConnector] = field(default_factory=dict)
 
     @classmethod
@@ -103,6 +106,7 @@ class AddonFleet:
             Random(name),
             duties=[addon_duty],
         )
+        self.registries[name] = parts.metrics.registry
         self.agents[name] = asyncio.create_task(Agent(parts).run())
         self.members.tasks.append(self.agents[name])
 

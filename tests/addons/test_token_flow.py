@@ -136,6 +136,21 @@ async def test_hub_that_moves_is_followed_without_a_new_token(fleet: AddonFleet)
     assert moved["token"] == first["token"]
 
 
+@pytest.mark.planes("embedded")  # where the count is there by the time the Secret is seen
+async def test_refreshes_are_counted(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster)
+    first = await fleet.secret(key)
+    await fleet.refreshed(key)
+
+    await fleet.client.delete(SECRETS, fleet.secret_key(key))
+    await fleet.secret(key, lambda data: data["token"] != first["token"])
+    await fleet.stop_agent(cluster)
+
+    labels = {"kind": "addon-token", "result": "success", "reason": ""}
+    assert fleet.registries[cluster].get_sample_value("watchword_rotation_total", labels) == 1
+
+
 @pytest.mark.parametrize(("auth", "name"), [("token", "token"), ("csr", "tls.crt")])
 async def test_administrator_may_ask_for_an_early_renewal(fleet: AddonFleet, auth: str, name: str) -> None:
     key = await fleet.enable("reporter", await fleet.cluster(auth=auth))

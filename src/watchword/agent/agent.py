@@ -42,6 +42,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.connection import Connection
 from watchword.runtime.informer import Scope
 from watchword.runtime.manager import Job, Manager, ManagerOptions
+from watchword.runtime.metrics import CredentialMetrics, Metrics
 from watchword.runtime.reconcile import ControllerSpec, Reader, Wake
 
 HUB = "hub"
@@ -60,6 +61,7 @@ class DutyParts:
     random: Random
     add_job: Callable[[str, Job], None]  # for what runs beside the controllers, for ever
     hub_entry: Callable[[], ClusterEntry]  # the hub as a kubeconfig describes it at this moment
+    credentials: CredentialMetrics
     new_key: NewKey = PrivateKey.generate
 
 
@@ -77,6 +79,7 @@ class AgentParts:
     clock: Clock
     random: Random
     duties: Sequence[Duty] = ()
+    metrics: Metrics = field(default_factory=Metrics)
     new_key: NewKey = PrivateKey.generate
     manager: ManagerOptions = field(
         default_factory=lambda: ManagerOptions(name="watchword.dev/agent", identity="agent")
@@ -93,7 +96,7 @@ class Agent:
     async def run(self, stop: asyncio.Event | None = None) -> None:
         """Run until asked to stop; raises what the manager raises."""
         parts = self._parts
-        manager = Manager(parts.manager, clock=parts.clock, random=parts.random)
+        manager = Manager(parts.manager, clock=parts.clock, random=parts.random, metrics=parts.metrics)
         connection = HubConnection()
         cluster = manager.connect(parts.cluster)
         client = Client(connection, user_agent="watchword-agent", random=parts.random)
@@ -208,7 +211,7 @@ class Agent:
         parts = self._parts
         await ready.wait()
         within = replace(parts.manager, lease=None, health=None)  # leading and healthy as the one that runs it
-        manager = Manager(within, clock=parts.clock, random=parts.random)
+        manager = Manager(within, clock=parts.clock, random=parts.random, metrics=parts.metrics)
         cluster = manager.connect(parts.cluster)
         hub = manager.connect(client, name=HUB)
         duty_parts = DutyParts(
@@ -219,6 +222,7 @@ class Agent:
             parts.random,
             manager.add_job,
             parts.connector.entry,
+            CredentialMetrics(parts.metrics.registry),
             parts.new_key,
         )
         for duty in parts.duties:

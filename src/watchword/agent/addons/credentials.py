@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from watchword.agent.addons.book import AddonBook, Holding
 from watchword.agent.addons.declaration import declare
@@ -15,8 +16,10 @@ from watchword.api.addon import KUBE_CLIENT
 from watchword.api.conditions import Condition
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
-from watchword.drivers.interface import AgentDriver, Answer, Pending, SecretData
+from watchword.drivers.interface import AgentDriver, Answer, Issued, Pending, SecretData
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
+from watchword.runtime.clock import Clock
+from watchword.runtime.metrics import CredentialMetrics
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 
@@ -33,7 +36,10 @@ class AddonCredentials:
     drivers: Mapping[str, AgentDriver]
     options: AgentOptions
     entry: Callable[[], ClusterEntry]
+    metrics: CredentialMetrics
+    clock: Clock
     said: dict[str, dict[ObjectKey, Said]] = field(default_factory=dict)  # add-on → Secret → last word
+    until: dict[ObjectKey, datetime] = field(default_factory=dict)  # Secret → when its credential ends
     rendered: list[tuple[ClusterEntry, UserEntry, bytes]] = field(default_factory=list, repr=False)
 
     def holding(self, key: ObjectKey) -> Holding | None:
@@ -76,12 +82,27 @@ class AddonCredentials:
         holding = self.holding(key)
         if holding is None or (isinstance(answer, Pending) and not answer.failed):
             return
+        self._count(holding, answer)
         said = self.said.setdefault(holding.addon.name, {})
         good = not isinstance(answer, Pending)
         said[key] = Said(good, "" if good else _reason(answer), answer.message)
         conditions = self._conditions(holding)
         if conditions:
             await self.status.write(MANAGED_CLUSTER_ADDONS, holding.addon.object, StatusChange(conditions=conditions))
+
+    def _count(self, holding: Holding, answer: Answer) -> None:
+        """Count a rotation or a refusal; names of add-ons are no labels, for there is no end of them."""
+        kind = f"addon-{driver_of(holding.registration, self.options.addon_auth)}"
+        if isinstance(answer, Pending):
+            self.metrics.rotation_failed(kind, answer.reason)
+            return
+        before, now = self.until.get(holding.key), self.clock.now()
+        self.until[holding.key] = answer.expires_at
+        if isinstance(answer, Issued) and before is not None:
+            left = (before - now) / (answer.expires_at - answer.issued_at)
+            self.metrics.rotated(kind, remaining_ratio=max(0.0, left))
+        first = min(self.until.values())
+        self.metrics.expires_in("addon", self.book.cluster, (first - now).total_seconds())
 
     def _conditions(self, holding: Holding) -> tuple[Condition, ...]:
         """Return what to say of all credentials that the same driver keeps for the add-on."""
@@ -99,6 +120,7 @@ class AddonCredentials:
 
     def forget(self, key: ObjectKey) -> None:
         """Drop what is remembered of a Secret that is gone."""
+        self.until.pop(key, None)
         for said in self.said.values():
             said.pop(key, None)
 

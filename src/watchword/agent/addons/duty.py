@@ -74,7 +74,16 @@ def _follow_hub(cache: Cache, book: AddonBook) -> None:
 def _credentials(parts: DutyParts, book: AddonBook) -> AddonCredentials:
     context = AgentContext(parts.hub.client, parts.hub.cache, parts.clock, parts.new_key)
     drivers = {entry.name: entry.agent(context) for entry in CATALOG if entry.for_addons}
-    return AddonCredentials(book, parts.cluster.cache, parts.hub.status, drivers, parts.options, parts.hub_entry)
+    return AddonCredentials(
+        book,
+        parts.cluster.cache,
+        parts.hub.status,
+        drivers,
+        parts.options,
+        parts.hub_entry,
+        parts.credentials,
+        parts.clock,
+    )
 
 
 def _declared_name(addon_auth: str) -> str:
