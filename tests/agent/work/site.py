@@ -24,6 +24,7 @@ from watchword.kube.errors import Unreachable
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.transport import Transport
 from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.metrics import CredentialMetrics
 from watchword.testing.plane import Plane
 from watchword.testing.waiting import eventually, is_gone
 
@@ -102,6 +103,7 @@ class Site:
             Random(1),
             manager.add_job,
             lambda: ClusterEntry(self.server),
+            CredentialMetrics(manager.metrics.registry),
         )
         manager.add(*work_duty(parts))
         self.task = asyncio.create_task(manager.run())
