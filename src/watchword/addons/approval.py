@@ -86,7 +86,7 @@ def judge_request(csr: Object, situation: Situation) -> None:
     spec: Mapping[str, Any] = csr.get("spec") or {}
     if situation.addon is None or situation.cluster is None:
         raise Unacceptable("there is no such add-on on that cluster")
-    if not is_true(situation.cluster, ConditionType.HUB_ACCEPTED):
+    if not (Cluster.read(situation.cluster).accepted and is_true(situation.cluster, ConditionType.HUB_ACCEPTED)):
         raise Unacceptable("the cluster is not accepted by this hub")
     if not is_agent_of(situation.addon.cluster, csr):
         raise Unacceptable("the requester is not an agent of the cluster in the label")

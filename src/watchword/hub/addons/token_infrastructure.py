@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -109,6 +108,7 @@ class TokenInfrastructureReconciler:
         try:
             uid = await self._write(addon, account)
         except NameConflict as conflict:
+            await self._unbind(addon)
             await self._say(addon, Condition.false(READY, "NameConflict", str(conflict)))
             return RetryAfter(CONFLICT_RECHECK)
         except Conflict:
@@ -122,15 +122,20 @@ class TokenInfrastructureReconciler:
 
     async def _write(self, addon: Addon, account: str) -> str:
         ours, ensure = manifests.is_made_for(addon), self.ensurer.ensure
-        made, _, _ = await asyncio.gather(
-            ensure(SERVICE_ACCOUNTS, manifests.account_manifest(addon, account), ours=ours),
-            ensure(ROLES, manifests.role_manifest(addon, account), ours=ours),
-            ensure(ROLE_BINDINGS, manifests.binding_manifest(addon), ours=ours),
-        )
+        # One after the other: no right to an account, and no binding to a role, that turns out to be somebody else's.
+        made = await ensure(SERVICE_ACCOUNTS, manifests.account_manifest(addon, account), ours=ours)
+        await ensure(ROLES, manifests.role_manifest(addon, account), ours=ours)
+        await ensure(ROLE_BINDINGS, manifests.binding_manifest(addon), ours=ours)
         for name in service_accounts(addon.cluster, addon.name):
             if name != account:
                 await self.ensurer.remove(SERVICE_ACCOUNTS, ObjectKey(addon.cluster, name), ours=ours)
         return uid_of(made)
+
+    async def _unbind(self, addon: Addon) -> None:
+        """Take the right to tokens while its account, or its role, is somebody else's."""
+        key = ObjectKey(addon.cluster, manifests.role_name(addon.name))
+        with contextlib.suppress(NotFound):
+            await self.ensurer.remove(ROLE_BINDINGS, key, ours=manifests.is_made_for(addon))
 
     async def _clear_leftovers(self, addon: Addon) -> bool:
         """Delete what was made for an earlier add-on of this name: its tokens must not open this one's doors."""
