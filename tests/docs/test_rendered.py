@@ -11,8 +11,13 @@ from tools.docs import rendered
 from tools.reasons import Sources
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("cli.md", "api.md", "conditions.md")
-REASON = re.compile(r"^\| `(?P<reason>[A-Z][A-Za-z]+)` \|", re.MULTILINE)
+PAGES = ("cli.md", "api.md", "conditions.md", "rights.md")
+ABOUT_CLUSTERS = (
+    "HubAcceptedManagedCluster",
+    "ManagedClusterConditionAvailable",
+    "ManagedClusterConditionClockSynced",
+    "ClusterCertificateRotated",
+)
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +80,22 @@ def wait():
     for verdict in ("Denied", "Failed"):
         return Pending(f"Request{verdict}", "the hub said no", recheck=1)
 """
+
+
+def test_every_reason_that_troubleshooting_names_is_one_that_the_code_gives(pages: dict[str, str]) -> None:
+    given = set(re.findall(r"`([A-Z][A-Za-z]+)`", pages["conditions.md"]))
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    rows = re.findall(r"^\| (`[A-Z][A-Za-z]+`[^|]*) \|", page, re.MULTILINE)
+
+    named = {reason for row in rows for reason in re.findall(r"`([A-Z][A-Za-z]+)`", row)}
+
+    assert named
+    assert named - given == set()
+
+
+def test_every_failure_about_clusters_is_in_troubleshooting() -> None:
+    pages = "".join((ROOT / "docs" / name).read_text() for name in ("troubleshooting.md", "troubleshooting-addons.md"))
+    said = Sources(ROOT / "src" / "watchword").conditions()
+    bad = {each.reason for each in said if each.tone == "False" and each.subject in ABOUT_CLUSTERS}
+
+    assert {reason for reason in bad if f"`{reason}`" not in pages} == set()
