@@ -157,6 +157,20 @@ async def test_two_addons_never_share_an_account(fleet: AddonFleet) -> None:
     await fleet.says(second, READY, "False", "NameConflict")
 
 
+async def test_two_addons_never_share_a_secret(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    signers = ("b-cc.io/d", "cc.io/d")
+    rows = [
+        {"type": "customSigner", "customSigner": {"signerName": name, "subject": {"user": "x"}}} for name in signers
+    ]
+
+    await fleet.enable("a", cluster, rows[0])
+    second = await fleet.enable("a-b", cluster, rows[1])
+
+    said = await fleet.says(second, ConditionType.CERTIFICATE_ROTATED, "False", "NameConflict")
+    assert "a-b-cc.io-d-client-cert" in said.message
+
+
 async def test_denied_cluster_has_no_tokens_left(fleet: AddonFleet) -> None:
     cluster = await fleet.cluster()
     key = await fleet.enable("reporter", cluster)

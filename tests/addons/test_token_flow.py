@@ -17,6 +17,7 @@ from watchword.api.time import parse_rfc3339
 from watchword.drivers.token.judge import read_token
 from watchword.kube.kubeconfig_reading import parse_kubeconfig
 from watchword.kube.reviews import who_am_i
+from watchword.testing.waiting import eventually
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 
@@ -160,6 +161,22 @@ async def test_administrator_may_ask_for_an_early_renewal(fleet: AddonFleet, aut
     await fleet.client.patch(MANAGED_CLUSTER_ADDONS, key, patch)
 
     await fleet.secret(key, lambda data: data[name] != first[name])
+
+
+async def test_addon_may_live_in_any_namespace_even_the_agents_own(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    own, name = "open-cluster-management-agent", f"local{fleet.mark}"
+    key = await fleet.enable(name, cluster)
+    await fleet.register(key, namespace=own)
+    await fleet.refreshed(key)
+    secret = ObjectKey(own, f"{name}-hub-kubeconfig")
+    before = await eventually(fleet.client, SECRETS, secret)
+
+    await fleet.client.delete(SECRETS, secret)
+
+    await eventually(fleet.client, SECRETS, secret, lambda obj: obj is not None and uid_of(obj) != uid_of(before))
+    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
+    await fleet.gone(SECRETS, secret)
 
 
 async def test_restarted_agent_asks_for_nothing(fleet: AddonFleet) -> None:

@@ -60,15 +60,19 @@ class AddonBook:
 
     def find(self, key: ObjectKey, secret: Object | None) -> Holding | None:
         """Return whose credential a Secret holds; of two that mean the same name, the one it was made for."""
-        candidates = [
+        candidates = self.candidates(key)
+        made_for = labels_of(secret).get(Label.ADDON_NAME) if secret is not None else None
+        named = [holding for holding in candidates if holding.addon.name == made_for]
+        return next(iter(named or candidates), None)
+
+    def candidates(self, key: ObjectKey) -> list[Holding]:
+        """Return every credential that would lie in a Secret of that name."""
+        return [
             holding
             for obj in self.reader.by_index(MANAGED_CLUSTER_ADDONS, INDEX, str(key))
             for holding in self.holdings(Addon.read(obj))
             if holding.key == key
         ]
-        made_for = labels_of(secret).get(Label.ADDON_NAME) if secret is not None else None
-        named = [holding for holding in candidates if holding.addon.name == made_for]
-        return next(iter(named or candidates), None)
 
     def labels(self, addon: Addon) -> dict[str, str]:
         """Return what marks a Secret as ours, so that it is found again after a restart."""

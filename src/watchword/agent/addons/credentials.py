@@ -19,6 +19,7 @@ from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.drivers.interface import AgentDriver, Answer, Issued, Pending, SecretData
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.runtime.clock import Clock
+from watchword.runtime.events import EventRecorder
 from watchword.runtime.metrics import CredentialMetrics
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.status import StatusChange, StatusWriter
@@ -33,6 +34,7 @@ class AddonCredentials:
     book: AddonBook
     secrets: Reader  # of this cluster
     status: StatusWriter  # of the hub
+    events: EventRecorder  # of this cluster: where people look when the hub cannot be reached
     drivers: Mapping[str, AgentDriver]
     options: AgentOptions
     entry: Callable[[], ClusterEntry]
@@ -80,8 +82,15 @@ class AddonCredentials:
     async def report(self, key: ObjectKey, answer: Answer, _data: SecretData) -> None:
         """Write the condition once every credential of the add-on has been looked at, or one has failed."""
         holding = self.holding(key)
-        if holding is None or (isinstance(answer, Pending) and not answer.failed):
-            return
+        if holding is not None and not (isinstance(answer, Pending) and not answer.failed):
+            await self.report_about(holding, answer)
+
+    async def report_about(self, holding: Holding, answer: Answer) -> None:
+        """Tell the hub, and whoever looks at the Secret here, how one credential fares."""
+        key = holding.key
+        secret = self.secrets.get(SECRETS, key)
+        if isinstance(answer, Pending) and secret is not None:
+            self.events.warning(secret, answer.reason, answer.message)
         self._count(holding, answer)
         said = self.said.setdefault(holding.addon.name, {})
         good = not isinstance(answer, Pending)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from watchword.agent.addons.book import INDEX, AddonBook
 from watchword.agent.addons.credentials import AddonCredentials
@@ -11,6 +12,7 @@ from watchword.agent.addons.health import AddonHealthReconciler
 from watchword.agent.addons.secrets import AddonSecretReconciler, FollowNamespace, wait_briefly
 from watchword.agent.agent import HUB, DutyParts
 from watchword.agent.credential import CredentialReconciler
+from watchword.agent.options import AgentOptions
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTER_ADDONS, SECRETS
@@ -23,7 +25,8 @@ from watchword.runtime.reconcile import ControllerSpec, Wake
 
 def addon_duty(parts: DutyParts) -> Iterable[ControllerSpec]:
     """Return what an accepted cluster's agent does for add-ons."""
-    options, name = parts.options, parts.options.cluster_name
+    options = replace(parts.options, addon_auth=find_addon_driver(parts.options.addon_auth).name)
+    name = options.cluster_name
     book = AddonBook(parts.hub.cache, name, options.addon_namespace)
     marked = Scope(options.addon_namespace, labels=f"{Label.CLUSTER_NAME}={name},{Label.ADDON_NAME}")
     own_secret = ObjectKey(options.namespace, options.hub_secret)
@@ -32,12 +35,12 @@ def addon_duty(parts: DutyParts) -> Iterable[ControllerSpec]:
     cache.informer(SECRETS, Scope(own_secret.namespace, fields=f"metadata.name={own_secret.name}"))
     leases = cache.informer(LEASES, Scope(options.addon_namespace))
     _follow_hub(parts.hub.cache, book)
-    credentials = _credentials(parts, book)
+    credentials = _credentials(parts, book, options)
     keeper = CredentialReconciler(cache, parts.cluster.client, credentials.find, credentials.report, parts.clock)
     keeping = AddonSecretReconciler(
         cache, parts.cluster.client, credentials, keeper, follower(cache, secrets, marked.labels)
     )
-    declaration = AddonDeclarationReconciler(parts.hub.cache, parts.hub.status, _declared_name(options.addon_auth))
+    declaration = AddonDeclarationReconciler(parts.hub.cache, parts.hub.status, options.addon_auth)
     health = AddonHealthReconciler(
         parts.hub.cache, cache, parts.hub.status, parts.clock, options.addon_namespace, follower(cache, leases)
     )
@@ -56,7 +59,8 @@ def follower(cache: Cache, like: Informer, labels: str = "") -> FollowNamespace:
     """Return what follows one more namespace in the way another is followed already."""
 
     async def follow(namespace: str) -> None:
-        if any(informer.scope.covers(namespace) for informer in cache.informers(like.resource)):
+        whole = (informer.scope for informer in cache.informers(like.resource) if not informer.scope.fields)
+        if any(scope.covers(namespace) for scope in whole):
             return
         await wait_briefly(cache.extend(like, Scope(namespace, labels=labels)).sync())
 
@@ -71,23 +75,20 @@ def _follow_hub(cache: Cache, book: AddonBook) -> None:
     cache.index(MANAGED_CLUSTER_ADDONS, INDEX, book.index)
 
 
-def _credentials(parts: DutyParts, book: AddonBook) -> AddonCredentials:
+def _credentials(parts: DutyParts, book: AddonBook, options: AgentOptions) -> AddonCredentials:
     context = AgentContext(parts.hub.client, parts.hub.cache, parts.clock, parts.new_key)
     drivers = {entry.name: entry.agent(context) for entry in CATALOG if entry.for_addons}
     return AddonCredentials(
         book,
         parts.cluster.cache,
         parts.hub.status,
+        parts.cluster.events,
         drivers,
-        parts.options,
+        options,
         parts.hub_entry,
         parts.credentials,
         parts.clock,
     )
-
-
-def _declared_name(addon_auth: str) -> str:
-    return find_addon_driver(addon_auth).name
 
 
 def _of_request(book: AddonBook, request: Object) -> list[ObjectKey]:

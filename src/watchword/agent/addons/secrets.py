@@ -19,6 +19,7 @@ from watchword.kube.errors import AlreadyExists, ConfigError, Forbidden, Invalid
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
+MARKED_RECHECK = timedelta(seconds=30)  # the mark makes it visible, and its event wakes us sooner
 CONFLICT_RECHECK = timedelta(minutes=1)  # what is in the way carries no mark of ours, so its removal wakes nobody
 
 FollowNamespace = Callable[[str], Awaitable[None]]
@@ -41,18 +42,22 @@ class AddonSecretReconciler:
         holding = self.credentials.holding(key)
         if holding is None:
             return await self._release(key)
+        for rival in self.credentials.book.candidates(key):
+            if rival.addon.name != holding.addon.name:
+                await self._conflict(rival)
         try:
             return await self._keep(key, holding)
         except AlreadyExists:
             return await self._take_over(key, holding)
         except (Forbidden, NotFound, Invalid, ConfigError) as trouble:
-            await self._complain(key, "SecretNotStored", f"the credential cannot be stored in Secret {key}: {trouble}")
+            message = f"the credential cannot be stored in Secret {key}: {trouble}"
+            await self._complain(holding, "SecretNotStored", message)
             raise
 
     async def _keep(self, key: ObjectKey, holding: Holding) -> Outcome:
         secret = self.reader.get(SECRETS, key)
         if secret is not None and not self.credentials.book.may_take(secret, holding.addon):
-            return await self._conflict(key)
+            return await self._conflict(holding)
         if secret is not None and is_deleting(secret):
             return Done()  # its end wakes us
         return await self.keeper.reconcile(key)
@@ -70,19 +75,19 @@ class AddonSecretReconciler:
         """Mark a Secret that another agent left behind; whatever else has the name stays as it is."""
         present = await self.cluster.get(SECRETS, key)
         if not self.credentials.book.may_take(present, holding.addon):
-            return await self._conflict(key)
+            return await self._conflict(holding)
         labels = self.credentials.book.labels(holding.addon)
         await self.cluster.patch(SECRETS, key, with_preconditions(present, {"metadata": {"labels": labels}}))
-        return RetryAfter(timedelta(seconds=1))
+        return RetryAfter(MARKED_RECHECK)
 
-    async def _conflict(self, key: ObjectKey) -> Outcome:
-        await self._complain(
-            key, "NameConflict", f"Secret {key} exists and was not made for this add-on: rename or remove it"
-        )
+    async def _conflict(self, holding: Holding) -> Outcome:
+        message = f"Secret {holding.key} exists and was not made for this add-on: rename or remove it"
+        await self._complain(holding, "NameConflict", message)
         return RetryAfter(CONFLICT_RECHECK)
 
-    async def _complain(self, key: ObjectKey, reason: str, message: str) -> None:
-        await self.credentials.report(key, Pending(reason, message, recheck=CONFLICT_RECHECK, failed=True), {})
+    async def _complain(self, holding: Holding, reason: str, message: str) -> None:
+        refusal = Pending(reason, message, recheck=CONFLICT_RECHECK, failed=True)
+        await self.credentials.report_about(holding, refusal)
 
 
 async def wait_briefly(ready: Awaitable[None], *, seconds: float = 10.0) -> None:
