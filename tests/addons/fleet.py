@@ -27,8 +27,10 @@ from watchword.hub.addons.extension import addon_extension
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, FixedCredential
 from watchword.kube.endpoint import Endpoint
+from watchword.kube.errors import Unauthorized
 from watchword.kube.https import HttpsTransport
 from watchword.kube.local import LocalTransport
+from watchword.kube.reviews import who_am_i
 from watchword.testing.builders import an_addon
 from watchword.testing.membership import AUTOMATIC, Membership, PlaneConnector, transport_with
 from watchword.testing.plane import Plane
@@ -188,6 +190,17 @@ class AddonFleet:
         endpoint = Endpoint(self.plane.server, self.plane.ca_pem)
         self.clients.append(Client(HttpsTransport(endpoint, FixedCredential(Credential(authorization=bearer)))))
         return self.clients[-1]
+
+    async def is_refused(self, token: bytes) -> bool:
+        """Ask until the hub no longer knows a token: it may believe one for some seconds, from its cache."""
+        client = self.as_token(token)
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    await who_am_i(client)
+                except Unauthorized:
+                    return True
+                await asyncio.sleep(0.5)  # nothing is told when a cache forgets, so there is nothing to wait for
 
     def as_certificate(self, data: dict[str, bytes]) -> Client:
         """Return a client that shows the certificate of a Secret."""

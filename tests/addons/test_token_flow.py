@@ -98,6 +98,7 @@ async def test_account_that_was_made_anew_brings_a_new_token(fleet: AddonFleet) 
     account = await fleet.client.get(SERVICE_ACCOUNTS, account_of(key))
     assert second["service-account-uid"].decode() == uid_of(account)
     assert (await who_am_i(fleet.as_token(second["token"]))).uid == uid_of(account)
+    assert await fleet.is_refused(first["token"])
 
 
 async def test_deleted_secret_comes_back(fleet: AddonFleet) -> None:
