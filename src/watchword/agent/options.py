@@ -36,6 +36,7 @@ class AgentOptions:
     claims: ClaimPolicy = field(default_factory=ClaimPolicy)
     eviction_grace: timedelta = timedelta(minutes=60)
     feedback_interval: timedelta = timedelta(seconds=30)
+    work_recheck: timedelta = timedelta(minutes=4)  # of works to which nothing has happened
 
 
 def judge_options(options: AgentOptions) -> list[str]:

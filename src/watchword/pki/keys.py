@@ -110,6 +110,11 @@ class PrivateKey:
         return cls(ec.generate_private_key(ec.SECP256R1()))
 
     @classmethod
+    def from_number(cls, number: int) -> PrivateKey:
+        """Make the EC P-256 key of a number above 0: for runs that can be repeated, never for a secret."""
+        return cls(ec.derive_private_key(number, ec.SECP256R1()))
+
+    @classmethod
     def generate_rsa(cls, bits: int = SHORTEST_RSA_BITS) -> PrivateKey:
         """Make a new RSA key, for peers that speak nothing else."""
         return cls(rsa.generate_private_key(public_exponent=65537, key_size=bits))

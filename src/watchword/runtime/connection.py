@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from watchword.kube.client import Client
+from watchword.kube.watch import FollowOptions
 from watchword.runtime.cache import Cache
 from watchword.runtime.events import EventRecorder
 from watchword.runtime.informer import Informer
@@ -25,6 +26,7 @@ class Connection:
     cache: Cache
     status: StatusWriter
     events: EventRecorder
+    follow: FollowOptions = field(default_factory=FollowOptions)  # for watches beside those of the cache
 
 
 def guarded_client(client: Client, fence: Fence, cache: Cache) -> Client:

@@ -74,7 +74,8 @@ class Manager:
 
     def connect(self, client: Client, *, name: str = "", follow: FollowOptions | None = None) -> Connection:
         """Add an API server; the one without a name is the main one, and holds the lease."""
-        cache = Cache.of(client, follow or self.options.follow)
+        follow = follow or self.options.follow or FollowOptions()
+        cache = Cache.of(client, follow)
         guarded = guarded_client(client, self.fence, cache)
         events = EventRecorder(
             guarded,
@@ -83,7 +84,7 @@ class Manager:
             random=self._random,
             dropped=self.metrics.events_dropped,
         )
-        connection = Connection(name, guarded, cache, StatusWriter(guarded, self.clock), events)
+        connection = Connection(name, guarded, cache, StatusWriter(guarded, self.clock), events, follow)
         self.connections[name], self._clients[name] = connection, client
         self.health.readiness[f"cache {name}".strip()] = lambda: judge_cache(
             cache, stale_after=self.options.stale_after

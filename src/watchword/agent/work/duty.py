@@ -36,7 +36,7 @@ def work_duty(parts: DutyParts) -> Iterable[ControllerSpec]:
     cluster, hub, name = parts.cluster, parts.hub, parts.options.cluster_name
     hub.cache.informer(MANIFEST_WORKS, Scope(namespace=name))
     cluster.cache.informer(APPLIED_MANIFEST_WORKS)
-    watches = ObjectWatches(cluster.client, parts.random)
+    watches = ObjectWatches(cluster.client, parts.random, options=cluster.follow)
     parts.add_job("applied objects", watches.run)
     objects, catalog = Objects(cluster.client, watches), Catalog(cluster.client)
     releaser = Releaser(objects, catalog)
@@ -51,8 +51,19 @@ def work_duty(parts: DutyParts) -> Iterable[ControllerSpec]:
         watches,
         Reporter(hub.status, objects, Pace(parts.options.feedback_interval), parts.clock),
         parts.random,
+        parts.options.work_recheck,
     )
-    records = RecordReconciler(cluster, hub, name, ledger, releaser, watches, parts.clock, parts.options.eviction_grace)
+    records = RecordReconciler(
+        cluster,
+        hub,
+        name,
+        ledger,
+        releaser,
+        watches,
+        parts.clock,
+        parts.options.eviction_grace,
+        parts.options.work_recheck,
+    )
 
     def work_of(record: Object) -> Iterable[ObjectKey]:
         work = (record.get("spec") or {}).get("manifestWorkName")

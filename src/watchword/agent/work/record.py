@@ -18,7 +18,6 @@ from watchword.runtime.reconcile import Bell, Done, Outcome, RetryAfter
 from watchword.runtime.status import StatusChange
 
 WAIT = timedelta(seconds=5)
-RECHECK = timedelta(minutes=10)  # the hub's address may change without any event
 FOR_EVER = timedelta(days=36500)
 
 
@@ -51,6 +50,7 @@ class RecordReconciler:
     watches: ObjectWatches
     clock: Clock
     grace: timedelta
+    recheck: timedelta  # the hub's address may change without any event
     bell: Bell = field(default_factory=Bell)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
@@ -65,7 +65,7 @@ class RecordReconciler:
         if self._is_served(record):
             if _missed_since(record) is not None:
                 await self._note(record, None)
-            return RetryAfter(RECHECK)
+            return RetryAfter(self.recheck)
         return await self._evict(record)
 
     def _is_served(self, record: Object) -> bool:

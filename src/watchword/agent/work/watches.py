@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import orjson
@@ -109,6 +109,7 @@ class ObjectWatches:
     client: Client
     random: Random
     most: int = MOST_WATCHES
+    options: FollowOptions = field(default_factory=FollowOptions)
     _wanted: dict[tuple[Bell, ObjectKey], frozenset[Target]] = field(default_factory=dict, init=False)
     _watches: dict[Watched, _Watch] = field(default_factory=dict, init=False)
     _of: dict[Target, _Watch] = field(default_factory=dict, init=False)
@@ -192,7 +193,7 @@ class ObjectWatches:
 
     async def _follow(self, watched: Watched, watch: _Watch) -> None:
         resource, scope = watched
-        options = FollowOptions(random=self.random, on_trouble=_give_up_when_refused)
+        options = replace(self.options, random=self.random, on_trouble=_give_up_when_refused)
         feed = follow(
             self.client, resource, namespace=scope.namespace, labels=scope.labels, fields=scope.fields, options=options
         )

@@ -31,7 +31,6 @@ from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Bell, Done, RetryAfter
 from watchword.runtime.reconcile import Outcome as Verdict
 
-RECHECK = timedelta(minutes=4)
 EXECUTOR_RECHECK = timedelta(seconds=60)
 WAIT = timedelta(seconds=5)
 RETRY = Backoff(first=1.0, limit=240.0)
@@ -49,6 +48,7 @@ class WorkReconciler:
     watches: ObjectWatches
     reporter: Reporter
     random: Random
+    recheck: timedelta  # of what nothing has happened to
     bell: Bell = field(default_factory=Bell)
     _failures: dict[ObjectKey, int] = field(default_factory=dict, init=False)
     _known: dict[ObjectKey, frozenset[Target]] = field(default_factory=dict, init=False)
@@ -116,7 +116,7 @@ class WorkReconciler:
             return EXECUTOR_RECHECK
         asked = [order.target for order in plan.orders if order.treatment.feedback or order.treatment.rules]
         blind = any(not self.watches.has_seen(target) for target in asked)
-        return (self.reporter.pace.interval if blind else RECHECK) * self.random.uniform(1.0, 1.5)
+        return (self.reporter.pace.interval if blind else self.recheck) * self.random.uniform(1.0, 1.5)
 
     def _rest(self, key: ObjectKey) -> None:
         """Follow and remember nothing about a work that is over."""

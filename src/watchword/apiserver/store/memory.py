@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from watchword.apiserver.store.errors import Stale
 from watchword.apiserver.store.model import Change, Event, Listener, Record
-from watchword.apiserver.store.state import State
+from watchword.apiserver.store.state import Bucket, State
 
 
 class MemoryStore:
@@ -14,6 +14,15 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._state = State()
+
+    def copy(self) -> MemoryStore:
+        """Return another store with the same records, without their past and without anybody who listens."""
+        other = MemoryStore()
+        for name, bucket in self._state.buckets().items():
+            records, paths = dict(bucket.records), list(bucket.paths)
+            other._state.buckets()[name] = Bucket(records, paths, forgotten=self.revision)
+        other._state.revision = self.revision
+        return other
 
     @property
     def revision(self) -> int:
