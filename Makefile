@@ -8,6 +8,8 @@ STAMP   := $(VENV)/.installed
 SOURCES := src tests bench tools
 BENCH_VENV  := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
+DOCS_VENV   := .venv-docs
+DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help up setup fmt lint types imports test envtest test-envtest bench docs all lock clean
@@ -58,8 +60,14 @@ $(BENCH_STAMP): requirements-bench.lock
 	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	@touch $(BENCH_STAMP)
 
-docs: setup ## render what is rendered from code, check every link
-	$(BIN)/python tools/docs.py
+docs: setup $(DOCS_STAMP) ## render what is rendered from code, check every link, build the site in site/
+	$(BIN)/python -m tools.docs
+	$(DOCS_VENV)/bin/zensical build --strict
+
+$(DOCS_STAMP): requirements-docs.lock
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $(DOCS_STAMP)
 
 all: fmt test envtest test-envtest docs ## the whole round, as before a release
 
@@ -69,6 +77,8 @@ lock: ## pin every dependency anew (needs uv)
 	  pyproject.toml --group dev --output-file requirements.lock
 	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --custom-compile-command 'make lock' \
 	  pyproject.toml --group bench --constraint requirements.lock --output-file requirements-bench.lock
+	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --custom-compile-command 'make lock' \
+	  --group docs --output-file requirements-docs.lock
 
 clean: ## remove what the targets made, except the cache of built binaries
-	rm -rf $(VENV) $(BENCH_VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov dist build
+	rm -rf $(VENV) $(BENCH_VENV) $(DOCS_VENV) site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov dist build
