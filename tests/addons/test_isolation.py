@@ -189,6 +189,19 @@ async def test_denied_cluster_has_no_tokens_left(fleet: AddonFleet) -> None:
     assert (await who_am_i(fleet.as_token(again["token"]))).username == account_user(cluster)
 
 
+async def test_denied_agent_cannot_talk_the_hub_into_leaving_its_accounts(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster)
+    await fleet.says(key, READY)
+    await fleet.stop_agent(cluster)
+
+    lie = {"type": READY, "status": "False", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    await fleet.members.accept(cluster, accepted=False)
+    await fleet.register(key, {**KUBE_CLIENT, "kubeClient": {"driver": "csr"}}, conditions=[lie])
+
+    await fleet.gone(SERVICE_ACCOUNTS, ObjectKey(cluster, f"{cluster}-reporter-agent"), within=5)
+
+
 async def test_addon_that_came_back_does_not_inherit_tokens(fleet: AddonFleet) -> None:
     cluster = await fleet.cluster()
     key = await fleet.enable("reporter", cluster)

@@ -44,11 +44,11 @@ class Plan(Enum):
 def choose_plan(addon: Addon, *, accepted: bool, made: Callable[[], bool]) -> Plan:
     """Decide from the add-on, from whether its cluster is accepted, and whether anything was made for it."""
     registration = addon.kube_client
-    said = find_condition(addon.object, READY)
-    if registration is None or registration.driver != DRIVER:
-        return Plan.RETIRE if said is not None or made() else Plan.NOTHING
-    if not accepted:
-        return Plan.WITHDRAW
+    by_token = registration is not None and registration.driver == DRIVER
+    if not accepted and (by_token or made()):
+        return Plan.WITHDRAW  # whatever the agent says about drivers meanwhile
+    if registration is None or not by_token:
+        return Plan.RETIRE if made() or find_condition(addon.object, READY) is not None else Plan.NOTHING
     if not registration.subject.user:
         return Plan.NOTHING  # the agent is about to say who the add-on will be
     own = KUBE_CLIENT_DRIVERS[DRIVER].is_own(addon.cluster, addon.name, registration.subject)
@@ -75,7 +75,7 @@ class TokenInfrastructureReconciler:
             await self._remove(key)
             return Done()
         addon = Addon.read(found)
-        plan = choose_plan(addon, accepted=self._is_accepted(addon.cluster), made=lambda: self._has_made(key))
+        plan = choose_plan(addon, accepted=self._is_accepted(addon.cluster), made=lambda: has_made(self.reader, key))
         if plan is not Plan.RETIRE:
             self.retiring.pop(key, None)
         match plan:
@@ -94,11 +94,6 @@ class TokenInfrastructureReconciler:
     def _is_accepted(self, cluster: str) -> bool:
         found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
         return found is not None and is_accepted(found)
-
-    def _has_made(self, key: ObjectKey) -> bool:
-        found = (self.reader.get(resource, name) for resource, name in manifests.made_objects(key))
-        marked = manifests.is_marked_for(key.name)
-        return any(obj is not None and marked(obj) for obj in found)
 
     async def _make(self, addon: Addon) -> Outcome:
         if await self._clear_leftovers(addon):
@@ -196,8 +191,20 @@ def judge_retirement(addon: Object, since: datetime, *, now: datetime) -> timede
 
 
 def concerned_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
-    """Return the add-ons for which a change of their cluster matters: it was accepted, or is no longer."""
-    current = reader.get(MANAGED_CLUSTERS, ObjectKey.of(cluster))
-    accepted = current is not None and is_accepted(current)  # what is told of a deletion is how it was before
-    found = (Addon.read(obj) for obj in reader.by_index(MANAGED_CLUSTER_ADDONS, "cluster", cluster["metadata"]["name"]))
-    return [addon.key for addon in found if addon.driver == DRIVER and is_true(addon.object, READY) != accepted]
+    """Return the add-ons for which a change of their cluster matters: it was accepted, or is no longer.
+
+    Whether a denied cluster has accounts is looked up, not read from conditions, which its agent may write.
+    """
+    addons = [
+        Addon.read(obj) for obj in reader.by_index(MANAGED_CLUSTER_ADDONS, "cluster", cluster["metadata"]["name"])
+    ]
+    if not is_accepted(cluster):
+        return [addon.key for addon in addons if has_made(reader, addon.key)]
+    return [addon.key for addon in addons if addon.driver == DRIVER and not is_true(addon.object, READY)]
+
+
+def has_made(reader: Reader, key: ObjectKey) -> bool:
+    """Whether anything is there that was made for an add-on of that name."""
+    found = (reader.get(resource, name) for resource, name in manifests.made_objects(key))
+    marked = manifests.is_marked_for(key.name)
+    return any(obj is not None and marked(obj) for obj in found)
