@@ -10,7 +10,7 @@ from watchword.addons.approval import AddonApprovalReconciler
 from watchword.addons.definition import Definitions
 from watchword.addons.deployment import AddonDeploymentReconciler
 from watchword.addons.granting import RightsKeeper
-from watchword.addons.registration import RegistrationReconciler
+from watchword.addons.registration import RegistrationReconciler, concerned_by_cluster
 from watchword.addons.signing import AddonSigningReconciler
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Label
@@ -80,7 +80,9 @@ def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
     )
     installing = AddonDeploymentReconciler(reader, client, ensurer, status, parts.definitions)
     granted = tuple(Wake(resource, rights.of_addon) for resource in (ROLES, ROLE_BINDINGS))
-    yield ControllerSpec("addon-registration", MANAGED_CLUSTER_ADDONS, registration, (*granted, *parts.wakes))
+    by_cluster = Wake(MANAGED_CLUSTERS, lambda obj: concerned_by_cluster(reader, obj))
+    wakes = (*granted, by_cluster, *parts.wakes)
+    yield ControllerSpec("addon-registration", MANAGED_CLUSTER_ADDONS, registration, wakes)
     yield ControllerSpec(
         "addon-deployment", MANAGED_CLUSTER_ADDONS, installing, (Wake(MANIFEST_WORKS, works.of_addon), *parts.wakes)
     )

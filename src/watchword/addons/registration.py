@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 from watchword.addons import rights
 from watchword.addons.definition import AddonDefinition, Definitions, Site
-from watchword.addons.granting import RightsKeeper
+from watchword.addons.granting import INDEX, RightsKeeper
 from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, KUBE_CLIENT_DRIVERS, Addon, AddonSubject, Registration
 from watchword.api.cluster import Cluster
-from watchword.api.conditions import Condition
+from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS
 from watchword.kube.errors import Conflict, KubeError
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.events import EventRecorder
@@ -20,6 +20,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
+NOT_ACCEPTED = "ClusterNotAccepted"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,9 @@ class RegistrationReconciler:
             await self.rights.remove(key, keep=set())
             return Done()
         definition, site = self.definitions(found), self._site(found)
-        if definition is None or site is None or site.addon.deleting:
+        if site is None:  # no cluster, and nobody left to have rights
+            await self.rights.remove(key, keep=set())
+        if definition is None or site is None or (site.addon.deleting and site.cluster.accepted):
             return Done()  # an add-on that goes keeps its rights until it is gone
         rows = merge_registrations(definition, site)
         condition = await self._grant(definition, site, rows)
@@ -59,6 +62,9 @@ class RegistrationReconciler:
 
     async def _grant(self, definition: AddonDefinition, site: Site, rows: tuple[Registration, ...]) -> Condition:
         """Write the rights, once it is clear whose they are, and say how it went."""
+        if not site.cluster.accepted:  # its add-ons' certificates are good for long: without rights they open no door
+            await self.rights.remove(site.addon.key, keep=set())
+            return Condition.false(APPLIED, NOT_ACCEPTED, f"cluster {site.cluster.name} is not accepted by this hub")
         await self.rights.remove(site.addon.key, keep=rights.wanted_keys(site, definition))
         identity = next((row for row in rows if row.type == KUBE_CLIENT), None)
         if identity is None:
@@ -86,6 +92,20 @@ class RegistrationReconciler:
         except KubeError as trouble:
             return Condition.false(APPLIED, "SetPermissionFailed", str(trouble))
         return Condition.true(APPLIED, "SetPermissionApplied", "registrations and permissions are in place")
+
+
+def concerned_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
+    """Return the add-ons for which a change of their cluster matters: it was accepted, or is no longer.
+
+    Rights are counted, not read from conditions, which the agent may write.
+    """
+    name = cluster["metadata"]["name"]
+    current = reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+    addons = reader.list(MANAGED_CLUSTER_ADDONS, namespace=name)
+    if current is None or not Cluster.read(current).accepted:
+        return [key for key in map(ObjectKey.of, addons) if reader.by_index(ROLE_BINDINGS, INDEX, str(key))]
+    said = [(ObjectKey.of(obj), find_condition(obj, APPLIED)) for obj in addons]
+    return [key for key, row in said if row is not None and row.reason == NOT_ACCEPTED]
 
 
 def merge_registrations(definition: AddonDefinition, site: Site) -> tuple[Registration, ...]:

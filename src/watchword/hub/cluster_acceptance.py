@@ -130,8 +130,8 @@ class ClusterAcceptanceReconciler:
         ours = belongs_to(cluster.name)
         ensure = self.ensurer.ensure
         role = access.cluster_role_manifest(cluster, access.accepted_rules(cluster.name))
+        await ensure(NAMESPACES, access.namespace_manifest(cluster), ours=ours)  # somebody else's: no rights at all
         await asyncio.gather(
-            ensure(NAMESPACES, access.namespace_manifest(cluster), ours=ours),
             ensure(CLUSTER_ROLES, role, ours=ours),
             ensure(CLUSTER_ROLE_BINDINGS, access.cluster_role_binding_manifest(cluster), ours=ours),
         )

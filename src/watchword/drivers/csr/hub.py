@@ -57,12 +57,24 @@ class CsrApprovalReconciler:
         if cluster is None:
             return RetryAfter(AWAITING_CLUSTER)
         objection = judge_first_claim(cluster, request, self._claimed(request.cluster))
-        objection = objection or await self.context.may_register(request.requester, request.cluster)
+        if objection is None:
+            objection = await self._claim(request)
         if objection:
             self.context.events.warning(csr, "NameAlreadyOwned", objection)
             return Done()
-        self.claims[request.cluster] = request.key_thumbprint
         return await self._approve(csr, "ManagedClusterAutoApproved", "the requester is on the allow-list")
+
+    async def _claim(self, request: ClusterRequest) -> str | None:
+        """Take the name before anything is waited for, so that of two requests at once only one gets it."""
+        first = request.cluster not in self.claims
+        self.claims[request.cluster] = request.key_thumbprint
+        objection: str | None = "the question was not answered"
+        try:
+            objection = await self.context.may_register(request.requester, request.cluster)
+        finally:
+            if objection and first:
+                self.claims.pop(request.cluster, None)
+        return objection
 
     def covers(self, request: ClusterRequest) -> bool:
         """Whether the requester is on the allow-list."""

@@ -1,0 +1,64 @@
+"""The rights of a cluster's add-ons when the administrator wants the cluster gone."""
+
+from __future__ import annotations
+
+import pytest
+from tests.addons.fleet import AddonFleet
+from tests.security.intruder import forge_metadata, taken_over
+
+from watchword.addons.definition import AddonDefinition
+from watchword.addons.rbac import status_writer
+from watchword.api.meta import ObjectKey
+from watchword.api.names import ConditionType
+from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, ROLE_BINDINGS
+from watchword.kube.errors import Forbidden
+from watchword.testing.builders import a_config_map
+from watchword.testing.waiting import eventually, is_gone
+
+APPLIED = ConditionType.REGISTRATION_APPLIED
+BINDING = "open-cluster-management:reporter:status-writer:agent"
+
+
+async def reporter(addons: AddonFleet, cluster: str) -> ObjectKey:
+    definition = AddonDefinition("reporter", grants=(status_writer("mine"),), install_namespace=addons.namespace)
+    addons.start_addon(definition)
+    key = await addons.enable("reporter", cluster)
+    await addons.says(key, APPLIED)
+    return key
+
+
+async def test_certificate_of_a_denied_clusters_addon_opens_no_door(addons: AddonFleet) -> None:
+    cluster = await addons.cluster(auth="csr")
+    key = await reporter(addons, cluster)
+    hub = addons.as_certificate(await addons.secret(key, lambda data: "tls.crt" in data))
+    await hub.create(CONFIG_MAPS, a_config_map("mine", namespace=cluster))
+
+    await addons.members.accept(cluster, accepted=False)
+    await addons.says(key, APPLIED, "False", "ClusterNotAccepted")
+
+    await eventually(addons.client, ROLE_BINDINGS, ObjectKey(cluster, BINDING), is_gone)
+    with pytest.raises(Forbidden):
+        await hub.patch(CONFIG_MAPS, ObjectKey(cluster, "mine"), {"data": {"state": "well"}})
+
+
+async def test_addon_of_a_cluster_that_is_accepted_again_has_its_rights_back(addons: AddonFleet) -> None:
+    cluster = await addons.cluster(auth="csr")
+    key = await reporter(addons, cluster)
+    await addons.members.accept(cluster, accepted=False)
+    await addons.says(key, APPLIED, "False", "ClusterNotAccepted")
+
+    await addons.members.accept(cluster)
+
+    await addons.says(key, APPLIED)
+    await eventually(addons.client, ROLE_BINDINGS, ObjectKey(cluster, BINDING))
+
+
+async def test_addon_of_a_cluster_whose_agent_stripped_the_finalizers_keeps_no_rights(addons: AddonFleet) -> None:
+    cluster = await addons.cluster(auth="csr")
+    await reporter(addons, cluster)
+    await addons.stop_agent(cluster)
+    await addons.members.stop(addons.hub)
+    await addons.client.delete(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
+    await forge_metadata(await taken_over(addons.members, cluster), cluster, finalizers=[])
+
+    await eventually(addons.client, ROLE_BINDINGS, ObjectKey(cluster, BINDING), is_gone)

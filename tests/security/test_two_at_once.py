@@ -1,0 +1,76 @@
+"""Requests of two keys for one name that arrive together: the name goes to one of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+from prometheus_client import CollectorRegistry, Counter
+from tests.registration.test_join import request_as_a_stranger
+
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
+from watchword.drivers.csr.hub import CsrApprovalReconciler, is_approved
+from watchword.drivers.interface import HubContext, MayRegister
+from watchword.hub.controllers import follow
+from watchword.kube.client import Client
+from watchword.runtime.cache import Cache
+from watchword.runtime.events import EventRecorder, Reporter
+from watchword.testing.membership import AUTOMATIC, Membership, PlaneConnector
+
+
+@asynccontextmanager
+async def approver(fleet: Membership, may_register: MayRegister) -> AsyncIterator[CsrApprovalReconciler]:
+    cache, clock = Cache.of(fleet.plane.fresh_client()), fleet.plane.clock
+    follow(cache)
+    running = asyncio.create_task(cache.run())
+    await cache.sync()
+    dropped = Counter("dropped", "events", registry=CollectorRegistry())
+    events = EventRecorder(fleet.client, Reporter("test", "test"), clock=clock, random=Random("x"), dropped=dropped)
+    yield CsrApprovalReconciler(HubContext(cache, fleet.client, events, clock, AUTOMATIC, may_register))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def two_requests(fleet: Membership) -> list[ObjectKey]:
+    name = fleet.name()
+    joining = Client(PlaneConnector(fleet.plane).joining())
+    await joining.create(MANAGED_CLUSTERS, MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec={}))
+    return [ObjectKey.cluster(await request_as_a_stranger(joining, name)) for _ in range(2)]
+
+
+async def approved(fleet: Membership, keys: list[ObjectKey]) -> int:
+    return sum([is_approved(await fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, key)) for key in keys])
+
+
+async def test_while_a_token_is_looked_up_nobody_else_gets_the_name(fleet: Membership) -> None:
+    keys, looked_up = await two_requests(fleet), asyncio.Event()
+
+    async def slowly(_requester: str, _cluster: str) -> str | None:
+        await looked_up.wait()
+        return None
+
+    async with approver(fleet, slowly) as reconciler:
+        both = [asyncio.create_task(reconciler.reconcile(key)) for key in keys]
+        await asyncio.sleep(0)
+        looked_up.set()
+        await asyncio.gather(*both)
+
+    assert await approved(fleet, keys) == 1
+
+
+async def test_name_that_a_used_up_token_asked_for_stays_free(fleet: Membership) -> None:
+    keys = await two_requests(fleet)
+    answers: list[str | None] = ["the token has been used", None]
+
+    async def in_turn(_requester: str, _cluster: str) -> str | None:
+        return answers.pop(0)
+
+    async with approver(fleet, in_turn) as reconciler:
+        for key in keys:
+            await reconciler.reconcile(key)
+
+    assert await approved(fleet, keys) == 1
+    assert not answers
