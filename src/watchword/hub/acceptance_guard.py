@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import REGISTER_GROUP
+from watchword.api.names import REGISTER_GROUP, Label
 from watchword.api.resources import (
     MANAGED_CLUSTERS,
     VALIDATING_ADMISSION_POLICIES,
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
+from watchword.hub.cluster_sets import DEFAULT_SET
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Invalid
 from watchword.runtime.clock import Clock
@@ -32,6 +33,21 @@ _ASKS_NOTHING_NEW = (
     "!(has(object.spec.hubAcceptsClient) && object.spec.hubAcceptsClient)"
     " || (oldObject != null && has(oldObject.spec.hubAcceptsClient) && oldObject.spec.hubAcceptsClient)"
 )
+
+
+def _set_of(obj: str) -> str:
+    label = f"'{Label.CLUSTER_SET}'"
+    return f"(has({obj}.metadata.labels) && {label} in {obj}.metadata.labels ? {obj}.metadata.labels[{label}] : '')"
+
+
+def _may_join(obj: str) -> str:
+    named = f"authorizer.group('{MANAGED_CLUSTERS.group}').resource('managedclustersets').subresource('join')"
+    return f"({_set_of(obj)} == '' || {named}.name({_set_of(obj)}).check('create').allowed())"
+
+
+_NEW_SET = f"({_set_of('object')} == '{DEFAULT_SET}' || {_may_join('object')})"
+_MOVED_SET = f"({_set_of('oldObject')} == {_set_of('object')} || ({_may_join('oldObject')} && {_may_join('object')}))"
+_STAYS_IN_ITS_SET = f"oldObject == null ? {_NEW_SET} : {_MOVED_SET}"
 
 
 def policy_manifests() -> tuple[Object, Object]:
@@ -55,7 +71,12 @@ def policy_manifests() -> tuple[Object, Object]:
                     "expression": f"{_ASKS_NOTHING_NEW} || {_ENTITLED}",
                     "message": "setting hubAcceptsClient needs the right to update managedclusters/accept",
                     "reason": "Forbidden",
-                }
+                },
+                {
+                    "expression": _STAYS_IN_ITS_SET,
+                    "message": "entering or leaving a set needs the right to create managedclustersets/join",
+                    "reason": "Forbidden",
+                },
             ],
         },
     )
