@@ -1,9 +1,8 @@
-"""The site has every page, and every dependency has its paragraph."""
+"""The site has every page."""
 
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -22,11 +21,3 @@ def test_every_decision_is_listed_among_the_decisions() -> None:
     listed = (ROOT / "docs" / "adr" / "README.md").read_text()
 
     assert [page.name for page in (ROOT / "docs" / "adr").glob("0*.md") if f"({page.name})" not in listed] == []
-
-
-def test_every_dependency_has_a_row_that_says_why() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = {re.split(r"[><=;\[]", line)[0].strip() for line in project["dependencies"]}
-    chosen, _, _ = (ROOT / "docs" / "adr" / "0004-libraries.md").read_text().partition("Refused, and why:")
-
-    assert set(re.findall(r"^\| ([\w-]+) \| ", chosen, re.MULTILINE)) - {"library"} == wanted
