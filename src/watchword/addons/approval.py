@@ -109,10 +109,18 @@ def _judge_signer_request(csr: Object, situation: Situation) -> None:
     signer, addon, cluster = situation.signer, situation.addon, situation.cluster
     if signer is None or addon is None or cluster is None:
         raise Unacceptable("the add-on has no such signer")
+    if is_reserved(signer.name):
+        raise Unacceptable("signers of Kubernetes itself make nodes and users of this hub: an add-on names its own")
     request = read_signer_request(csr, signer.name)
     expected = signer.subject_at(Site(addon, Cluster.read(cluster)))
     if requested_subject(request) != normal(expected):
         raise Unacceptable("the subject is not the one that the add-on declares for this signer")
+
+
+def is_reserved(signer: str) -> bool:
+    """Whether a signer is one of Kubernetes' own, whose certificates open doors that no add-on may open."""
+    domain = signer.partition("/")[0]
+    return any(domain == own or domain.endswith(f".{own}") for own in ("kubernetes.io", "k8s.io"))
 
 
 def requested_subject(request: SignerRequest) -> AddonSubject:
