@@ -5,17 +5,19 @@ from __future__ import annotations
 import pytest
 from tests.addons.fleet import KUBE_CLIENT, AddonFleet
 
-from watchword.addons.definition import AddonDefinition, Signer
+from watchword.addons.definition import AddonDefinition, Grant, Signer
 from watchword.api.addon import AddonSubject
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
+from watchword.api.names import ConditionType
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_ROLES, ROLE_BINDINGS
 from watchword.drivers.csr.agent import request_manifest
 from watchword.drivers.interface import Subject, Wanted
 from watchword.pki.keys import PrivateKey
 from watchword.testing.waiting import eventually
 
 OWN = "example.com/own"
+APPLIED = ConditionType.REGISTRATION_APPLIED
 
 
 def described(namespace: str, signer: str) -> AddonDefinition:
@@ -56,3 +58,24 @@ async def test_no_addon_makes_a_node_of_the_hub(addons: AddonFleet, signer: str)
     await eventually(addons.client, CERTIFICATE_SIGNING_REQUESTS, honest, approved)
 
     assert not approved(await addons.client.get(CERTIFICATE_SIGNING_REQUESTS, hostile))
+
+
+async def test_role_that_is_not_there_yet_is_judged_before_it_is_granted(addons: AddonFleet) -> None:
+    cluster, role = await addons.cluster(), f"later{addons.mark}"
+    grants = (Grant("later", role=role),)
+    addons.start_addon(AddonDefinition("reporter", grants=grants, install_namespace=addons.namespace))
+    key = await addons.enable("reporter", cluster)
+    await addons.says(key, APPLIED, "False", "PermissionRefused")
+    rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]
+    await addons.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(ObjectKey.cluster(role), rules=rules))
+
+    said = await addons.until(key, lambda obj: "secrets without names" in message(obj), within=90)
+
+    assert message(said)
+    binding = ObjectKey(cluster, "open-cluster-management:reporter:later:agent")
+    assert await addons.client.find(ROLE_BINDINGS, binding) is None
+
+
+def message(addon: Object | None) -> str:
+    said = find_condition(addon or {}, APPLIED)
+    return "" if said is None else said.message

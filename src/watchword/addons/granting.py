@@ -37,15 +37,21 @@ class RightsKeeper:
         clusters = [grant.namespace] if others is not None else []
         place = judge_namespace(grant.namespace, own=site.cluster.name, clusters=clusters, reserved=reserved)
         found = [place] if grant.namespace and place else []
-        return [f"{grant.name}: {text}" for text in (*found, *judge_rules(await self._rules(grant)))]
+        rules = await self._rules(grant, site)
+        if rules is None:
+            found.append(
+                f"there is no {grant.role_kind} {grant.role}, and what is not there cannot be judged: create it"
+            )
+        return [f"{grant.name}: {text}" for text in (*found, *judge_rules(rules or ()))]
 
-    async def _rules(self, grant: Grant) -> list[Object]:
-        """Return what a grant really gives; a role that does not exist gives nothing yet."""
+    async def _rules(self, grant: Grant, site: Site) -> list[Object] | None:
+        """Return what a grant really gives, None while the role that it names does not exist."""
         if not grant.role:
             return list(grant.rules)
-        kind, namespace = (CLUSTER_ROLES, "") if grant.role_kind == "ClusterRole" else (ROLES, grant.namespace)
+        own = grant.namespace or site.cluster.name  # where the binding will look for a Role
+        kind, namespace = (CLUSTER_ROLES, "") if grant.role_kind == "ClusterRole" else (ROLES, own)
         role = await self.client.find(kind, ObjectKey(namespace, grant.role))
-        return list((role or {}).get("rules") or [])
+        return None if role is None else list(role.get("rules") or [])
 
     def is_written(self, site: Site, grant: Grant, identity: Registration) -> bool:
         """Whether the cache shows a grant exactly as wanted, so that nothing has to be asked or written."""

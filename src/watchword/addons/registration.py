@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from watchword.addons import rights
 from watchword.addons.definition import AddonDefinition, Definitions, Site
@@ -16,11 +17,12 @@ from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, RO
 from watchword.kube.errors import Conflict, KubeError
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.events import EventRecorder
-from watchword.runtime.reconcile import Done, Outcome, Reader
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
-NOT_ACCEPTED = "ClusterNotAccepted"
+NOT_ACCEPTED, REFUSED = "ClusterNotAccepted", "PermissionRefused"
+LOOK_AGAIN = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class RegistrationReconciler:
         }
         change = StatusChange(conditions=(condition,), fields=fields)
         await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
-        return Done()
+        # Roles that a grant names are not watched: somebody may create or mend one meanwhile.
+        return RetryAfter(LOOK_AGAIN) if condition.reason == REFUSED else Done()
 
     def _site(self, found: Object) -> Site | None:
         addon = Addon.read(found)
@@ -81,7 +84,7 @@ class RegistrationReconciler:
         objections = [text for grant in missing for text in await self.rights.judge(definition, site, grant)]
         if objections:
             advice = "name fewer rights, or let the hub's administrator trust the grant by name"
-            return Condition.false(APPLIED, "PermissionRefused", f"{'; '.join(objections)}: {advice}")
+            return Condition.false(APPLIED, REFUSED, f"{'; '.join(objections)}: {advice}")
         try:
             for grant in missing:
                 await self.rights.write(site, grant, identity)
