@@ -15,6 +15,7 @@ from watchword.agent.cluster_lease import LeaseRenewalReconciler
 from watchword.agent.cluster_registration import Introduction, introduce
 from watchword.agent.cluster_status import ClusterStatusReconciler, judge_rotated
 from watchword.agent.credential import CredentialReconciler, Keeping
+from watchword.agent.credential_metrics import CountedCredential
 from watchword.agent.errors import NameTaken
 from watchword.agent.examination import Examiner
 from watchword.agent.hub_access import HubAccess, HubConnector, Use
@@ -107,6 +108,8 @@ class Agent:
         self._follow(cluster, hub, identity)
         await self._resume(access, driver, identity)
         manager.add(*self._controllers(cluster, hub, access, driver, identity))
+        skew = parts.metrics.credentials.clock_skew
+        skew.set_function(lambda: client.clock_skew.total_seconds() if client.clock_skew is not None else 0.0)
         manager.add_job("introduction", lambda: self._introduce(hub.client, access, identity))
         manager.add_job("duties", lambda: self._take_up_duties(client, access.ready))
         try:
@@ -152,7 +155,7 @@ class Agent:
             cluster.cache,
             cluster.client,
             lambda key: self._keeping(driver, identity, hub.cache) if key == identity.secret_key else None,
-            access.credential_changed,
+            CountedCredential(parts.metrics.credentials, identity.cluster, parts.clock, access.credential_changed),
             parts.clock,
         )
         status = ClusterStatusReconciler(
@@ -222,7 +225,7 @@ class Agent:
             parts.random,
             manager.add_job,
             parts.connector.entry,
-            CredentialMetrics(parts.metrics.registry),
+            parts.metrics.credentials,
             parts.new_key,
         )
         for duty in parts.duties:

@@ -16,6 +16,7 @@ from watchword.drivers.catalog import find_cluster_driver
 from watchword.drivers.interface import AllowList, HubContext, HubDriver
 from watchword.hub import controllers as registration
 from watchword.hub import prerequisites
+from watchword.hub.credential_expiry import expiry_controllers
 from watchword.hub.token_policy import TokenPolicy
 from watchword.kube.client import Client
 from watchword.kube.watch import FollowOptions
@@ -79,6 +80,7 @@ async def run_hub(
     manager.add(
         *discovery_controllers(connection.cache, connection.client, clock, authorities=OwnAuthorities(options.own_ca))
     )
+    manager.add(*expiry_controllers(connection.cache, manager.metrics.credentials, clock))
     for extension in extensions:
         manager.add(*extension(parts))
     await manager.run(stop)

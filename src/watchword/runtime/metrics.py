@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import StrEnum
+from functools import cached_property
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -90,6 +92,11 @@ class Metrics:
             "watchword_events_dropped", "Events that were not sent because there were too many", registry=self.registry
         )
 
+    @cached_property
+    def credentials(self) -> CredentialMetrics:
+        """What is counted of credentials, in the same registry; made once."""
+        return CredentialMetrics(self.registry)
+
     def controller(self, name: str) -> ControllerMetrics:
         """Return the series of one controller."""
         results = {result: self._reconciles.labels(name, result.value) for result in Result}
@@ -142,6 +149,10 @@ class CredentialMetrics:
         )
         self.clock_skew = Gauge("watchword_clock_skew_seconds", "The server's clock minus ours", registry=registry)
 
+    def watch_expiry(self, kind: str, cluster: str, left: Callable[[], float]) -> None:
+        """Read how many seconds a credential still lives whenever somebody looks."""
+        self._expires.labels(kind, self._clusters.value(cluster)).set_function(left)
+
     def expires_in(self, kind: str, cluster: str, seconds: float) -> None:
         """Say how long a credential still lives."""
         self._expires.labels(kind, self._clusters.value(cluster)).set(seconds)
@@ -149,7 +160,9 @@ class CredentialMetrics:
     def forget(self, kind: str, cluster: str) -> None:
         """Drop the series of a credential that is gone."""
         if self._clusters.value(cluster) == cluster:
-            self._expires.remove(kind, cluster)
+            with suppress(KeyError):  # never measured
+                self._expires.remove(kind, cluster)
+            self._clusters.forget(cluster)
 
     def rotated(self, kind: str, *, remaining_ratio: float) -> None:
         """Count a rotation that succeeded with that fraction of life left."""

@@ -110,8 +110,11 @@ class AddonCredentials:
         if isinstance(answer, Issued) and before is not None:
             left = (before - now) / (answer.expires_at - answer.issued_at)
             self.metrics.rotated(kind, remaining_ratio=max(0.0, left))
-        first = min(self.until.values())
-        self.metrics.expires_in("addon", self.book.cluster, (first - now).total_seconds())
+        self.metrics.watch_expiry("addon", self.book.cluster, self._seconds_left)
+
+    def _seconds_left(self) -> float:
+        """Return how long the add-on's credential that ends first still lives."""
+        return (min(self.until.values(), default=self.clock.now()) - self.clock.now()).total_seconds()
 
     def _conditions(self, holding: Holding) -> tuple[Condition, ...]:
         """Return what to say of all credentials that the same driver keeps for the add-on."""

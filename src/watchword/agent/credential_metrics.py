@@ -1,0 +1,65 @@
+"""Counts what happens to the cluster's own credential, for whoever watches over the fleet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from watchword.agent.credential import Report
+from watchword.api.meta import ObjectKey
+from watchword.api.validity import read_validity
+from watchword.drivers.interface import Answer, Issued, Kept, Pending, SecretData
+from watchword.runtime.clock import Clock
+from watchword.runtime.metrics import CredentialMetrics
+
+KIND = "cluster"
+
+
+@dataclass
+class CountedCredential:
+    """A `Report` that counts each answer and passes it on."""
+
+    metrics: CredentialMetrics
+    cluster: str
+    clock: Clock
+    then: Report
+    began: datetime = field(init=False)
+    held: Kept | Issued | None = None
+    refused: str = ""
+
+    def __post_init__(self) -> None:
+        self.began = self.clock.now()
+
+    async def __call__(self, key: ObjectKey, answer: Answer, data: SecretData) -> None:
+        """Count one answer of the driver."""
+        if isinstance(answer, Pending):
+            self._count_refusal(answer)
+        else:
+            self._count_held(answer)
+        await self.then(key, answer, data)
+
+    def _count_refusal(self, answer: Pending) -> None:
+        if answer.failed and answer.message != self.refused:  # the same refusal is seen at every look
+            self.metrics.rotation_failed(KIND, answer.reason)
+        self.refused = answer.message if answer.failed else self.refused
+
+    def _count_held(self, answer: Kept | Issued) -> None:
+        now, before = self.clock.now(), self.held
+        if isinstance(answer, Issued) and before is None:
+            self.metrics.join.observe((now - self.began).total_seconds())
+        elif isinstance(answer, Issued) and before is not None:
+            self.metrics.rotated(KIND, remaining_ratio=choose_ratio(before, now))
+        self.held, self.refused = answer, ""
+        self.metrics.watch_expiry(KIND, self.cluster, self._seconds_left)
+
+    def _seconds_left(self) -> float:
+        return (self.held.expires_at - self.clock.now()).total_seconds() if self.held is not None else 0.0
+
+
+def choose_ratio(held: Kept | Issued, now: datetime) -> float:
+    """Return which part of a life is left; its beginning is taken from what was said of it."""
+    said = read_validity(held.message)
+    issued = held.issued_at if isinstance(held, Issued) else said.issued if said is not None else None
+    if issued is None or held.expires_at <= issued:
+        return 0.0
+    return min(max((held.expires_at - now) / (held.expires_at - issued), 0.0), 1.0)
