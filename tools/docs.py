@@ -40,7 +40,8 @@ def rendered(root: Path) -> dict[Path, str]:
 
 def pages(root: Path) -> list[Path]:
     """Return every page of documentation."""
-    return sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md"), *(root / "bench").rglob("*.md")])
+    folders = ("docs", "bench", "deploy")
+    return sorted([*root.glob("*.md"), *(page for folder in folders for page in (root / folder).rglob("*.md"))])
 
 
 def broken_links(page: Path) -> list[str]:
