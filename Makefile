@@ -12,7 +12,7 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up setup fmt lint types imports test envtest test-envtest bench docs all lock clean
+.PHONY: help up setup fmt lint types imports test envtest test-envtest conformance-record bench docs all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ envtest: setup ## build a real kube-apiserver, its etcd and companions with Go; 
 
 test-envtest: setup ## run the tests that need a control plane on the real kube-apiserver
 	$(BIN)/pytest --plane=kube-apiserver
+
+conformance-record: setup ## record anew what the real kube-apiserver answers to every request shape
+	WATCHWORD_RECORD_SHAPES=1 $(BIN)/pytest --plane=kube-apiserver tests/conformance
 
 bench: envtest $(BENCH_STAMP) ## measure the client and the runtime against their peers, in one run
 	PYTHONPATH=src $(BENCH_VENV)/bin/python -m bench

@@ -62,7 +62,7 @@ def test_selectors_that_match(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *(",", "app=web,", ",app", "app=web,,tier", "app in", "app in (", "app in ()", "app in (a", "app web", "!"),
+        *(",", "app=web,", ",app", "app=web,,tier", "app in", "app in (", "app in (a", "app web", "!"),
         *("a b=c", "app=we(b", "-app=x", "app=-x", "app=" + "x" * 64, "a/b/c=d", "A.Com/x=y", "/x", "app>x", "=x"),
         "app\u0660=1",
     ],

@@ -18,6 +18,23 @@ class SelectorError(ValueError):
     """The text is not a selector; the message says where it stops being one."""
 
 
+class BadKey(SelectorError):
+    """A label has a name that no label can have."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key!r} is not a label key")
+        self.key = key
+
+
+class BadValue(SelectorError):
+    """A label is compared with what no label can be."""
+
+    def __init__(self, key: str, value: str) -> None:
+        super().__init__(f"{value!r} is not a label value")
+        self.key = key
+        self.value = value
+
+
 class Operator(StrEnum):
     """How a requirement looks at a label."""
 
@@ -97,8 +114,10 @@ def parse_label_selector(text: str) -> LabelSelector:
     requirements: list[Requirement] = []
     while tokens.peek():
         requirements.append(_requirement(tokens))
-        if tokens.peek() and (tokens.take(",") is None or not tokens.peek()):
+        if tokens.peek() and tokens.take(",") is None:
             raise SelectorError(f"unable to parse requirement: found '{tokens.peek()}', expected: ',' or end of string")
+        if tokens.ended_with_comma():
+            raise SelectorError("found '', expected: identifier after ','")
     return LabelSelector(tuple(requirements))
 
 
@@ -148,6 +167,10 @@ class _Tokens:
     def peek(self) -> str:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
+    def ended_with_comma(self) -> bool:
+        """Whether nothing is left and the last token was a comma."""
+        return not self.peek() and self._at > 0 and self._tokens[self._at - 1] == ","
+
     def take(self, *wanted: str) -> str | None:
         """Consume the next token if it is one of those wanted, or any word when none is given."""
         token = self.peek()
@@ -182,7 +205,7 @@ def _value_set(tokens: _Tokens) -> frozenset[str]:
     if tokens.take("(") is None:
         raise SelectorError(f"unable to parse requirement: found '{tokens.peek()}', expected: '('")
     if tokens.take(")"):
-        return frozenset()
+        return frozenset({""})
     values = {tokens.take() or ""}
     while tokens.take(","):
         values.add(tokens.take() or "")
@@ -194,7 +217,7 @@ def _value_set(tokens: _Tokens) -> frozenset[str]:
 def _checked(requirement: Requirement) -> Requirement:
     prefix, slash, name = requirement.key.rpartition("/")
     if not _NAME.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):
-        raise SelectorError(f"{requirement.key!r} is not a label key")
+        raise BadKey(requirement.key)
     operator, values = requirement.operator, requirement.values
     if operator in (Operator.IN, Operator.NOT_IN) and not values:
         raise SelectorError("for 'in', 'notin' operators, values set can't be empty")
@@ -203,10 +226,14 @@ def _checked(requirement: Requirement) -> Requirement:
     if operator in (Operator.GREATER, Operator.LESS) and not all(
         re.fullmatch(r"[+-]?\d+", v, re.ASCII) for v in values
     ):
-        raise SelectorError("for 'gt', 'lt' operators, the value must be an integer")
+        shown = next(iter(values))
+        raise SelectorError(
+            f'unable to parse requirement: values[0]: Invalid value: "{shown}": '
+            "for 'Gt', 'Lt' operators, the value must be an integer"
+        )
     for value in values:
         if value and not _NAME.fullmatch(value):
-            raise SelectorError(f"{value!r} is not a label value")
+            raise BadValue(requirement.key, value)
     return requirement
 
 
@@ -215,6 +242,9 @@ def _split_escaped(text: str) -> list[str]:
 
 
 def _unescape(value: str) -> str:
+    wrong = re.search(r"(?:^|[^\\])(?:\\\\)*(\\[^\\,=])", value, re.DOTALL)
+    if wrong is not None:
+        raise SelectorError(f"invalid field selector: invalid escape sequence: {wrong[1]}")
     if not re.fullmatch(r"(?:[^\\=]|\\[\\,=])*", value, re.DOTALL):
         raise SelectorError(f"invalid field selector value: '{value}'")
     return re.sub(r"\\([\\,=])", r"\1", value)

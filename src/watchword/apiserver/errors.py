@@ -124,6 +124,16 @@ def invalid_kind(group: str, kind: str, name: str, errors: Iterable[FieldError])
     return ApiError(422, "Invalid", message, details)
 
 
+class Misshapen(ApiError):
+    """400: a value of the body has another type than its field; in a patch, the patch is at fault (422)."""
+
+    def __init__(self, head: str, complaint: str, *, found: str = "", wanted: str = "") -> None:
+        super().__init__(400, "BadRequest", f"{head}: {complaint}")
+        self.complaint = complaint
+        self.found = found  # the JSON type of the value
+        self.wanted = wanted  # the type of the field, as Go names it
+
+
 def bad_request(message: str) -> ApiError:
     """400: the request itself is wrong."""
     return ApiError(400, "BadRequest", message)

@@ -125,11 +125,13 @@ class ResourceKind:
     subresources: tuple[str, ...] = ()  # status, scale, approval, finalize, token …
     columns: tuple[Column, ...] = ()
     selectable_fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
+    deprecation: str = ""  # a warning that goes with every answer
     custom: bool = False  # from a CRD: no strategic patch, resourceVersion required on update
     unconditional_update: bool = False
     create_on_update: bool = False
     returns_deleted_object: bool = False
     has_generation: bool = False
+    has_owners: bool = True  # False: managedFields are not kept, as upstream keeps none of this kind
     prepare: tuple[Hook, ...] = ()  # fill and drop fields before validation
     validate: tuple[Validator, ...] = ()
     storage_version: str = ""  # the version objects are stored in, when the kind has several

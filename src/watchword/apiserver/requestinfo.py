@@ -16,9 +16,9 @@ Query = tuple[tuple[str, str], ...]
 def read_request(method: str, path: str, query: Query = ()) -> RequestInfo:
     """Return the attributes that authorization and routing decide on.
 
-    Segments are decoded one by one: an encoded slash stays inside its segment.
+    The path is decoded before it is cut, as upstream does: what is authorised is what is served.
     """
-    parts = [unquote(part) for part in path.strip("/").split("/")]
+    parts = unquote(path).strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
         return _resource_request(method, path, query, group="", parts=parts[1:])
     if parts[0] == "apis" and len(parts) >= 4:

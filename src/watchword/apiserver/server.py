@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,8 +16,10 @@ from watchword.apiserver.authn.model import ANONYMOUS
 from watchword.apiserver.authz.model import Authorizer, require
 from watchword.apiserver.errors import (
     MAX_BODY_BYTES,
+    bad_request,
     internal,
     not_found,
+    quote,
     resource_not_found,
     too_large,
     verb_not_allowed,
@@ -31,7 +34,7 @@ from watchword.apiserver.model import (
     ResourceKind,
     User,
 )
-from watchword.apiserver.negotiation import error_response
+from watchword.apiserver.negotiation import error_response, warning_headers
 from watchword.apiserver.registry.kind_table import KindTable
 from watchword.apiserver.requestinfo import read_request
 from watchword.apiserver.serving.resources import ResourceServer
@@ -120,6 +123,8 @@ class ApiServer:
         audit_id = self._audit_id(request)
         if self._parts.observe is not None:
             self._parts.observe(Exchange(asked, answer, audit_id, received, user))
+        if request.method == "HEAD":
+            answer = replace(answer, body=b"")
         return _dressed(answer, audit_id)
 
     async def _authenticated(self, asked: HandlerRequest) -> User:
@@ -140,12 +145,27 @@ class ApiServer:
         if not info.is_resource:
             handler = self._path_handler(info.path)
             return await handler(asked) if handler is not None else NOT_FOUND
+        require_timeout(asked.parameter("timeout"))
         kind = parts.kinds.find(info.group, info.version, info.resource)
         if kind is None:
             if parts.kinds.has_builtin_group(info.group):
                 raise resource_not_found()
             return NOT_FOUND
+        if kind.custom and info.namespace and not kind.resource.namespaced:
+            return NOT_FOUND
+        if not kind.deprecation:
+            return await self._serve(asked, kind)
+        try:
+            answer = await self._serve(asked, kind)
+        except ApiError as refusal:
+            answer = error_response(asked, refusal)
+        return replace(answer, headers=(*answer.headers, *warning_headers((kind.deprecation,))))
+
+    async def _serve(self, asked: HandlerRequest, kind: ResourceKind) -> Response:
+        info, parts = asked.info, self._parts
         require_place(kind, info)
+        if asked.method == "HEAD":
+            raise verb_not_allowed()
         special = parts.handlers.get((info.group, info.resource, info.subresource))
         if special is not None:
             return await special(asked)
@@ -197,6 +217,16 @@ def require_place(kind: ResourceKind, info: RequestInfo) -> None:
         raise verb_not_allowed()
     if info.verb in {"update", "patch"} and not info.name:
         raise verb_not_allowed()
+
+
+def require_timeout(text: str) -> None:
+    """Refuse with 400 a time limit that cannot be read; limits of our own are shorter than any sensible one."""
+    if text and not _DURATION.fullmatch(text):
+        message = f"invalid timeout specified in the request URL - time: invalid duration {quote(text)}"
+        raise bad_request(message)
+
+
+_DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)  # as Go writes it
 
 
 Handle = Callable[[Request], Awaitable[Response]]

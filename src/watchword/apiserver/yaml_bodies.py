@@ -13,6 +13,10 @@ MAX_YAML_BYTES = 1024 * 1024  # parsing YAML is two orders slower than JSON; cli
 MAX_YAML_DEPTH = 200
 
 
+class RepeatedKey(yaml.YAMLError):
+    """A mapping names a key twice."""
+
+
 class _Loader(yaml.CSafeLoader):
     """Reads plain data; what YAML adds to JSON is refused or read as text."""
 
@@ -29,7 +33,8 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
     for key_node, value_node in node.value:
         key = _key(loader.construct_object(key_node, deep=True))
         if key in result:
-            raise yaml.YAMLError(f'key "{key}" already set in map')
+            line = key_node.start_mark.line + 1
+            raise RepeatedKey(f'yaml: unmarshal errors:\n  line {line}: key "{key}" already set in map')
         result[key] = loader.construct_object(value_node, deep=True)
     return result
 
@@ -44,6 +49,8 @@ def load(body: bytes) -> Any:
     try:
         _require_tame(body)
         value = yaml.load(body, Loader=_Loader)  # noqa: S506 - a subclass of the safe loader
+    except RepeatedKey as cause:
+        raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {cause}") from None
     except (yaml.YAMLError, ValueError, RecursionError, OverflowError) as cause:
         detail = str(cause).replace("\n", " ")
         raise bad_request(f"error converting YAML to JSON: {detail[:200] or 'nested too deep'}") from None

@@ -22,7 +22,7 @@ from watchword.apiserver.discovery import (
 from watchword.apiserver.discovery.serving import AGGREGATED, accepts_aggregated
 from watchword.apiserver.discovery.versions import by_priority
 from watchword.apiserver.kinds import BUILTINS
-from watchword.apiserver.model import HandlerRequest, RequestInfo, ResourceKind
+from watchword.apiserver.model import ApiError, HandlerRequest, RequestInfo, ResourceKind
 from watchword.apiserver.schema.model import Schema
 
 WIDGET = ResourceKind(
@@ -180,11 +180,18 @@ async def test_legacy_paths(path: str, kind: str) -> None:
     assert body(answer)["kind"] == kind
 
 
-@pytest.mark.parametrize("path", ["/api/v2", "/apis/none", "/apis/apps/v9", "/apis/apps/v1/x/y"])
+@pytest.mark.parametrize("path", ["/api/v2", "/apis/none", "/apis/apps/v1/x/y"])
 async def test_paths_of_nothing(path: str) -> None:
     discovery = Discovery(lambda: BUILTINS, lambda: 0, "127.0.0.1:6443")
 
     assert (await discovery.handle(asking(path))).status == 404
+
+
+async def test_a_version_that_a_group_does_not_have_is_not_found() -> None:
+    discovery = Discovery(lambda: BUILTINS, lambda: 0, "127.0.0.1:6443")
+
+    with pytest.raises(ApiError, match="could not find the requested resource"):
+        await discovery.handle(asking("/apis/apps/v9"))
 
 
 def test_the_version_parses_as_a_kubernetes_release() -> None:

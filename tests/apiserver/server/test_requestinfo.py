@@ -77,8 +77,10 @@ def resource(verb: str, path: str, **fields: str) -> RequestInfo:
             "GET",
             "/api/v1/namespaces/n%2Fx/pods/a%2Fb",
             {},
-            resource("get", "/api/v1/namespaces/n/x/pods/a/b", resource="pods", namespace="n/x", name="a/b"),
-            id="an encoded slash stays in its segment",
+            resource(
+                "get", "/api/v1/namespaces/n/x/pods/a/b", resource="x", namespace="n", name="pods", subresource="a"
+            ),
+            id="an encoded slash cuts as a plain one does",
         ),
     ],
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from watchword.apiserver.admission.fleet import FleetRights, default_cluster_set
 from watchword.apiserver.admission.namespaces import protect_namespaces
+from watchword.apiserver.admission.nodes import taint_new_nodes
 from watchword.apiserver.admission.owner_references import deduplicate_owners
 from watchword.apiserver.admission.service_accounts import PodAccounts
 from watchword.apiserver.authz.escalation import EscalationGuard
@@ -31,6 +32,7 @@ def admission_steps(
     return AdmissionSteps(
         mutating=(
             deduplicate_owners,
+            taint_new_nodes,
             PodAccounts(registry, entropy),
             ConditionTimes(now),
             default_cluster_set,

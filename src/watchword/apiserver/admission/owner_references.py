@@ -23,6 +23,7 @@ async def deduplicate_owners(operation: Operation) -> None:
     repeated = sorted({str(ref.get("uid")) for ref in kept if refs.count(ref) > 1})
     metadata["ownerReferences"] = kept
     operation.warnings.append(
-        ".metadata.ownerReferences contains duplicate entries; the server keeps one of each; "
-        f"duplicate UID(s) observed: {repeated}"
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
+        "and may reject such requests as early as 1.24; please fix your requests; "
+        f"duplicate UID(s) observed: {', '.join(repeated)}"
     )

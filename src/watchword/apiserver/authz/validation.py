@@ -8,6 +8,7 @@ from typing import Any
 from watchword.api.meta import Object
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.authz.escalation import RBAC_GROUP
+from watchword.apiserver.kinds.selectors import selector_errors
 from watchword.apiserver.model import FieldError, Operation
 
 
@@ -23,6 +24,12 @@ def default_binding(operation: Operation) -> None:
             subject["apiGroup"] = RBAC_GROUP
 
 
+def prepare_role(operation: Operation) -> None:
+    """Store no rules as none: an empty list does not come back from storage."""
+    if operation.new is not None and operation.new.get("rules") == []:
+        operation.new["rules"] = None
+
+
 def validate_role(operation: Operation) -> list[FieldError]:
     """Judge the rules of a Role or ClusterRole, and what it aggregates."""
     role = operation.new or {}
@@ -36,6 +43,10 @@ def validate_role(operation: Operation) -> list[FieldError]:
     if aggregation is not None and not aggregation.get("clusterRoleSelectors"):
         detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
         found.append(broken.required("aggregationRule.clusterRoleSelectors", detail))
+    for index, selector in enumerate((aggregation or {}).get("clusterRoleSelectors") or ()):
+        path = f"aggregationRule.clusterRoleSelectors[{index}]"
+        wrong = list(selector_errors(selector, path))
+        found.extend([*wrong, broken.invalid(path, None, "invalid label selector.")] if wrong else ())
     return found
 
 

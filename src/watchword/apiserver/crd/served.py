@@ -19,6 +19,8 @@ from watchword.apiserver.crd.definition import (
     texts,
     versions_of,
 )
+from watchword.apiserver.crd.deprecation import deprecation_of
+from watchword.apiserver.crd.scale_rules import scale_validator
 from watchword.apiserver.errors import bad_request, forbidden, quote
 from watchword.apiserver.kinds.messages import schemas, typed
 from watchword.apiserver.kinds.metadata import metadata_validator
@@ -45,6 +47,7 @@ def _kind(definition: Object, version: Object) -> ResourceKind:
         kind=text(names, "kind"),
         namespaced=spec.get("scope") == "Namespaced",
     )
+    scale_paths = _scale_paths(subresources_of(version).get("scale"))
     return ResourceKind(
         resource=resource,
         schema=from_openapi(openapi_of(version) or {}, metadata=schemas().of_message(OBJECT_META)),
@@ -53,14 +56,15 @@ def _kind(definition: Object, version: Object) -> ResourceKind:
         categories=texts(names, "categories"),
         verbs=VERBS,
         subresources=tuple(name for name in ("status", "scale") if name in subresources_of(version)),
-        scale_paths=_scale_paths(subresources_of(version).get("scale")),
+        scale_paths=scale_paths,
         columns=columns_of(version),
         selectable_fields=_selectable(version, namespaced=resource.namespaced),
         custom=True,
         has_generation=True,
         default=(_shape_metadata(resource),),
         prepare=(_refuse_new,) if is_deleting(definition) else (_warn_of_finalizers,),
-        validate=(metadata_validator(),),
+        validate=(metadata_validator(), *scale_validator(scale_paths)),
+        deprecation=deprecation_of(definition, version),
         storage_version=storage_version(definition),
     )
 

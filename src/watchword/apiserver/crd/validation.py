@@ -96,7 +96,7 @@ def _check_versions(definition: Object) -> Iterator[FieldError]:
     if len(set(names)) < len(names):
         yield invalid("spec.versions", versions, "must contain unique version names")
     if sum(version.get("storage") is True for version in versions) != 1:
-        yield invalid("spec.versions", versions, "must have exactly one version marked as storage version")
+        yield invalid("spec.versions", versions or None, "must have exactly one version marked as storage version")
 
 
 def _check_schemas(definition: Object) -> Iterator[FieldError]:

@@ -57,9 +57,27 @@ def aggregated(kinds: Sequence[ResourceKind], *, core: bool) -> Object:
 
 def group_names(kinds: Iterable[ResourceKind]) -> list[str]:
     """Return the served groups: built-in ones in their own order, then those of CRDs by name."""
-    builtin = dict.fromkeys(kind.resource.group for kind in kinds if not kind.custom)
-    custom = {kind.resource.group for kind in kinds if kind.custom} - builtin.keys()
-    return [*builtin, *sorted(custom)]
+    served = {kind.resource.group for kind in kinds}
+    known = [group for group in GROUP_ORDER if group in served]
+    return [*known, *sorted(served.difference(known))]
+
+
+GROUP_ORDER = (
+    "",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "coordination.k8s.io",
+)
+"""The order in which kube-apiserver lists its own groups; clients take the first that has a short name."""
 
 
 def versions_of(kinds: Iterable[ResourceKind], group: str) -> list[str]:

@@ -12,6 +12,7 @@ from watchword.api.http import Response
 from watchword.api.meta import Object
 from watchword.apiserver.discovery import documents
 from watchword.apiserver.discovery.version_info import version_info
+from watchword.apiserver.errors import resource_not_found, verb_not_allowed
 from watchword.apiserver.model import HandlerRequest, ResourceKind
 from watchword.apiserver.negotiation import object_response
 
@@ -32,11 +33,18 @@ class Discovery:
 
     async def handle(self, request: HandlerRequest) -> Response:
         """Answer a request for `/api`, `/apis`, a group, a version, or `/version`."""
+        if request.method not in {"GET", "HEAD"}:
+            raise verb_not_allowed()
         parts = request.info.path.strip("/").split("/")
         if parts in (["api"], ["apis"]) and accepts_aggregated(request.header("accept")):
             return self._aggregated(request, core=parts == ["api"])
         found = self._legacy(parts)
+        if found is None and parts[0] == "apis" and len(parts) == 3 and self._has_builtin(parts[1]):
+            raise resource_not_found()
         return _NOT_FOUND if found is None else object_response(request, found)
+
+    def _has_builtin(self, group: str) -> bool:
+        return any(kind.resource.group == group and not kind.custom for kind in self._kinds())
 
     def _legacy(self, parts: list[str]) -> Object | None:
         if parts == ["version"]:

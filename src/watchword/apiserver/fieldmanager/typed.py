@@ -19,7 +19,8 @@ _SCALARS: dict[str, tuple[type, ...]] = {
     "number": (int, float),
     "int-or-string": (int, float, str),
 }
-_WANTED = {"integer": "numeric (int or float)", "number": "numeric (int or float)", "int-or-string": "untyped"}
+_NUMERIC = "numeric (int or float)"
+_WANTED = {"integer": _NUMERIC, "number": _NUMERIC, "int-or-string": "untyped"}
 
 
 def check_applied(applied: Object, schema: Schema) -> None:
@@ -57,7 +58,8 @@ def _check(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
             return
         yield from _check_items(value, schema, path)
     elif type(value) not in _SCALARS[schema.type]:
-        yield f"{path}: expected {_WANTED.get(schema.type, schema.type)}, got {_shown(value)}"
+        wanted = _WANTED.get(schema.type, schema.type)
+        yield f"{path}: expected {wanted}, got {_go_type(value) if wanted == _NUMERIC else _shown(value)}"
 
 
 def _check_items(value: list[Any], schema: Schema, path: str) -> Iterator[str]:
@@ -76,6 +78,11 @@ def _check_items(value: list[Any], schema: Schema, path: str) -> Iterator[str]:
                 continue
             seen.add(element)
         yield from _check(item, schema.items, place)
+
+
+def _go_type(value: Any) -> str:
+    names: dict[type, str] = {str: "string", bool: "bool", dict: "map[string]interface {}", list: "[]interface {}"}
+    return names.get(type(value), "<nil>")
 
 
 def _shown(value: Any) -> str:

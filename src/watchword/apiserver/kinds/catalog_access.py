@@ -11,14 +11,10 @@ from watchword.api.resources import (
     LEASES,
     ROLE_BINDINGS,
     ROLES,
-    SELF_SUBJECT_ACCESS_REVIEWS,
-    SELF_SUBJECT_REVIEWS,
-    SUBJECT_ACCESS_REVIEWS,
-    TOKEN_REVIEWS,
     VALIDATING_ADMISSION_POLICIES,
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
-from watchword.apiserver.authz.validation import default_binding, validate_binding, validate_role
+from watchword.apiserver.authz.validation import default_binding, prepare_role, validate_binding, validate_role
 from watchword.apiserver.crd.hooks import (
     default_definition,
     mark_terminating,
@@ -32,22 +28,12 @@ from watchword.apiserver.kinds.columns import access, core
 from watchword.apiserver.kinds.columns.cells import DATED
 from watchword.apiserver.kinds.leases import validate_lease
 from watchword.apiserver.kinds.names import any_name, path_segment
+from watchword.apiserver.kinds.questions import REVIEWS
 from watchword.apiserver.model import ResourceKind
 
-LOCAL_SUBJECT_ACCESS_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview"
-)
-SELF_SUBJECT_RULES_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False
-)
-
-_ROLE = Rules(name=path_segment, validate=(validate_role,))
+_ROLE = Rules(name=path_segment, prepare=(prepare_role,), validate=(validate_role,))
 _BINDING = Rules(name=path_segment, prepare=(default_binding,), validate=(validate_binding,))
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-
-
-def _question(resource: Resource) -> ResourceKind:
-    return builtin(resource, Rules(name=any_name), verbs=("create",), stored=False)
 
 
 def _rbac(resource: Resource, rules: Rules) -> ResourceKind:
@@ -73,6 +59,7 @@ ACCESS: tuple[ResourceKind, ...] = (
         short_names=("csr",),
         subresources=("approval", "status"),
         unconditional_update=True,
+        has_owners=False,
     ),
     builtin(
         CUSTOM_RESOURCE_DEFINITIONS,
@@ -98,10 +85,5 @@ ACCESS: tuple[ResourceKind, ...] = (
         categories=("api-extensions",),
         has_generation=True,
     ),
-    _question(TOKEN_REVIEWS),
-    _question(SELF_SUBJECT_REVIEWS),
-    _question(SUBJECT_ACCESS_REVIEWS),
-    _question(SELF_SUBJECT_ACCESS_REVIEWS),
-    _question(LOCAL_SUBJECT_ACCESS_REVIEWS),
-    _question(SELF_SUBJECT_RULES_REVIEWS),
+    *REVIEWS,
 )

@@ -71,17 +71,17 @@ def _json_errors(key: str, value: str) -> Iterator[FieldError]:
     raw = base64.b64decode(value)
     try:
         parsed = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        yield broken.invalid(f"data[{key}]", redacted, _json_complaint(raw))
+    except orjson.JSONDecodeError as cause:
+        yield broken.invalid(f"data[{key}]", redacted, _json_complaint(raw, cause))
         return
     if not isinstance(parsed, dict | None):
         yield broken.invalid(f"data[{key}]", redacted, "json: cannot unmarshal value into an object")
 
 
-def _json_complaint(raw: bytes) -> str:
+def _json_complaint(raw: bytes, cause: orjson.JSONDecodeError) -> str:
     # The contents are secret: at most the first character may be told.
     text = raw.decode("utf-8", "replace").strip()
-    if not text:
+    if not text or cause.pos >= len(text):
         return "unexpected end of JSON input"
     if text[0] in "{[":
         return "invalid JSON"

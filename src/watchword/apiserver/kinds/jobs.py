@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from watchword.api.meta import Object
@@ -74,11 +75,29 @@ def validate_job(operation: Operation) -> list[FieldError]:
     found.extend(_job_errors(spec, "spec"))
     if operation.old is not None:
         old = operation.old.get("spec") or {}
+        if spec.get("completionMode") != "Indexed" or spec.get("completions") != spec.get("parallelism"):
+            found.extend(immutable_errors(spec.get("completions"), old.get("completions"), "spec.completions"))
         for name in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"):
             found.extend(immutable_errors(spec.get(name), old.get(name), f"spec.{name}"))
-        if not old.get("suspend"):
-            found.extend(immutable_errors(spec.get("template"), old.get("template"), "spec.template"))
+        found.extend(immutable_errors(_fixed_template(spec, old), old.get("template"), "spec.template"))
     return found
+
+
+def _fixed_template(spec: Object, old: Object) -> Any:
+    """Return the template without what may change while a job is suspended: where and how large its pods are."""
+    template, before = spec.get("template"), old.get("template")
+    if not old.get("suspend") or not isinstance(template, dict) or not isinstance(before, dict):
+        return template
+    metadata = {**(template.get("metadata") or {}), **_kept(before.get("metadata") or {}, ("annotations", "labels"))}
+    pod = {**(template.get("spec") or {}), **_kept(before.get("spec") or {}, _PLACEMENT)}
+    return {**template, "metadata": metadata, "spec": pod}
+
+
+def _kept(before: Object, names: tuple[str, ...]) -> Object:
+    return {name: before[name] for name in names if name in before}
+
+
+_PLACEMENT = ("affinity", "nodeSelector", "tolerations", "schedulingGates")
 
 
 def _own_selector_errors(operation: Operation, spec: Object) -> Iterator[FieldError]:

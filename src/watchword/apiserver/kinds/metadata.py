@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import orjson
+
 from watchword.api.meta import Object
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.kinds.names import (
@@ -82,7 +84,8 @@ def owner_errors(owners: list[Object], path: str) -> Iterator[FieldError]:
                 "Only one reference can have Controller set to true. "
                 f'Found "true" in references for {controller} and {name}'
             )
-            yield broken.invalid(path, owners, detail)
+            printed = orjson.dumps([_in_order(each) for each in owners]).decode()
+            yield FieldError(path, "FieldValueInvalid", f"Invalid value: {printed}: {detail}")
         else:
             controller = name
 
@@ -112,6 +115,13 @@ def unqualified_finalizers(finalizers: list[str], path: str) -> Iterator[FieldEr
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             yield broken.invalid(f"{path}[{index}]", finalizer, detail)
+
+
+def _in_order(owner: Object) -> Object:
+    return {name: owner[name] for name in _OWNER_FIELDS if name in owner}
+
+
+_OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 
 
 def immutable_errors(new: Any, old: Any, path: str) -> list[FieldError]:

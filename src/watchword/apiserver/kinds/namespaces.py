@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 
 from watchword.api.meta import Object
+from watchword.apiserver.field_errors import invalid
 from watchword.apiserver.kinds.metadata import finalizer_errors
 from watchword.apiserver.model import FieldError, Operation
 
@@ -43,7 +44,21 @@ def validate_namespace(operation: Operation) -> list[FieldError]:
     spec = (operation.new or {}).get("spec") or {}
     if operation.old is not None and operation.subresource != "finalize":
         return []
-    return list(finalizer_errors(spec.get("finalizers") or [], "spec.finalizers"))
+    return [
+        error
+        for index, finalizer in enumerate(spec.get("finalizers") or [])
+        for error in _finalizer_errors(finalizer, f"spec.finalizers[{index}]")
+    ]
+
+
+def _finalizer_errors(finalizer: str, path: str) -> list[FieldError]:
+    found = list(finalizer_errors([finalizer], path))
+    if "/" not in finalizer and finalizer not in _STANDARD:
+        found.append(invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified"))
+    return found
+
+
+_STANDARD = frozenset({FINALIZER, "orphan", "foregroundDeletion"})
 
 
 def prepare_service_account(operation: Operation) -> None:

@@ -10,6 +10,7 @@ from watchword.api.meta import Object
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.kinds.names import dns_label, dns_subdomain
 from watchword.apiserver.kinds.numbers import port_errors
+from watchword.apiserver.kinds.quantity import parse_quantity
 from watchword.apiserver.kinds.volume_validation import volume_errors
 from watchword.apiserver.model import FieldError
 
@@ -58,9 +59,21 @@ def _container_errors(container: Object, volumes: set[Any], path: str) -> Iterat
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(name) is not None:
             yield from _probe_errors(container[name], f"{path}.{name}")
+    yield from _resource_errors(container.get("resources") or {}, f"{path}.resources")
     policy = container.get("imagePullPolicy")
     if policy not in ("Always", "IfNotPresent", "Never"):
         yield broken.not_supported(f"{path}.imagePullPolicy", policy or "", ("Always", "IfNotPresent", "Never"))
+
+
+def _resource_errors(resources: Object, path: str) -> Iterator[FieldError]:
+    limits = resources.get("limits") or {}
+    for name, requested in (resources.get("requests") or {}).items():
+        if name not in limits:
+            continue
+        wanted, most = parse_quantity(str(requested)), parse_quantity(str(limits[name]))
+        if wanted is not None and most is not None and wanted > most:
+            detail = f"must be less than or equal to {name} limit of {limits[name]}"
+            yield broken.invalid(f"{path}.requests", str(requested), detail)
 
 
 def _port_errors(ports: list[Object], path: str) -> Iterator[FieldError]:
@@ -146,6 +159,8 @@ def _policy_errors(spec: Object, path: str) -> Iterator[FieldError]:
         yield broken.not_supported(f"{path}.restartPolicy", policy, ("Always", "OnFailure", "Never"))
     if spec.get("dnsPolicy") not in _DNS_POLICIES:
         yield broken.not_supported(f"{path}.dnsPolicy", spec.get("dnsPolicy") or "", _DNS_POLICIES)
+    if spec.get("dnsPolicy") == "None" and not spec.get("dnsConfig"):
+        yield broken.required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")
     account = spec.get("serviceAccountName") or ""
     if account:
         complaints = dns_subdomain(account)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from watchword.apiserver.kinds.fields import META, Field, Messages
+from watchword.apiserver.kinds.scalars import zero
 from watchword.apiserver.schema.model import Schema
 
 SCALARS: dict[str, Schema] = {
@@ -63,9 +64,10 @@ class Schemas:
     def _of_field(self, each: Field) -> Schema:
         inner = self.of_message(each.type) if each.is_message else SCALARS[each.type]
         if each.shape == "list":
-            schema = Schema(
-                "array", items=_without_null(inner), list_type=each.list_type, list_map_keys=each.list_map_keys
-            )
+            items = _without_null(inner)
+            if each.list_map_keys:
+                items = self._with_key_defaults(each, items)
+            schema = Schema("array", items=items, list_type=each.list_type, list_map_keys=each.list_map_keys)
         elif each.shape == "map":
             schema = Schema("object", additional=inner, map_type="atomic" if each.atomic else "granular")
         else:
@@ -76,6 +78,18 @@ class Schemas:
             patch_strategy=each.patch_strategy,
             patch_merge_key=each.patch_merge_key,
         )
+
+    def _with_key_defaults(self, each: Field, items: Schema) -> Schema:
+        """Give the keys of a list's items the values that an item has which does not state them."""
+        stated = {key.name: key for key in self.messages.json_fields(each.type)}
+        properties = dict(items.properties)
+        for name in each.list_map_keys:
+            key = stated[name]
+            if name == "protocol":
+                properties[name] = replace(properties[name], default="TCP", has_default=True)
+            elif key.always or each.name == "imagePullSecrets":
+                properties[name] = replace(properties[name], default=zero(key.type), has_default=True)
+        return replace(items, properties=properties)
 
 
 def _without_null(schema: Schema) -> Schema:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from watchword.api.meta import Object, Resource
-from watchword.apiserver.errors import bad_request
+from watchword.apiserver.errors import Misshapen
 from watchword.apiserver.kinds.fields import Field, Messages
 from watchword.apiserver.kinds.scalars import Misfit, fitted, json_type, zero
 
@@ -50,7 +50,7 @@ class Typed:
                 shaped = self.conform(message, obj)
             except Misfit as misfit:
                 head = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
-                raise bad_request(f"{head}: {misfit.message}") from None
+                raise Misshapen(head, misfit.message, found=misfit.found, wanted=misfit.wanted) from None
             metadata = obj.get("metadata")
             if isinstance(metadata, dict) and metadata.get("managedFields") == []:
                 shaped["metadata"]["managedFields"] = []  # not nothing: it asks to forget all owners
@@ -138,9 +138,10 @@ def _is_zero(value: Any, each: Field) -> bool:
 
 
 def _located(misfit: Misfit, struct: str, path: str) -> Misfit:
-    if not misfit.found:
+    if misfit.message or not misfit.found:
         return misfit
-    return Misfit(f"json: cannot unmarshal {misfit.found} into Go struct field {struct}.{path} of type {misfit.wanted}")
+    message = f"json: cannot unmarshal {misfit.found} into Go struct field {struct}.{path} of type {misfit.wanted}"
+    return Misfit(message, found=misfit.found, wanted=misfit.wanted)
 
 
 def _go_name(kind: str) -> str:

@@ -44,7 +44,7 @@ class OpenApi:
         _require_json(request.header("accept"))
         path = request.info.path.strip("/")
         if path == "openapi/v3":
-            return _answer(request, self._index())
+            return _answer(request, self._index(), media="text/plain; charset=utf-8")  # as upstream labels it
         if path == "openapi/v2":
             return _answer(request, self._draw("v2", tuple(self._kinds()), document_v2))
         place = path.removeprefix("openapi/v3/")
@@ -91,11 +91,11 @@ def _is_same(held: tuple[ResourceKind, ...], wanted: tuple[ResourceKind, ...]) -
     return len(held) == len(wanted) and all(a is b for a, b in zip(held, wanted, strict=True))
 
 
-def _answer(request: HandlerRequest, drawn: Drawn, *extra: tuple[str, str]) -> Response:
+def _answer(request: HandlerRequest, drawn: Drawn, *extra: tuple[str, str], media: str = JSON) -> Response:
     headers = (("ETag", drawn.etag), ("Vary", "Accept"), *extra)
     if request.header("if-none-match") == drawn.etag:
         return Response(304, headers)
-    return Response(200, (("Content-Type", JSON), *headers), drawn.body)
+    return Response(200, (("Content-Type", media), *headers), drawn.body)
 
 
 def _hashed_answer(request: HandlerRequest, drawn: Drawn, place: str) -> Response:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from watchword.api.meta import Object
 from watchword.apiserver.bodies import decode_yaml, require_object
-from watchword.apiserver.errors import bad_request
+from watchword.apiserver.errors import bad_request, conflict
 from watchword.apiserver.fieldmanager.apply import apply
 from watchword.apiserver.model import ApiError, ResourceKind
 from watchword.apiserver.registry.call import Answer, Call
@@ -39,10 +39,12 @@ class Apply:
         try:
             return await self.update.revise(target, revise, call)
         except ApiError as refusal:
-            if refusal.reason != "NotFound" or target.subresource or config["metadata"].get("uid"):
+            if refusal.reason != "NotFound" or target.subresource:
                 raise
         call.may_create()
+        _require_no_uid(target, config)
         new = self._applied(target, None, config, call)
+        new["metadata"].pop("resourceVersion", None)
         return await self.create(target.kind, target.key.namespace, new, call)
 
     def _applied(self, target: Target, live: Object | None, config: Object, call: Call) -> Object:
@@ -66,12 +68,23 @@ def _read(target: Target, body: bytes) -> Object:
     if not config.get("apiVersion") or not config.get("kind"):
         group, _, version = str(config.get("apiVersion") or "").rpartition("/")
         raise bad_request(f"invalid object type: {group}/{version}, Kind={config.get('kind') or ''}")
+    if not target.kind.custom and config["apiVersion"] != target.kind.resource.api_version:
+        group, _, version = str(config["apiVersion"]).rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={config['kind']}")
     require_type(target.kind, config)
     config["metadata"].setdefault("name", target.key.name)
     require_name(config, target.key)
     # What is not in the configuration must not be owned: the namespace is checked on a copy.
     require_namespace(target.kind, {"metadata": dict(config["metadata"])}, target.key.namespace)
     return config
+
+
+def _require_no_uid(target: Target, config: Object) -> None:
+    """Refuse to create what the configuration says exists already."""
+    uid = config["metadata"].get("uid")
+    if uid:
+        detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise conflict(target.kind.resource, target.key.name, detail)
 
 
 def _reset(kind: ResourceKind, subresource: str) -> frozenset[str]:

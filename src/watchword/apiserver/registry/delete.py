@@ -54,7 +54,7 @@ class Delete:
         )
         new = mark_deleting(kind, old, options, now=tools.now)
         finished = is_released(new)
-        if finished and not is_deleting(old):
+        if finished and not is_deleting(old) and not _has_grace(kind):
             new = old  # gone at once: watchers see the last state as it was, without a deletionTimestamp
         if dry_run:
             return self._answer(kind, new, finished=finished)
@@ -137,9 +137,13 @@ def _choose_finalizers(metadata: dict[str, Any], propagation: str) -> None:
         metadata.pop("finalizers", None)
 
 
+def _has_grace(kind: ResourceKind) -> bool:
+    return kind.resource.kind == "Pod" and not kind.resource.group
+
+
 def _grace(kind: ResourceKind, obj: Object, options: DeleteOptions) -> int:
     """Only pods that may run somewhere are given time."""
-    if kind.resource.kind != "Pod" or kind.resource.group:
+    if not _has_grace(kind):
         return 0
     if not (obj.get("spec") or {}).get("nodeName") or (obj.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
         return 0

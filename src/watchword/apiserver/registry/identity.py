@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.apiserver.errors import bad_request
+from watchword.apiserver.errors import bad_request, invalid_kind
+from watchword.apiserver.field_errors import invalid
 from watchword.apiserver.model import ResourceKind
 
 
@@ -18,6 +19,9 @@ def require_type(kind: ResourceKind, obj: Object) -> None:
     if version and version != resource.api_version:
         raise bad_request(_wrong_version(kind, str(version), str(name or resource.kind)))
     if name and name != resource.kind:
+        if kind.custom:
+            said = str((obj.get("metadata") or {}).get("name") or "")
+            raise invalid_kind(resource.group, str(name), said, [invalid("kind", name, f"must be {resource.kind}")])
         raise bad_request(
             f'{name} in version "{resource.version}" cannot be handled as a {resource.kind}: '
             f"converting ({resource.version}.{name}) to ({_package(resource)}.{resource.kind}): unknown conversion"

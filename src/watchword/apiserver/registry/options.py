@@ -86,8 +86,8 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
             errors.append(forbidden(path, detail))
         if match != "NotOlderThan":
             errors.append(not_supported(path, match, ("NotOlderThan",)))
-        if options.continue_token:
-            errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+    if options.continue_token:  # a watch without a match has one by itself: it begins with the current state
+        errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
     return errors
 
 
@@ -147,6 +147,8 @@ def parse_truth(text: str) -> bool:
 def _manager_errors(manager: str) -> list[FieldError]:
     if len(manager.encode()) > _LONGEST_MANAGER:
         return [too_long("fieldManager", _LONGEST_MANAGER)]
-    if not manager.isprintable():
-        return [invalid("fieldManager", manager, "should only contain printable characters")]
+    for position, char in enumerate(manager):
+        if not char.isprintable():
+            place = len(manager[:position].encode())
+            return [invalid("fieldManager", manager, f"invalid character U+{ord(char):04X} (at position {place})")]
     return []

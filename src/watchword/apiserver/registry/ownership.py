@@ -24,6 +24,9 @@ class Ownership:
         kind, new = operation.kind, operation.new
         if call.applied or new is None:
             return
+        if not kind.has_owners:
+            new.get("metadata", {}).pop("managedFields", None)
+            return
         track_update(
             operation.old,
             new,

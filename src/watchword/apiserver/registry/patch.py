@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from watchword.api.meta import Object
-from watchword.apiserver.bodies import decode_json, media_type
-from watchword.apiserver.errors import invalid_kind, unsupported_media_type
+from watchword.apiserver.bodies import decode_json, duplicate_fields, media_type
+from watchword.apiserver.errors import Misshapen, invalid_kind, unsupported_media_type
 from watchword.apiserver.field_errors import invalid, printed
 from watchword.apiserver.model import ApiError, HandlerRequest, ResourceKind
-from watchword.apiserver.patching.json_patch import apply_json_patch
+from watchword.apiserver.patching.json_patch import apply_json_patch, unknown_operation_fields
 from watchword.apiserver.patching.merge_patch import apply_merge_patch
 from watchword.apiserver.patching.strategic import apply_strategic_patch
 from watchword.apiserver.registry.apply import Apply
@@ -19,6 +19,7 @@ from watchword.apiserver.registry.call import Answer, Call
 from watchword.apiserver.registry.forms import StrictDecoding, conform
 from watchword.apiserver.registry.identity import require_name, require_namespace, require_type
 from watchword.apiserver.registry.update import Target, Update
+from watchword.apiserver.schema.json import go_print
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -76,22 +77,52 @@ class Patch:
             return await self.apply(target, body, call)
         patch = decode_json(body, "error decoding patch: ")
         merge = _LANGUAGES[media]
+        odd = _odd_words(media, body, patch) if call.strictness != "Ignore" else []
+        warnings = list(call.warnings)
 
         def revise(document: Object) -> Object:
+            call.warnings[:] = warnings if call.strictness == "Strict" else [*warnings, *odd]
             new = merge(document, patch, target.kind)
             require_type(target.kind, new)
             require_name(new, target.key)
             require_namespace(target.kind, new, target.key.namespace)
-            _conform_patched(target.kind, new, call)
+            _conform_patched(target.kind, new, call, odd, patch if media == STRATEGIC_PATCH else None)
             return new
 
         return await self.update.revise(target, revise, call)
 
 
-def _conform_patched(kind: ResourceKind, new: Object, call: Call) -> None:
-    """Conform the result; here strictness refuses with 422, for the fault lies in the patch."""
-    shown = printed(new) if call.strictness == "Strict" else ""
+def _odd_words(media: str, body: bytes, patch: Any) -> list[str]:
+    """Return what a JSON patch says that no operation understands, or says twice."""
+    if media != JSON_PATCH:
+        return []
+    twice = [f'json patch duplicate field "{path}"' for path in duplicate_fields(body, patch) if path.count(".") == 1]
+    return [*twice, *(f'json patch unknown field "{path}"' for path in unknown_operation_fields(patch))]
+
+
+def _conform_patched(kind: ResourceKind, new: Object, call: Call, odd: list[str], strategic: Any) -> None:
+    """Conform the result; here strictness and types refuse with 422, for the fault lies in the patch."""
+    strict = call.strictness == "Strict"
+    shown = printed(new) if strict or not kind.custom else ""
     try:
         conform(kind, new, call)
-    except StrictDecoding as refusal:
-        raise invalid_kind("", "", "", [invalid("patch", shown, refusal.complaint)]) from None
+    except (StrictDecoding, Misshapen) as refusal:
+        if strategic is not None and isinstance(refusal, Misshapen):
+            shown, complaint = go_print(strategic), _unrestored(refusal)
+        else:
+            complaint = refusal.complaint
+        raise invalid_kind("", "", "", [invalid("patch", shown, complaint)]) from None
+    if strict and odd:
+        raise invalid_kind("", "", "", [invalid("patch", shown, f"strict decoding error: {', '.join(odd)}")])
+
+
+def _unrestored(misfit: Misshapen) -> str:
+    """Word a misfit as the server that merged typed values does."""
+    source = {"array": "slice", "object": "map", "number": "int64"}.get(misfit.found, misfit.found)
+    if misfit.wanted.startswith("[]"):
+        return f"cannot restore slice from {source}"
+    if misfit.wanted.startswith("map["):
+        return f"cannot restore map from {source}"
+    if "." in misfit.wanted:
+        return f"cannot restore struct from: {source}"
+    return f"unrecognized type: {misfit.wanted}" if misfit.found else misfit.complaint

@@ -27,7 +27,8 @@ class Pipeline:
         """Refuse with 422 what breaks rules, and with whatever validating admission says."""
         errors = find_errors(operation)
         if errors:
-            raise invalid(operation.kind.resource, operation.key.name, errors)
+            kind = operation.kind
+            raise invalid(kind.stored_as or kind.resource, operation.key.name, errors)
         await self.admit(operation)
 
     async def admit(self, operation: Operation) -> None:
@@ -44,4 +45,7 @@ def find_errors(operation: Operation) -> list[FieldError]:
         errors.extend(validate(new, kind.schema) if old is None else validate(new, kind.schema, old=old))
     for check in kind.validate:
         errors.extend(check(operation))
-    return errors
+    return sorted(errors, key=lambda error: _UNCHECKED in error.message)  # said last, whoever said it
+
+
+_UNCHECKED = "some validation rules were not checked"

@@ -48,7 +48,9 @@ class Read:
     async def get(self, kind: ResourceKind, key: ObjectKey, resource_version: str = "") -> Record:
         """Return one record; 404 when it is not there."""
         if resource_version not in {"", "0"}:
-            await self.wait_for(parse_revision(resource_version))
+            if not is_revision(resource_version):
+                raise ApiError(500, "", f"resourceVersion: {_unreadable(resource_version)}")
+            await self.wait_for(int(resource_version))
         record = self.objects.store.get(bucket_of(kind), path_of(key))
         if record is None:
             raise not_found(kind.resource, key.name)
@@ -100,10 +102,18 @@ class Read:
 
 def parse_revision(text: str) -> int:
     """Read a resourceVersion; 400 when it is no decimal number."""
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
-        detail = f"Invalid value: {quote(text)}: strconv.ParseUint: parsing {quote(text)}: invalid syntax"
-        raise bad_request(f"invalid resource version: resourceVersion: {detail}")
+    if not is_revision(text):
+        raise bad_request(f"invalid resource version: resourceVersion: {_unreadable(text)}")
     return int(text)
+
+
+def is_revision(text: str) -> bool:
+    """Whether a text is a decimal number that a revision can be."""
+    return text.isascii() and text.isdigit() and len(text) < 20
+
+
+def _unreadable(text: str) -> str:
+    return f"Invalid value: {quote(text)}: strconv.ParseUint: parsing {quote(text)}: invalid syntax"
 
 
 def _go_on_inconsistently(start: str) -> ApiError:

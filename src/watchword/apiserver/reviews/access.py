@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from watchword.api.http import Response
-from watchword.api.meta import Object, Resource
-from watchword.api.resources import (
-    LOCAL_SUBJECT_ACCESS_REVIEWS,
-    SELF_SUBJECT_ACCESS_REVIEWS,
-    SELF_SUBJECT_RULES_REVIEWS,
-    SUBJECT_ACCESS_REVIEWS,
-)
+from watchword.api.meta import Object
 from watchword.apiserver import errors
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.authz.rbac import RbacAuthorizer, join_problems
-from watchword.apiserver.model import FieldError, HandlerRequest, RequestInfo, User
-from watchword.apiserver.reviews.questions import answer, filled, mapping, read_question, text, texts
+from watchword.apiserver.kinds.questions import (
+    LOCAL_SUBJECT_ACCESS_REVIEW,
+    SELF_SUBJECT_ACCESS_REVIEW,
+    SELF_SUBJECT_RULES_REVIEW,
+    SUBJECT_ACCESS_REVIEW,
+)
+from watchword.apiserver.model import FieldError, HandlerRequest, Now, RequestInfo, ResourceKind, User
+from watchword.apiserver.reviews.questions import answer, filled, mapping, read_question, text, texts, track
 from watchword.apiserver.reviews.selectors import selector_errors, selector_remarks
 
 GROUP = "authorization.k8s.io"
@@ -28,19 +28,22 @@ class AccessReviewHandler:
     """Answers SubjectAccessReview, and LocalSubjectAccessReview for one namespace."""
 
     authorizer: Authorizer
-    resource: Resource = SUBJECT_ACCESS_REVIEWS
+    now: Now
+    kind: ResourceKind = SUBJECT_ACCESS_REVIEW
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """Answer for the user that the spec names."""
-        review = read_question(request, self.resource)
-        spec = review.get("spec") or {}
+        question = read_question(request, self.kind)
+        review, spec = question.review, question.review.get("spec") or {}
+        local = self.kind.resource.namespaced
         found = [*spec_errors(spec), *_subject_errors(spec), *attribute_errors(spec)]
-        found += _metadata_errors(review["metadata"], local=self.resource.namespaced)
-        if self.resource.namespaced:
+        found += _metadata_errors(review["metadata"], local=local)
+        if local:
             found += _local_errors(spec, request.info.namespace)
         _refuse(found)
+        track(question, self.kind, self.now)
         status = decide(self.authorizer, read_subject(spec), spec)
-        return answer(request, {**review, "spec": filled(spec), "status": status})
+        return answer(request, {**review, "spec": filled(spec), "status": status}, question.call.warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +51,16 @@ class SelfAccessReviewHandler:
     """Answers SelfSubjectAccessReview: what `kubectl auth can-i` asks."""
 
     authorizer: Authorizer
+    now: Now
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """Answer for the caller."""
-        review = read_question(request, SELF_SUBJECT_ACCESS_REVIEWS)
-        spec = review.get("spec") or {}
+        question = read_question(request, SELF_SUBJECT_ACCESS_REVIEW)
+        review, spec = question.review, question.review.get("spec") or {}
         _refuse([*spec_errors(spec), *attribute_errors(spec), *_metadata_errors(review["metadata"], local=False)])
+        track(question, SELF_SUBJECT_ACCESS_REVIEW, self.now)
         status = decide(self.authorizer, request.user, spec)
-        return answer(request, {**review, "spec": filled(spec), "status": status})
+        return answer(request, {**review, "spec": filled(spec), "status": status}, question.call.warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,8 @@ class SelfRulesReviewHandler:
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """List the caller's rules."""
-        review = read_question(request, SELF_SUBJECT_RULES_REVIEWS)
+        question = read_question(request, SELF_SUBJECT_RULES_REVIEW)
+        review = question.review
         namespace = text((review.get("spec") or {}).get("namespace"), "spec.namespace")
         if not namespace:
             raise errors.bad_request("no namespace on request")
@@ -81,12 +87,12 @@ class SelfRulesReviewHandler:
         if held.problems:
             status["evaluationError"] = join_problems(held.problems)
         head = {"kind": review["kind"], "apiVersion": review["apiVersion"]}
-        return answer(request, {**head, "metadata": {}, "spec": {}, "status": status})
+        return answer(request, {**head, "metadata": {}, "spec": {}, "status": status}, question.call.warnings)
 
 
-def local_access_review(authorizer: Authorizer) -> AccessReviewHandler:
+def local_access_review(authorizer: Authorizer, now: Now) -> AccessReviewHandler:
     """Return the handler of LocalSubjectAccessReview."""
-    return AccessReviewHandler(authorizer, LOCAL_SUBJECT_ACCESS_REVIEWS)
+    return AccessReviewHandler(authorizer, now, LOCAL_SUBJECT_ACCESS_REVIEW)
 
 
 def decide(authorizer: Authorizer, user: User, spec: Object) -> Object:

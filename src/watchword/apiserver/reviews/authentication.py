@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from watchword.api.http import Response
 from watchword.api.meta import Object
-from watchword.api.resources import SELF_SUBJECT_REVIEWS, TOKEN_REVIEWS
+from watchword.api.resources import SELF_SUBJECT_REVIEWS
 from watchword.api.time import rfc3339
 from watchword.apiserver import errors
 from watchword.apiserver.authn.chain import TokenChain
 from watchword.apiserver.authn.errors import CredentialRefused
+from watchword.apiserver.kinds.questions import SELF_SUBJECT_REVIEW, TOKEN_REVIEW
 from watchword.apiserver.model import HandlerRequest, Now
-from watchword.apiserver.reviews.questions import answer, read_question, text, texts, user_info
+from watchword.apiserver.reviews.questions import answer, read_question, text, texts, track, user_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +21,19 @@ class TokenReviewHandler:
     """Says who holds a token; a bad token is an answer, not an error."""
 
     tokens: TokenChain
+    now: Now
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """Answer one TokenReview."""
-        review = read_question(request, TOKEN_REVIEWS)
-        spec = review.get("spec") or {}
+        question = read_question(request, TOKEN_REVIEW)
+        spec = question.review.get("spec") or {}
         token = text(spec.get("token"), "spec.token")
         if not token:
             raise errors.bad_request("token is required for TokenReview in authentication")
         audiences = texts(spec.get("audiences"), "spec.audiences")
-        return answer(request, {**review, "status": await self._review(token, audiences)})
+        track(question, TOKEN_REVIEW, self.now)
+        status = await self._review(token, audiences)
+        return answer(request, {**question.review, "status": status}, question.call.warnings)
 
     async def _review(self, token: str, audiences: tuple[str, ...]) -> Object:
         try:
@@ -50,11 +54,11 @@ class SelfSubjectReviewHandler:
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """Answer one SelfSubjectReview; what the body says does not matter."""
-        read_question(request, SELF_SUBJECT_REVIEWS)
+        question = read_question(request, SELF_SUBJECT_REVIEW)
         review: Object = {
             "kind": SELF_SUBJECT_REVIEWS.kind,
             "apiVersion": SELF_SUBJECT_REVIEWS.api_version,
             "metadata": {"creationTimestamp": rfc3339(self.now())},
             "status": {"userInfo": user_info(request.user)},
         }
-        return answer(request, review)
+        return answer(request, review, question.call.warnings)

@@ -28,10 +28,10 @@ from watchword.apiserver.reviews.authentication import SelfSubjectReviewHandler,
 def review_handlers(tokens: TokenChain, authorizer: RbacAuthorizer, now: Now) -> Mapping[Resource, Handler]:
     """Return the handler for `create` of each review."""
     return {
-        TOKEN_REVIEWS: TokenReviewHandler(tokens),
+        TOKEN_REVIEWS: TokenReviewHandler(tokens, now),
         SELF_SUBJECT_REVIEWS: SelfSubjectReviewHandler(now),
-        SUBJECT_ACCESS_REVIEWS: AccessReviewHandler(authorizer),
-        LOCAL_SUBJECT_ACCESS_REVIEWS: local_access_review(authorizer),
-        SELF_SUBJECT_ACCESS_REVIEWS: SelfAccessReviewHandler(authorizer),
+        SUBJECT_ACCESS_REVIEWS: AccessReviewHandler(authorizer, now),
+        LOCAL_SUBJECT_ACCESS_REVIEWS: local_access_review(authorizer, now),
+        SELF_SUBJECT_ACCESS_REVIEWS: SelfAccessReviewHandler(authorizer, now),
         SELF_SUBJECT_RULES_REVIEWS: SelfRulesReviewHandler(authorizer),
     }

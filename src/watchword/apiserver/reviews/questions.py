@@ -2,47 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from watchword.api.http import Response
-from watchword.api.meta import Object, Resource
+from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver import errors
-from watchword.apiserver.bodies import decode_body
-from watchword.apiserver.model import ApiError, HandlerRequest, User
+from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, media_type
+from watchword.apiserver.model import HandlerRequest, Now, Operation, ResourceKind, User
 from watchword.apiserver.negotiation import object_response
+from watchword.apiserver.registry.call import Call
+from watchword.apiserver.registry.forms import conform
+from watchword.apiserver.registry.options import read_call
+from watchword.apiserver.registry.ownership import Ownership
 
 
-def read_question(request: HandlerRequest, resource: Resource) -> Object:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A review as its client meant it, and how the client wants to be answered."""
+
+    review: Object
+    call: Call
+
+
+def read_question(request: HandlerRequest, kind: ResourceKind) -> Question:
     """Return the review in the body; 405 for other verbs, 400 when it is of another kind or namespace."""
     if request.method != "POST":
-        message = "the server does not allow this method on the requested resource"
-        raise ApiError(405, "MethodNotAllowed", message, {})
+        raise errors.verb_not_allowed()
     body = decode_body(request)
-    _require_kind(body, resource)
-    for field in ("metadata", "spec", "status"):
-        if not isinstance(body.get(field) or {}, dict):
-            raise errors.bad_request(f"{resource.kind} in version {resource.version!r}: {field} must be an object")
-    metadata = dict(body.get("metadata") or {})
+    _require_kind(body, kind.resource)
+    call = read_call(request, options_kind="CreateOptions")
+    conform(kind, body, call, duplicate_fields(request.body, body) if _is_json(request) else [])
+    metadata = body["metadata"]
     namespace = request.info.namespace
     if metadata.get("namespace") not in {None, "", namespace}:
         raise errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    if resource.namespaced:
+    if kind.resource.namespaced:
         metadata["namespace"] = namespace
-    return {"kind": resource.kind, "apiVersion": resource.api_version, **body, "metadata": metadata}
+    head = {"kind": kind.resource.kind, "apiVersion": kind.resource.api_version}
+    return Question({**head, **body, "metadata": _said(metadata)}, call)
+
+
+def track(question: Question, kind: ResourceKind, now: Now, subresource: str = "") -> None:
+    """Note in the review who asked what: the server does so for everything that is created."""
+    operation = Operation(
+        "create", kind, ObjectKey("", ""), question.call.user, new=question.review, old=None, subresource=subresource
+    )
+    Ownership(now).track(operation, question.call)
+
+
+def _said(metadata: Object) -> Object:
+    return {key: value for key, value in metadata.items() if value is not None}
+
+
+def _is_json(request: HandlerRequest) -> bool:
+    return media_type(request.header("content-type")) == JSON
 
 
 def _require_kind(body: Object, resource: Resource) -> None:
     kind, api_version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version
-    if (kind, api_version) == (resource.kind, resource.api_version):
-        return
-    version = str(api_version).rpartition("/")[2]
-    package = resource.group.partition(".")[0]
-    raise errors.bad_request(
-        f"{kind} in version {errors.quote(version)} cannot be handled as a {resource.kind}: "
-        f"converting ({version}.{kind}) to ({package}.{resource.kind}): unknown conversion"
-    )
+    if (kind, api_version) != (resource.kind, resource.api_version):
+        version = str(api_version).rpartition("/")[2]
+        package = resource.group.partition(".")[0]
+        raise errors.bad_request(
+            f"{kind} in version {errors.quote(version)} cannot be handled as a {resource.kind}: "
+            f"converting ({version}.{kind}) to ({package}.{resource.kind}): unknown conversion"
+        )
 
 
 def answer(request: HandlerRequest, review: Object, warnings: list[str] | None = None) -> Response:

@@ -40,7 +40,7 @@ class Presenter:
     def watched(self, request: HandlerRequest, kind: ResourceKind, media: Media) -> Callable[[Object], Object] | None:
         """Return how watch events show objects; None for the objects themselves."""
         if media.type != JSON:
-            raise not_acceptable((JSON,))
+            raise not_acceptable(_WATCHED)
         if not media.transform:
             return None
         shown = self._shown(request, kind, media)
@@ -124,3 +124,6 @@ def list_metadata(page: Page, *, custom: bool = False) -> Object:
 def partial_metadata(obj: Object, version: str = "v1") -> Object:
     """Return an object reduced to its metadata."""
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
+
+
+_WATCHED = (f"{JSON};stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")

@@ -50,7 +50,7 @@ class ScaleServer:
         target = Target(kind, key, "scale", request.info.verb)
         options = "UpdateOptions" if request.info.verb == "update" else "PatchOptions"
         call = read_call(request, options_kind=options)
-        answer = await self.verbs.update.revise(target, _revised(key, change, paths), call)
+        answer = await self.verbs.update.revise(target, _revised(kind, key, change, paths), call)
         return object_response(request, scale_of(orjson.loads(answer.body), paths))
 
 
@@ -66,7 +66,9 @@ def _patch(request: HandlerRequest) -> Callable[[Object], Object]:
     return lambda scale: _LANGUAGES[media](scale, patch)
 
 
-def _revised(key: ObjectKey, change: Callable[[Object], Object], paths: Paths) -> Callable[[Object], Object]:
+def _revised(
+    kind: ResourceKind, key: ObjectKey, change: Callable[[Object], Object], paths: Paths
+) -> Callable[[Object], Object]:
     def revise(obj: Object) -> Object:
         scale = change(scale_of(obj, paths))
         typed().hook(SCALES, MESSAGE)(scale)
@@ -74,7 +76,7 @@ def _revised(key: ObjectKey, change: Callable[[Object], Object], paths: Paths) -
         if name != key.name:
             raise bad_request(f"the name of the object ({name or ''}) does not match the name on the URL ({key.name})")
         errors = scale_errors(scale)
-        if errors:
+        if errors and not kind.custom:  # a custom object judges its own count
             raise invalid(SCALES, key.name, errors)
         resize(obj, scale, paths)
         # An absent revision means that any will do; a given one must still be the stored one.

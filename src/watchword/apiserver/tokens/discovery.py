@@ -9,12 +9,14 @@ import orjson
 
 from watchword.api.http import Response
 from watchword.api.meta import Object
+from watchword.apiserver.errors import no_representation
 from watchword.apiserver.model import Handler, HandlerRequest
 from watchword.pki.jwt import algorithm_of, key_set_document
 from watchword.pki.keys import PublicKey
 
 CONFIGURATION_PATH = "/.well-known/openid-configuration"
 KEY_SET_PATH = "/openid/v1/jwks"
+KEY_SET = "application/jwk-set+json"
 
 _CACHE = ("Cache-Control", "public, max-age=3600")
 
@@ -38,10 +40,17 @@ class IssuerDiscovery:
         }
         return Response(200, (("Content-Type", "application/json"), _CACHE), orjson.dumps(document))
 
-    async def key_set(self, _request: HandlerRequest) -> Response:
-        """Answer with the public keys."""
+    async def key_set(self, request: HandlerRequest) -> Response:
+        """Answer with the public keys; 406 to who accepts only other documents."""
+        if not _accepts(request.header("accept"), KEY_SET):
+            raise no_representation((KEY_SET,))
         body = orjson.dumps(key_set_document(self.keys()))
-        return Response(200, (("Content-Type", "application/jwk-set+json"), _CACHE), body)
+        return Response(200, (("Content-Type", KEY_SET), _CACHE), body)
+
+
+def _accepts(accept: str, media: str) -> bool:
+    named = {clause.partition(";")[0].strip().lower() for clause in accept.split(",") if clause.strip()}
+    return not named or bool(named & {media, "*/*", "application/*"})
 
 
 def discovery_handlers(discovery: IssuerDiscovery) -> Mapping[str, Handler]:

@@ -11,11 +11,11 @@ from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.apiserver import errors
 from watchword.apiserver import field_errors as broken
+from watchword.apiserver.kinds.questions import TOKEN_REQUEST, TOKEN_REQUESTS
 from watchword.apiserver.model import FieldError, HandlerRequest, Now, Registry
-from watchword.apiserver.reviews.questions import answer, mapping, read_question, text, texts
+from watchword.apiserver.reviews.questions import answer, mapping, read_question, text, texts, track
 from watchword.apiserver.tokens.issuer import Bindings, Lifetime, TokenIssuer
 
-TOKEN_REQUESTS = Resource("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest")
 DEFAULT_SECONDS = 3600
 SHORTEST_SECONDS = 600
 LONGEST_SECONDS = 2**32
@@ -46,11 +46,13 @@ class TokenRequestHandler:
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """Issue one token; nothing is stored."""
-        body = read_question(request, TOKEN_REQUESTS)
+        question = read_question(request, TOKEN_REQUEST)
+        body, warnings = question.review, question.call.warnings
         account = self._account(request, body)
+        _default_seconds(body)
+        track(question, TOKEN_REQUEST, self.now, subresource="token")
         spec = self._spec(body)
         bindings = find_bindings(self.registry, account, spec)
-        warnings: list[str] = []
         lifetime = choose_lifetime(spec, self.limits, bindings, self.api_audiences, warnings)
         now = self.now()
         token = self.issuer.issue(account, spec["audiences"], lifetime, bindings, now=now)
@@ -63,6 +65,7 @@ class TokenRequestHandler:
                 "namespace": metadata["namespace"],
                 "uid": uid_of(account),
                 "creationTimestamp": rfc3339(now),
+                "managedFields": body["metadata"].get("managedFields"),
             },
             "spec": spec,
             "status": {
@@ -92,9 +95,7 @@ class TokenRequestHandler:
 
     def _spec(self, body: Object) -> Object:
         spec = mapping(body.get("spec"), "spec")
-        seconds = spec.get("expirationSeconds")
-        if seconds is None:
-            seconds = DEFAULT_SECONDS
+        seconds = spec["expirationSeconds"]
         if isinstance(seconds, bool) or not isinstance(seconds, int):
             raise errors.bad_request("spec.expirationSeconds must be a whole number")
         found = judge_seconds(seconds)
@@ -103,6 +104,12 @@ class TokenRequestHandler:
         audiences = texts(spec.get("audiences"), "spec.audiences") or self.api_audiences
         bound = mapping(spec.get("boundObjectRef"), "spec.boundObjectRef") or None
         return {"audiences": list(audiences), "expirationSeconds": seconds, "boundObjectRef": bound}
+
+
+def _default_seconds(body: Object) -> None:
+    spec = body.setdefault("spec", {})
+    if spec.get("expirationSeconds") is None:
+        spec["expirationSeconds"] = DEFAULT_SECONDS
 
 
 def judge_seconds(seconds: int) -> list[FieldError]:
@@ -140,6 +147,8 @@ def find_bindings(registry: Registry, account: Object, spec: Object) -> Bindings
     resource = _BINDABLE.get(kind) if not group else None
     if resource is None:
         raise errors.bad_request(f"cannot bind token to object of type {group}/{bare}, Kind={kind}")
+    if not name:
+        raise errors.bad_request("Name parameter required.")
     bound = registry.get(resource, ObjectKey(namespace if resource.namespaced else "", name))
     if bound is None:
         raise errors.not_found(resource, name)

@@ -1,0 +1,1 @@
+"""The same requests sent to any control plane, and their answers made comparable field by field."""
