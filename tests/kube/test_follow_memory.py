@@ -26,6 +26,9 @@ async def test_snapshot_is_let_go_once_it_is_told(plane: Plane, streamed: bool) 
         waiting = asyncio.ensure_future(anext(facts))
         await asyncio.sleep(1)
 
-        assert [each for each in gc.get_objects() if isinstance(each, Snapshot)] == []
+        # only ours: other tests of this process may hold theirs
+        assert not [
+            s for s in gc.get_objects() if isinstance(s, Snapshot) and any(b'"large"' in raw for raw in s.items)
+        ]
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)

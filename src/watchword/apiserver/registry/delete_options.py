@@ -31,7 +31,7 @@ def read_delete_options(request: HandlerRequest) -> DeleteOptions:
     """Read the options; the body wins over the query, as upstream has it."""
     if request.body:
         said = decode(request.body, media_type(request.header("content-type")))
-        if said.get("kind") not in {None, "", "DeleteOptions"}:
+        if str(said.get("kind") or "") not in {"", "DeleteOptions"}:
             raise bad_request(unregistered(str(said.get("apiVersion") or ""), str(said["kind"])))
     else:
         said = _from_query(request)
@@ -45,7 +45,7 @@ def judge_delete_options(said: Object) -> DeleteOptions:
     if policy is not None and orphan is not None:
         detail = "orphanDependents and deletionPropagation cannot be both set"
         errors.append(invalid("propagationPolicy", policy, detail))
-    if policy is not None and policy not in POLICIES:
+    if policy is not None and str(policy) not in POLICIES:
         errors.append(not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")))
     dry_run = parse_dry_run(said.get("dryRun"), errors)
     if errors:
