@@ -12,7 +12,7 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up setup fmt lint types imports test envtest test-envtest conformance-record bench docs all lock clean
+.PHONY: help up setup fmt lint types imports test coverage envtest test-envtest conformance-record bench docs all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ types: setup ## check types, strictly, in the sources and in the tests
 	$(BIN)/mypy
 
 test: lint types ## everything that must pass before a change lands, on the embedded control plane
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal
+
+coverage: setup ## the same suite with its branch coverage reported; half as fast
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term:skip-covered
 
 envtest: setup ## build a real kube-apiserver, its etcd and companions with Go; instant when present

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 
 import pytest
 import structlog
+from hypothesis import settings
 
 from watchword.runtime.logs import redact_event
 from watchword.runtime.loop import new_loop
@@ -14,7 +16,9 @@ from watchword.runtime.virtual import VirtualLoop
 
 
 def pytest_configure() -> None:
-    """Log as a program would: one redacted line each, which pytest captures."""
+    """Log as a program would, and draw the same examples each time unless WATCHWORD_FUZZ asks for new ones."""
+    settings.register_profile("steady", derandomize=True, database=None)
+    settings.load_profile("default" if os.environ.get("WATCHWORD_FUZZ") else "steady")
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
