@@ -18,7 +18,7 @@ from watchword.apiserver.limits import RateLimits
 from watchword.apiserver.listener import Listener, ListenerLimits
 from watchword.apiserver.material import Material, write_private
 from watchword.apiserver.model import Now
-from watchword.apiserver.node.model import IMAGES, NodeSettings
+from watchword.apiserver.node.model import COMMANDS, IMAGES, NodeSettings, Runner
 from watchword.apiserver.node.node import NodeParts, ProcessNode
 from watchword.apiserver.node.processes import ProcessRunner
 from watchword.apiserver.plane import ControlPlane
@@ -60,6 +60,8 @@ class Settings:
     limits: ListenerLimits = field(default_factory=ListenerLimits)
     node: bool = False  # run workloads of our own image as processes of this machine
     node_images: tuple[str, ...] = IMAGES
+    node_commands: tuple[str, ...] = COMMANDS
+    runner: Runner | None = None  # who runs the node's containers; None: processes
 
 
 class Instance:
@@ -137,9 +139,10 @@ class Instance:
             _reachable(self._settings.host),
             self.port,
             images=self._settings.node_images,
+            commands=self._settings.node_commands,
         )
         parts = NodeParts(self.plane.registry, issuer, rules.audiences, self._now)
-        return ProcessNode(parts, settings, ProcessRunner())
+        return ProcessNode(parts, settings, self._settings.runner or ProcessRunner())
 
     def _admin_kubeconfig(self) -> bytes:
         import base64  # noqa: PLC0415 - once per start

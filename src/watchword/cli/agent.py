@@ -46,7 +46,7 @@ def command(connection: Connection, **flags: Any) -> None:
     """
     from watchword.agent.options import judge_options, warnings_about  # noqa: PLC0415 - help must not pay for it
 
-    options = _options(flags)
+    options = options_of(flags)
     objections = judge_options(options)
     if objections:
         raise click.UsageError("; ".join(objections))
@@ -55,7 +55,8 @@ def command(connection: Connection, **flags: Any) -> None:
     run_until_stopped(lambda stop: _run(connection, options, flags, stop))
 
 
-def _options(flags: dict[str, Any]) -> AgentOptions:
+def options_of(flags: dict[str, Any]) -> AgentOptions:
+    """Return what the flags mean."""
     from watchword.agent.cluster_facts import ClaimPolicy  # noqa: PLC0415 - help must not pay for it
     from watchword.agent.options import ADDON_TOKEN_LIFE, AgentOptions  # noqa: PLC0415 - same
 

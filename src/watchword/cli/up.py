@@ -13,7 +13,10 @@ from watchword.cli.discovery_options import duration
 from watchword.cli.fleet_options import folder_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from watchword.fleet.local.folder import FleetFolder
+    from watchword.fleet.local.pods import AgentFlags
     from watchword.fleet.local.up import UpOptions
 
 
@@ -65,11 +68,20 @@ def _run(folder: FleetFolder, options: UpOptions, *, as_json: bool) -> None:
     async def main() -> None:
         stop = asyncio.Event()
         listen_for_signals(stop)
-        await up(folder, options, front, stop)
+        await up(folder, options, front, read_agent_flags, stop)
 
     with folder.claim(), folder.log.open("a", encoding="utf-8") as log:
         configure_logging(stream=log, json=True)
         run(main())
+
+
+def read_agent_flags(arguments: Sequence[str]) -> AgentFlags:
+    """Read the command line that the operator rendered, as the program itself would."""
+    from watchword.cli import agent  # noqa: PLC0415 - help must not pay for it
+    from watchword.fleet.local.pods import AgentFlags  # noqa: PLC0415 - same
+
+    flags = agent.command.make_context("agent", list(arguments)).params
+    return AgentFlags(agent.options_of(flags), flags["bootstrap_kubeconfig"])
 
 
 def listen_for_signals(stop: asyncio.Event) -> None:

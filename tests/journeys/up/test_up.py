@@ -20,7 +20,7 @@ from watchword.runtime.loop import run
 
 Start = Callable[..., Any]
 pytestmark = [pytest.mark.timeout(300)]
-STEPS = ["planes", "hub", "token", "discovery", "agents", "acceptance", "members", "add-on"]
+STEPS = ["planes", "hub", "token", "discovery", "join", "acceptance", "members", "add-on"]
 
 
 def identities(kubeconfig: Path) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def test_killed_at_any_step_it_comes_up_healthy_the_next_time(start_up: Start, t
         ("planes", "running"),
         ("hub", "running"),
         ("discovery", "running"),
-        ("agents", "running"),
+        ("join", "running"),
         ("acceptance", "running"),
         ("members", "running"),
         ("add-on", "running"),
@@ -101,7 +101,7 @@ def test_killed_at_any_step_it_comes_up_healthy_the_next_time(start_up: Start, t
 
 def test_ctrl_c_while_it_comes_up_ends_it_in_order(start_up: Start, tmp_path: Path) -> None:
     fleet = start_up("--data-dir", str(tmp_path / "fleet"))
-    fleet.until("step", step="agents", state="running")
+    fleet.until("step", step="join", state="running")
 
     assert fleet.interrupt() == 0
     assert fleet.errors.read_text() == ""

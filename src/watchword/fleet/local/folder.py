@@ -56,10 +56,6 @@ class FleetFolder:
         """The administrator's kubeconfig: a context for the hub, which is the current one, and one for each cluster."""
         return self.path / "kubeconfig"
 
-    def bootstrap(self, cluster: str) -> Path:
-        """The kubeconfig by which a cluster's agent first reaches the hub."""
-        return self.path / f"{cluster}.bootstrap.kubeconfig"
-
     def recorded(self) -> Blueprint | None:
         """Return the blueprint of an earlier start."""
         try:

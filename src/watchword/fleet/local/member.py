@@ -8,11 +8,15 @@ from pathlib import Path
 
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.instance import Instance, Settings
+from watchword.apiserver.node.model import Runner
 from watchword.fleet.errors import Refused
 from watchword.fleet.local.blueprint import Place
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.runtime.clock import Clock
+
+POD_COMMANDS = ("operator", "agent", "sample-addon")
+"""What the nodes of a fleet on this machine run, as tasks of its one process."""
 
 
 @dataclass
@@ -23,6 +27,7 @@ class Member:
     folder: Path
     clock: Clock
     in_memory: bool = False
+    runner: Runner | None = None  # runs the cluster's workloads; None: nobody does
     instance: Instance = field(init=False)
     client: Client = field(init=False)
 
@@ -40,7 +45,14 @@ class Member:
 
     async def start(self) -> None:
         """Serve; `Refused` when the port is taken."""
-        settings = Settings(self.folder, port=self.place.port, in_memory=self.in_memory)
+        settings = Settings(
+            self.folder,
+            port=self.place.port,
+            in_memory=self.in_memory,
+            node=self.runner is not None,
+            node_commands=POD_COMMANDS,
+            runner=self.runner,
+        )
         instance = Instance(settings, self.clock.now)
         try:
             await instance.start()

@@ -15,18 +15,20 @@ from watchword.api.names import CLUSTER_LEASE
 from watchword.api.resources import LEASES
 from watchword.apiserver.material import write_private
 from watchword.discovery.token_secret import TokenRecord
+from watchword.fleet.bootstrap_access import BootstrapAccess
 from watchword.fleet.inventory import Inventory, take_inventory
-from watchword.fleet.local.blueprint import Blueprint
+from watchword.fleet.local.blueprint import Blueprint, Place
 from watchword.fleet.local.crew import Crew
 from watchword.fleet.local.folder import FleetFolder
 from watchword.fleet.local.member import Member
+from watchword.fleet.local.pods import Pods, ReadAgentFlags
 from watchword.fleet.observing import Observer
 from watchword.kube.kubeconfig import ContextEntry, Kubeconfig
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.pki.certificates import Certificate, split_bundle
 from watchword.runtime.clock import Clock
 
-GRACE = timedelta(milliseconds=1200)  # for everybody to end in order; Ctrl-C is answered within two seconds
+GRACE = timedelta(milliseconds=800)  # for each of the three to end in order; Ctrl-C is answered within two seconds
 WRITES_AT_ONCE = 8  # clusters that are set up at the same time
 
 
@@ -37,11 +39,13 @@ class Site:
     folder: FleetFolder
     blueprint: Blueprint
     clock: Clock
+    read_agent_flags: ReadAgentFlags
     in_memory: bool = False
     hub: Member = field(init=False)
     clusters: list[Member] = field(init=False)
     crew: Crew = field(default_factory=lambda: Crew(SystemRandom()))
     token: TokenRecord | None = None
+    access: dict[str, BootstrapAccess] = field(default_factory=dict)  # by cluster: the hub as it found it
     observer: Observer | None = None
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     running: list[Member] = field(default_factory=list)
@@ -50,12 +54,13 @@ class Site:
 
     def __post_init__(self) -> None:
         self.since = self.clock.now()
-        places = {
-            place: Member(place, self.folder.place(place.name), self.clock, self.in_memory)
-            for place in self.blueprint.places
-        }
-        self.hub = places[self.blueprint.hub]
-        self.clusters = [places[place] for place in self.blueprint.clusters]
+        self.hub = self._member(self.blueprint.hub)
+        self.clusters = [self._member(place) for place in self.blueprint.clusters]
+        for member in self.clusters:
+            member.runner = Pods(lambda member=member: member.client, self.clock, self.read_agent_flags).runner()  # type: ignore[misc]  # mypy cannot see the default
+
+    def _member(self, place: Place) -> Member:
+        return Member(place, self.folder.place(place.name), self.clock, self.in_memory)
 
     @property
     def authorities(self) -> tuple[Certificate, ...]:
@@ -97,11 +102,23 @@ class Site:
         self.running.append(member)
 
     async def close(self) -> None:
-        """End everything, in the order in which it depends on each other."""
+        """End everything in order: agents while their hub still answers, then the hub; whoever lingers is cut off."""
+        members, self.running = list(self.running), []
+        await _stop([member for member in members if member is not self.hub])
         await self.crew.stop(GRACE)
         await self.stack.aclose()
-        members, self.running = list(self.running), []
-        await asyncio.gather(*(member.stop() for member in reversed(members)))
+        await _stop([member for member in members if member is self.hub])
+
+
+async def _stop(members: Iterable[Member]) -> None:
+    """Stop members at the same time; data is safe at every moment, so nobody is waited for in vain."""
+    stopping = [asyncio.ensure_future(member.stop()) for member in members]
+    if not stopping:
+        return
+    _, late = await asyncio.wait(stopping, timeout=GRACE.total_seconds())
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*stopping, return_exceptions=True)
 
 
 async def each(members: Iterable[Member], act: Callable[[Member], Awaitable[Any]]) -> None:

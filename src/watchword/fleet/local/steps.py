@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import SystemRandom
 from typing import TypeAlias
 
-from watchword.agent.addons.duty import addon_duty
-from watchword.agent.agent import Agent, AgentParts
-from watchword.agent.kubeconfig_connector import KubeconfigConnector
-from watchword.agent.options import AgentOptions
-from watchword.agent.work.duty import work_duty
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339_micro
-from watchword.apiserver.material import write_private
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.dialing import HttpsDialer
 from watchword.discovery.discover import Discovery
 from watchword.discovery.token_store import TokenStore
 from watchword.discovery.waiting import Patience
-from watchword.drivers.csr.hub import is_pending
 from watchword.fleet.accepting import Doorkeeper
 from watchword.fleet.bootstrap_access import HubAddress, find_hub
 from watchword.fleet.hub_desk import HubDesk
@@ -40,12 +33,11 @@ from watchword.fleet.local.site import Site, each
 from watchword.fleet.observing import EVENT_SOURCE, LEASE_SOURCE, observing
 from watchword.hub.addons.extension import addon_extension
 from watchword.hub.first_request import Terms
-from watchword.kube.kubeconfig_files import dump_kubeconfig
-from watchword.runtime.manager import ManagerOptions
 
 Tell: TypeAlias = Callable[[str], None]
 """Says more about the step that is under way."""
 
+A_DAY = 24 * 3600
 DRIVERS = ("token", "csr")
 """How add-ons get their credential, cluster by cluster in turn, so that both ways are seen."""
 
@@ -108,19 +100,23 @@ async def discover_hub(site: Site, tell: Tell) -> str:
     discovery = Discovery(HttpsDialer(), Patience(timedelta(seconds=20)), tell)
 
     async def one(member: Member) -> None:
-        access = await find_hub(discovery, address)
-        write_private(site.folder.bootstrap(member.name), dump_kubeconfig(access.kubeconfig))
-        await join(member.client, Membership(member.name), access, deploy=False)
+        site.access[member.name] = await find_hub(discovery, address)
 
     await each(site.clusters, one)
     return f"signature and CA pin checked by {_count(site.clusters)}"
 
 
-async def start_agents(site: Site, tell: Tell) -> str:
-    """Run the agent of each cluster; one that joined before takes up its own identity."""
-    for number, member in enumerate(site.clusters):
-        site.crew.start(member.name, _agent(site, member, DRIVERS[number % len(DRIVERS)]))
-    names = {member.name for member in site.clusters}
+async def join_clusters(site: Site, tell: Tell) -> str:
+    """Give each cluster a Klusterlet and an operator, which deploys the agent; one that joined before stays itself."""
+    ways = {member.name: DRIVERS[number % len(DRIVERS)] for number, member in enumerate(site.clusters)}
+
+    async def one(member: Member) -> None:
+        membership = Membership(member.name, addon_auth=ways[member.name], addon_token_seconds=A_DAY)
+        await join(member.client, membership, site.access[member.name])
+
+    tell("operators and Klusterlets")
+    await each(site.clusters, one)
+    names = set(ways)
 
     def introduced() -> bool:
         known = {cluster["metadata"]["name"] for cluster in site.watching.clusters()} & names
@@ -131,29 +127,13 @@ async def start_agents(site: Site, tell: Tell) -> str:
     return f"{_count(site.clusters)} known to the hub"
 
 
-def _agent(site: Site, member: Member, addon_auth: str) -> Callable[[asyncio.Event], Awaitable[None]]:
-    async def work(stop: asyncio.Event) -> None:
-        parts = AgentParts(
-            AgentOptions(member.name, addon_auth=addon_auth, addon_token_life=timedelta(days=1)),
-            member.client,
-            KubeconfigConnector(site.folder.bootstrap(member.name)),
-            site.clock,
-            SystemRandom(),
-            duties=(addon_duty, work_duty),
-            manager=ManagerOptions(name="watchword.dev/agent", identity=f"up-{member.name}"),
-        )
-        await Agent(parts).run(stop)
-
-    return work
-
-
 async def accept_clusters(site: Site, tell: Tell) -> str:
     """Accept each cluster as an administrator would: once it has asked, and nothing contradicts it."""
     keeper = Doorkeeper(HubDesk(site.hub.client, site.clock), Terms())
     accepted: list[str] = []
 
     async def one(member: Member) -> None:
-        await site.watching.until(lambda: has_asked(site, member.name))
+        await site.watching.until(lambda: can_be_decided(cluster_of(site, member.name), site.watching.requests()))
         cluster = cluster_of(site, member.name)
         if cluster is not None and not is_decided(cluster):
             await keeper.accept(member.name)
@@ -197,13 +177,15 @@ def cluster_of(site: Site, name: str) -> Object | None:
     return site.watching.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
 
 
-def has_asked(site: Site, name: str) -> bool:
-    """Whether a cluster can be decided about: it was before, or its request is there."""
-    cluster = cluster_of(site, name)
+def can_be_decided(cluster: Object | None, requests: Sequence[Object]) -> bool:
+    """Whether a cluster can be decided about: it was before, or its request is there.
+
+    A request that is approved already counts: a crash may come between the approval and the acceptance.
+    """
     if cluster is None:
         return False
-    requests = site.watching.requests()
-    asked = any(is_pending(csr) and labels_of(csr).get(Label.CLUSTER_NAME) == name for csr in requests)
+    name = cluster["metadata"]["name"]
+    asked = any(labels_of(csr).get(Label.CLUSTER_NAME) == name for csr in requests)
     return asked or is_decided(cluster)
 
 
@@ -236,7 +218,7 @@ STEPS: tuple[Step, ...] = (
     Step("hub", "Make one a hub", make_hub),
     Step("token", "Make a join token", make_token),
     Step("discovery", "Find the hub by the token", discover_hub),
-    Step("agents", "Start the agents", start_agents),
+    Step("join", "Join the hub", join_clusters),
     Step("acceptance", "Accept the clusters", accept_clusters),
     Step("members", "Wait for the members", await_members),
     Step("add-on", "Enable the sample add-on", enable_addon),

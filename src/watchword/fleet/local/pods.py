@@ -1,0 +1,108 @@
+"""What the pods of a fleet on this machine do: the same as the program, with the pod's own identity."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from random import SystemRandom
+
+from watchword.addons.sample.agent import SampleAgent
+from watchword.agent.addons.duty import addon_duty
+from watchword.agent.agent import Agent, AgentParts
+from watchword.agent.kubeconfig_connector import KubeconfigConnector
+from watchword.agent.options import AgentOptions
+from watchword.agent.work.duty import work_duty
+from watchword.api.meta import ObjectKey
+from watchword.apiserver.node.model import Launch
+from watchword.fleet.local.tasks import TaskRunner
+from watchword.kube.client import Client
+from watchword.kube.connect import connect, connect_incluster
+from watchword.operator.controllers import OperatorOptions, run_operator
+from watchword.runtime.clock import Clock
+from watchword.runtime.election import ElectionTiming
+from watchword.runtime.manager import ManagerOptions
+
+SAMPLE_EVERY = timedelta(seconds=20)
+TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)
+"""There is one replica of each, which after a crash has the name of the one before: nobody waits for a lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFlags:
+    """What the agent's command line says."""
+
+    options: AgentOptions
+    bootstrap: Path | None
+
+
+ReadAgentFlags = Callable[[Sequence[str]], AgentFlags]
+
+
+@dataclass(frozen=True)
+class Pods:
+    """The verbs that a cluster's pods run; `administrator` stands in where a pod was given no rights of its own."""
+
+    administrator: Callable[[], Client]
+    clock: Clock
+    read_agent_flags: ReadAgentFlags
+
+    def runner(self) -> TaskRunner:
+        """Return who runs them."""
+        return TaskRunner({"operator": self.operator, "agent": self.agent, "sample-addon": self.sample_addon})
+
+    async def operator(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Carry out the Klusterlet."""
+        flags = read_flags(launch.arguments)
+        options = OperatorOptions(identity=launch.pod.name, namespace=flags["namespace"], timing=TIMING)
+        async with own_cluster(launch) as client:
+            await run_operator(client, options, clock=self.clock, random=SystemRandom(), stop=stop)
+
+    async def agent(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Be the agent that the Klusterlet describes."""
+        flags = self.read_agent_flags(launch.arguments[1:])
+        options = flags.options
+        lease = ObjectKey(options.namespace, f"{options.hub_secret}-lock")
+        manager = ManagerOptions("watchword.dev/agent", launch.pod.name, lease=lease, timing=TIMING)
+        async with own_cluster(launch) as client:
+            parts = AgentParts(
+                options,
+                client,
+                KubeconfigConnector(flags.bootstrap),
+                self.clock,
+                SystemRandom(),
+                duties=(addon_duty, work_duty),
+                manager=manager,
+            )
+            await Agent(parts).run(stop)
+
+    async def sample_addon(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Report to the hub with the add-on's own credential."""
+        flags = read_flags(launch.arguments)
+        kubeconfig = Path(flags["hub-kubeconfig"])
+        name = kubeconfig.with_name("cluster-name").read_text().strip()
+        hub = connect(kubeconfig, environment={})
+        try:
+            agent = SampleAgent(hub, name, self.clock, self.administrator(), flags["lease-namespace"])
+            await agent.run(SAMPLE_EVERY, stop)
+        finally:
+            await hub.close()
+
+
+@asynccontextmanager
+async def own_cluster(launch: Launch) -> AsyncIterator[Client]:
+    """Connect to the pod's own cluster with its ServiceAccount."""
+    client = connect_incluster(environment=launch.environment)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def read_flags(arguments: Sequence[str]) -> Mapping[str, str]:
+    """Return the flags of a rendered command line, which are all of the form --name=value."""
+    rows = [argument.removeprefix("--").partition("=") for argument in arguments[1:]]
+    return {name: value for name, _, value in rows}
