@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 from watchword.api.cluster import Cluster, judge_cluster_name
 from watchword.api.conditions import Condition, is_true
-from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.names import (
     Annotation,
     ConditionType,
@@ -102,6 +102,8 @@ class ClusterAcceptanceReconciler:
         if not is_true(cluster.object, ConditionType.HUB_ACCEPTED) and not await self.guard.holds():
             await self._say(cluster.object, "AdmissionPolicyMissing", self.guard.advice)
             raise Terminal(self.guard.advice)
+        if await self._free_bindings(cluster):
+            return  # somebody deleted one; its end wakes us, and then it is made again
         current = await self._mark(cluster)
         try:
             await self._write_access(Cluster.read(current))
@@ -118,6 +120,15 @@ class ClusterAcceptanceReconciler:
             ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", "the hub's administrator accepted this cluster"
         )
         await self.status.set_condition(MANAGED_CLUSTERS, current, accepted)
+
+    async def _free_bindings(self, cluster: Cluster) -> bool:
+        """Take the finalizer from bindings that are being deleted: while it stays they neither work nor go."""
+        names = (registration_binding(cluster.name), work_binding(cluster.name))
+        bindings = [self.reader.get(ROLE_BINDINGS, ObjectKey(cluster.name, name)) for name in names]
+        going = [binding for binding in bindings if binding is not None and is_deleting(binding)]
+        for binding in going:
+            await release_binding(self.client, self.reader, ObjectKey.of(binding))
+        return bool(going)
 
     async def _mark(self, cluster: Cluster) -> Object:
         metadata = choose_marks(cluster)
