@@ -91,7 +91,8 @@ class HubAccess:
     async def credential_changed(self, _key: ObjectKey, answer: Answer, data: SecretData) -> None:
         """Take note of what the Secret of the cluster's credential holds now."""
         if isinstance(answer, Issued | Kept):
-            changed = isinstance(answer, Issued)
+            # Compared, not remembered: the answer to the write that stored it may have been lost.
+            changed = dict(data) != dict(self._data)
             is_news = changed or self.refusal is not None
             self.held, self.refusal, self._data = answer, None, data
             await self.settle(changed=changed)
