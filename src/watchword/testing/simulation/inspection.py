@@ -1,0 +1,181 @@
+"""What must hold in every fleet at every instant, and what must hold once it is left in peace."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from watchword.api.conditions import find_condition, is_true
+from watchword.api.meta import Object, ObjectKey, Resource, labels_of
+from watchword.api.names import (
+    CLUSTER_LEASE,
+    ConditionType,
+    Label,
+    addon_group,
+    addon_service_account,
+    cluster_group,
+    cluster_role,
+    registration_binding,
+    work_binding,
+)
+from watchword.api.resources import (
+    APPLIED_MANIFEST_WORKS,
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    LEASES,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.pki.certificates import parse_certificate
+from watchword.testing.simulation.administrator import WORK_OBJECT
+from watchword.testing.simulation.findings import Findings
+from watchword.testing.simulation.holdings import ADDON, Held, held_by, held_by_addon
+from watchword.testing.simulation.member import Member
+from watchword.testing.simulation.settings import HOUR
+from watchword.testing.simulation.world import Intent, World
+
+LONG_ENOUGH = 8 * HOUR
+"""Of peace before its end: so much is enough to renew any credential of a simulated fleet."""
+
+
+@dataclass
+class Inspector:
+    """Looks at the stores themselves, so that looking disturbs nobody."""
+
+    world: World
+    findings: Findings
+
+    def look(self) -> None:
+        """Check what must hold at every instant."""
+        for member in self.world.members.values():
+            for what, held in (("cluster", held_by(member)), ("add-on", held_by_addon(member))):
+                self._judge_owner(member, what, held)
+                self._judge_expiry(member, what, held)
+            for surprise in member.agent.surprises:
+                self.findings.add(surprise, member.name)
+        for process in self.world.team.processes:
+            for surprise in process.surprises:
+                self.findings.add(surprise, process.name)
+        self._judge_requests()
+
+    def _judge_owner(self, member: Member, what: str, held: Held | None) -> None:
+        if held is not None and held.owner != member.name:
+            self.findings.add(f"the {what} credential held by {member.name} is that of {held.owner!r}", member.name)
+
+    def _judge_expiry(self, member: Member, what: str, held: Held | None) -> None:
+        standing = self.world.standing[member.name]
+        if held is None or held.expires_at > self.world.now or standing.intent is not Intent.MEMBER:
+            return
+        end = held.expires_at - self.world.clock.epoch
+        if what == "add-on" and not self._is_wanted_on(member):
+            return
+        if standing.is_calm(since=end - LONG_ENOUGH):
+            self.findings.add(
+                f"the {what} credential of {member.name} expired at {held.expires_at} in peace", member.name
+            )
+
+    def _is_wanted_on(self, member: Member) -> bool:
+        """Whether the add-on's credential can be expected: its cluster's own is good."""
+        held = held_by(member)
+        return bool(member.profile.addon) and held is not None and held.expires_at > self.world.now
+
+    def _judge_requests(self) -> None:
+        """Every certificate that the hub has issued names the cluster that asked, and nobody else."""
+        for csr in self.world.shelf.list(CERTIFICATE_SIGNING_REQUESTS):
+            for objection in judge_issued(csr):
+                self.findings.add(objection, csr["metadata"]["name"])
+
+    def final(self) -> None:
+        """Check what must hold once no fault has happened for days."""
+        self.look()
+        for member in self.world.members.values():
+            for objection in (*self._judge_member(member), *self._judge_holdings(member), *self._judge_work(member)):
+                self.findings.add(f"{member.name}: {objection}", member.name)
+        for objection in self._judge_leftovers():
+            self.findings.add(objection)
+
+    def _judge_member(self, member: Member) -> Iterable[str]:
+        cluster = self.world.shelf.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
+        if cluster is None:
+            yield "the hub does not know it"
+            return
+        for type_ in (ConditionType.HUB_ACCEPTED, ConditionType.JOINED, ConditionType.AVAILABLE):
+            if not is_true(cluster, type_):
+                said = find_condition(cluster, type_)
+                yield f"{type_} is not true: {said.reason + ', ' + said.message if said else 'never said'}"
+        held = held_by(member)
+        if held is None or held.expires_at <= self.world.now:
+            yield "it has no credential of its own"
+        if find_condition(cluster, ConditionType.DELETING) is not None:
+            yield "it says that it is being deleted"
+
+    def _judge_holdings(self, member: Member) -> Iterable[str]:
+        secrets = member.shelf.list(SECRETS)
+        expected = 1 + bool(member.profile.addon)
+        if len(secrets) != expected:
+            yield f"it has {len(secrets)} Secrets instead of {expected}"
+        held = held_by_addon(member)
+        if member.profile.addon and (held is None or held.expires_at <= self.world.now):
+            yield f"its add-on has no credential ({member.profile.addon})"
+
+    def _judge_work(self, member: Member) -> Iterable[str]:
+        if member.profile.works and member.shelf.get(CONFIG_MAPS, WORK_OBJECT) is None:
+            yield "its work was not done"
+        records = member.shelf.list(APPLIED_MANIFEST_WORKS)
+        if len(records) != int(member.profile.works):
+            yield f"it has {len(records)} records of works"
+
+    def _judge_leftovers(self) -> Iterable[str]:
+        """One namespace, role, binding and lease for each cluster; one account, role and binding for each add-on."""
+        for resource, expected in expected_objects(self.world.members.values()).items():
+            found = {ObjectKey.of(obj) for obj in self.world.shelf.list(resource) if _is_made(obj)}
+            for key in sorted(expected - found):
+                yield f"{resource.kind} {key} is missing"
+            for key in sorted(found - expected):
+                yield f"{resource.kind} {key} is left over"
+
+
+def expected_objects(members: Iterable[Member]) -> dict[Resource, set[ObjectKey]]:
+    """Return every object that a settled hub holds for its clusters."""
+    names = {member.name: member.profile.addon for member in members}
+    tokens = [name for name, addon in names.items() if addon == "token"]
+    bindings = {ObjectKey(name, make(name)) for name in names for make in (registration_binding, work_binding)}
+    token_roles = {ObjectKey(name, f"{ADDON}-token-role") for name in tokens}
+    return {
+        NAMESPACES: {ObjectKey.cluster(name) for name in names},
+        CLUSTER_ROLES: {ObjectKey.cluster(cluster_role(name)) for name in names},
+        CLUSTER_ROLE_BINDINGS: {ObjectKey.cluster(cluster_role(name)) for name in names},
+        ROLE_BINDINGS: bindings | token_roles,
+        LEASES: {ObjectKey(name, CLUSTER_LEASE) for name in names},
+        ROLES: token_roles,
+        SERVICE_ACCOUNTS: {ObjectKey(name, addon_service_account(name, ADDON)) for name in tokens},
+    }
+
+
+def judge_issued(csr: Object) -> Iterable[str]:
+    """Return what is wrong with a request that was granted."""
+    issued = (csr.get("status") or {}).get("certificate")
+    cluster = labels_of(csr).get(Label.CLUSTER_NAME, "")
+    if not issued or not cluster:
+        return
+    certificate = parse_certificate(base64.b64decode(issued))
+    addon = labels_of(csr).get(Label.ADDON_NAME)
+    own = addon_group(cluster, addon) if addon else cluster_group(cluster)
+    name = csr["metadata"]["name"]
+    if own not in certificate.organisations:
+        yield f"request {name} of {cluster} was granted for {certificate.organisations}"
+    requester = str((csr.get("spec") or {}).get("username") or "")
+    if requester.startswith("system:open-cluster-management:") and f":{cluster}:" not in requester:
+        yield f"request {name} of {cluster} was granted to {requester}"
+
+
+def _is_made(obj: Object) -> bool:
+    labels = labels_of(obj)
+    return Label.CLUSTER_NAME in labels or Label.TOKEN_INFRASTRUCTURE in labels

@@ -1,0 +1,85 @@
+"""A program of the simulation: started, killed at any instant, started again by whoever watches over it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from watchword.kube.errors import KubeError
+from watchword.runtime.errors import NotLeading, RuntimeTrouble
+from watchword.testing.simulation.history import History
+from watchword.testing.simulation.wire import Life
+
+RESTART_AFTER = 10.0  # seconds, as a node does with a program that ended by itself
+
+Program: TypeAlias = Callable[[Life], Coroutine[Any, Any, None]]
+
+
+@dataclass
+class Process:
+    """Runs a program life after life; `kill` is SIGKILL: no word of farewell reaches a server."""
+
+    name: str
+    program: Program
+    history: History
+    surprises: list[str] = field(default_factory=list)  # ends that no program should come to
+    life: Life | None = None
+    _task: asyncio.Task[None] | None = None
+    _timer: asyncio.TimerHandle | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the program runs now."""
+        return self._task is not None
+
+    def start(self) -> Life:
+        """Begin another life; a running one goes on."""
+        self._forget_timer()
+        if self.life is not None and self._task is not None:
+            return self.life
+        self.life = Life(self.name, lambda: self.kill(restart_after=RESTART_AFTER))
+        self._task = asyncio.get_running_loop().create_task(self.program(self.life), name=self.name)
+        self._task.add_done_callback(self._ended)
+        return self.life
+
+    def kill(self, *, restart_after: float | None = None) -> None:
+        """End the present life at once, and begin another after so many seconds; None: not by itself."""
+        self._forget_timer()
+        self.history.note(self.name, "killed")
+        task, self._task = self._task, None
+        if self.life is not None:
+            self.life.dead = True
+        if task is not None:
+            task.cancel()
+        if restart_after is not None:
+            self._timer = asyncio.get_running_loop().call_later(restart_after, self.start)
+
+    async def end(self) -> None:
+        """Kill it for good and wait until nothing of it is left."""
+        task = self._task
+        self.kill()
+        if task is not None:
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._judge(error)
+        if task is not self._task:
+            return  # killed, and perhaps born again already
+        self._task = None
+        if self.life is not None:
+            self.life.dead = True
+        self.history.note(self.name, "ended by itself")
+        self._timer = asyncio.get_running_loop().call_later(RESTART_AFTER, self.start)
+
+    def _judge(self, error: BaseException) -> None:
+        if isinstance(error, KubeError | NotLeading | RuntimeTrouble):
+            return  # a program may give up on a server or on leadership; it is started again
+        self.surprises.append(f"{self.name} ended with {type(error).__name__}: {error}")
+
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

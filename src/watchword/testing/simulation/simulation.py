@@ -1,0 +1,104 @@
+"""One simulated life from its first second to its last, and what was found."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from random import Random
+
+from watchword.runtime.virtual import run_virtual
+from watchword.testing.simulation.administrator import Administrator
+from watchword.testing.simulation.director import Director
+from watchword.testing.simulation.findings import Finding, Findings
+from watchword.testing.simulation.incidents import Incident, draw_incidents
+from watchword.testing.simulation.inspection import Inspector
+from watchword.testing.simulation.planes import Images
+from watchword.testing.simulation.probes import Prober
+from watchword.testing.simulation.quiet import QuietTime, issued_at
+from watchword.testing.simulation.secrecy import Log, listening, look_for_secrets
+from watchword.testing.simulation.settings import DAY, HOUR, MINUTE, Settings
+from watchword.testing.simulation.world import World
+
+FIRST_ROUNDS = (15 * MINUTE, HOUR)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a life went."""
+
+    settings: Settings
+    digest: str  # the same for the same seed
+    writes: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        seed, days, clusters = self.settings.seed, self.settings.days, self.settings.clusters
+        head = f"seed {seed}: {days} days, {clusters} clusters, {self.writes} events, digest {self.digest}"
+        told = [f"{head}: {len(self.findings)} broken promises" if self.findings else head]
+        for finding in self.findings[:5]:
+            told += [f"  {finding.what}", *(f"    {line}" for line in finding.trace)]
+        if self.findings:
+            told.append(f"  replay with: make simulate SEED={seed} CLUSTERS={clusters} DAYS={days}")
+        return "\n".join(told)
+
+
+def simulate(settings: Settings, images: Images | None = None, incidents: list[Incident] | None = None) -> Report:
+    """Live one life in virtual time; without a list of incidents, they are drawn from the seed."""
+    images = images or Images.make()
+    with listening() as log:
+        return run_virtual(_live(settings, images, incidents, log), seed=settings.seed)
+
+
+async def _live(settings: Settings, images: Images, incidents: list[Incident] | None, log: Log) -> Report:
+    random = Random(settings.seed)  # noqa: S311 - replayable, not secret
+    world = World.make(settings, images, random)
+    findings = Findings(world.history)
+    admin, inspector = Administrator(world), Inspector(world, findings)
+    director = Director(world, admin, Prober(world, findings))
+    if incidents is None:
+        incidents = draw_incidents(settings, list(world.members), random)
+    await world.start(random)
+    await admin.prepare()
+    rounds = asyncio.create_task(_keep_looking(world, admin, inspector), name="rounds")
+    try:
+        await director.play(incidents)
+        await _settle(world, inspector)
+    finally:
+        rounds.cancel()
+        await asyncio.gather(rounds, return_exceptions=True)
+    look_for_secrets(world, log, findings)
+    for line in log.errors:
+        findings.add(f"an error that nobody foresaw: {line[:2000]}")
+    await world.stop()
+    return Report(settings, world.history.digest, world.history.total, tuple(findings.all))
+
+
+async def _keep_looking(world: World, admin: Administrator, inspector: Inspector) -> None:
+    """Let the people make their rounds, and look at everything after each."""
+    for instant in FIRST_ROUNDS:
+        await asyncio.sleep((instant - world.elapsed).total_seconds())
+        await admin.round()
+    while True:
+        await asyncio.sleep(world.settings.check_every.total_seconds())
+        await admin.round()
+        inspector.look()
+
+
+async def _settle(world: World, inspector: Inspector) -> None:
+    """Wait for the quiet end, then watch one day in which nothing but renewals may happen."""
+    settings = world.settings
+    await asyncio.sleep(max(0.0, (settings.storms_end - world.elapsed).total_seconds()))
+    world.clear_up()
+    await asyncio.sleep((settings.quiet - DAY).total_seconds())
+    world.history.mark_quiet()
+    before = issued_at(world.members.values())
+    await asyncio.sleep(DAY.total_seconds())
+    inspector.final()
+    quiet = QuietTime(world.history.writes, before, issued_at(world.members.values()))
+    for objection in quiet.judge():
+        inspector.findings.add(objection)

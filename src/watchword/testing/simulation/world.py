@@ -1,0 +1,140 @@
+"""Everything in a simulated fleet, and what may be expected of each cluster at this moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from random import Random
+
+from watchword.runtime.virtual import VirtualClock
+from watchword.testing.simulation.history import History
+from watchword.testing.simulation.hub_team import HubTeam
+from watchword.testing.simulation.member import NAMESPACES_AT_START, Member, Profile
+from watchword.testing.simulation.planes import HubPlane, Images, ManagedPlane, Shelf
+from watchword.testing.simulation.settings import Settings
+from watchword.testing.simulation.wire import Link
+
+START_WITHIN = 600.0  # seconds
+
+
+class Intent(Enum):
+    """What the administrator wants of a cluster."""
+
+    MEMBER = auto()
+    DENIED = auto()
+    REMOVED = auto()
+
+
+@dataclass
+class Standing:
+    """How a cluster fares: what is wanted of it, and since when no fault has touched it."""
+
+    intent: Intent = Intent.MEMBER
+    faults: int = 0  # under way now
+    calm_since: timedelta = timedelta(0)
+
+    def is_calm(self, *, since: timedelta) -> bool:
+        """Whether no fault has touched the cluster since an instant."""
+        return not self.faults and self.calm_since <= since
+
+
+@dataclass
+class World:
+    """A hub, its controllers and its clusters, in one loop."""
+
+    settings: Settings
+    clock: VirtualClock
+    history: History
+    hub: HubPlane
+    team: HubTeam
+    members: dict[str, Member]
+    shelf: Shelf
+    standing: dict[str, Standing] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.standing = {name: Standing() for name in self.members}
+
+    @classmethod
+    def make(cls, settings: Settings, images: Images, random: Random) -> World:
+        """Put a fleet together; nothing runs yet."""
+        loop = asyncio.get_running_loop()
+        clock, history = VirtualClock(loop), History(loop.time)
+        hub = HubPlane(images, clock, Random(random.random()))  # noqa: S311 - replayable, not secret
+        team = HubTeam(hub, clock, history, Random(random.random()), replicas=1 + (settings.seed % 4 == 0))  # noqa: S311
+        profiles = [_profile(number, settings, random) for number in range(settings.clusters)]
+        members = {profile.name: _member(profile, hub, images, history, random) for profile in profiles}
+        world = cls(settings, clock, history, hub, team, members, Shelf(hub.store))
+        for link in world.links:
+            link.plans.append(settings.drizzle)
+        return world
+
+    @property
+    def elapsed(self) -> timedelta:
+        """How long the fleet has lived."""
+        return self.clock.now() - self.clock.epoch
+
+    @property
+    def now(self) -> datetime:
+        """The true time."""
+        return self.clock.now()
+
+    @property
+    def links(self) -> list[Link]:
+        """Every road of the fleet."""
+        return [*self.team.links, *(link for member in self.members.values() for link in member.links)]
+
+    async def start(self, random: Random) -> None:
+        """Start everything; agents come within the first minutes, many at the same instant."""
+        await self.hub.start()
+        self.team.start()
+        for member in self.members.values():
+            asyncio.get_running_loop().call_later(
+                random.choice((0.0, random.uniform(0, START_WITHIN))), member.agent.start
+            )
+            await member.plane.start(*NAMESPACES_AT_START)
+
+    async def stop(self) -> None:
+        """End everything."""
+        for member in self.members.values():
+            await member.stop()
+        await self.team.stop()
+        await self.hub.stop()
+
+    def clear_up(self) -> None:
+        """End the bad weather."""
+        for link in self.links:
+            del link.plans[1:]
+
+    @contextmanager
+    def disturbed(self, names: Iterable[str]) -> Iterator[None]:
+        """Expect nothing of these clusters meanwhile."""
+        touched = [self.standing[name] for name in names]
+        for standing in touched:
+            standing.faults += 1
+        try:
+            yield
+        finally:
+            for standing in touched:
+                standing.faults -= 1
+                standing.calm_since = self.elapsed
+
+
+def _profile(number: int, settings: Settings, random: Random) -> Profile:
+    shortest, longest = settings.shortest_life.total_seconds(), settings.longest_life.total_seconds()
+    return Profile(
+        name=f"edge-{number + 1}",
+        certificate_life=timedelta(seconds=round(random.uniform(shortest, longest))),
+        token_life=timedelta(seconds=round(random.uniform(shortest, longest))),
+        addon=("token", "csr", "")[number % 3],
+        works=number % 4 == 0,
+    )
+
+
+def _member(profile: Profile, hub: HubPlane, images: Images, history: History, random: Random) -> Member:
+    clock = VirtualClock(asyncio.get_running_loop())
+    plane = ManagedPlane(images, clock, Random(random.random()))  # noqa: S311 - replayable, not secret
+    return Member(profile, plane, hub, clock, history, Random(random.random()))  # noqa: S311 - replayable
