@@ -162,15 +162,15 @@ class Membership:
 async def membership(plane: Plane) -> AsyncIterator[Membership]:
     """Prepare a hub on a control plane; everything that runs ends with the context."""
     client = plane.client()
+    await prerequisites.install(client)
+    for definition in MANAGED_CRDS:
+        await prerequisites.establish(client, definition)
     await plane.controllers(
         "certificatesigningrequest-signing-controller",
         "namespace-controller",
         "garbage-collector-controller",
         "serviceaccount-controller",
     )
-    await prerequisites.install(client)
-    for definition in MANAGED_CRDS:
-        await prerequisites.establish(client, definition)
     await client.apply(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(AGENTS_NAMESPACE)))
     running = Membership(plane)
     try:

@@ -15,6 +15,18 @@ from watchword.testing.assets import Assets
 from watchword.testing.credentials import connect_by_certificate
 from watchword.testing.kubernetes import KubeControlPlane
 from watchword.testing.plane import Stop
+from watchword.testing.process import ChildProcess
+
+COMMON = frozenset(
+    {
+        "certificatesigningrequest-signing-controller",
+        "clusterrole-aggregation-controller",
+        "garbage-collector-controller",
+        "namespace-controller",
+        "serviceaccount-controller",
+    }
+)
+"""Controllers that disturb no test: starting them costs more than most tests do."""
 
 
 @dataclass
@@ -25,6 +37,7 @@ class RealBackend:
     name: str = "kube-apiserver"
     clock: Clock = field(default_factory=SystemClock)
     run_id: str = field(default_factory=lambda: secrets.token_hex(3))
+    common: ChildProcess | None = None
 
     @property
     def server(self) -> str:
@@ -50,8 +63,12 @@ class RealBackend:
         await asyncio.to_thread(self.cluster.start)
 
     async def start_controllers(self, names: Sequence[str]) -> Stop:
-        """Run these controllers."""
-        return self.cluster.start_controllers(names).stop
+        """Run these controllers; those that every cluster has run once for all tests."""
+        if not set(names) <= COMMON:
+            return self.cluster.start_controllers(names).stop
+        if self.common is None:
+            self.common = self.cluster.start_controllers(sorted(COMMON))
+        return lambda: None
 
 
 @contextmanager
@@ -60,6 +77,9 @@ def open_real(assets: Assets, folder: Path) -> Iterator[RealBackend]:
     cluster = KubeControlPlane(assets, folder)
     try:
         cluster.start()
-        yield RealBackend(cluster)
+        backend = RealBackend(cluster)
+        yield backend
+        if backend.common is not None:
+            backend.common.stop()
     finally:
         cluster.stop()
