@@ -221,11 +221,12 @@ def require_place(kind: ResourceKind, info: RequestInfo) -> None:
 
 def require_timeout(text: str) -> None:
     """Refuse with 400 a time limit that cannot be read; limits of our own are shorter than any sensible one."""
-    if text and not _DURATION.fullmatch(text):
+    if len(text) > _LONGEST_DURATION or (text and not _DURATION.fullmatch(text)):
         message = f"invalid timeout specified in the request URL - time: invalid duration {quote(text)}"
         raise bad_request(message)
 
 
+_LONGEST_DURATION = 64  # a longer one would only keep the expression busy
 _DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)  # as Go writes it
 
 

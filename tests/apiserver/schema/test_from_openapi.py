@@ -67,7 +67,7 @@ def test_a_resource_has_metadata_whose_name_alone_may_be_restricted() -> None:
     ],
 )
 def test_patterns(pattern: str, text: str, matches: bool) -> None:  # noqa: FBT001 - a table column
-    assert (compile_pattern(pattern).search(text) is not None) is matches
+    assert bool(compile_pattern(pattern).search(text)) is matches
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,15 @@ from watchword.apiserver.registry.call import Call
 from watchword.apiserver.schema.defaults import apply_defaults
 from watchword.apiserver.schema.prune import prune
 
+MOST_COMPLAINTS = 100  # as upstream: a body made of mistakes is not worth a list of them
+
 
 def conform(kind: ResourceKind, obj: Object, call: Call, duplicates: list[str] | None = None) -> None:
     """Prune and default in place; unknown fields become warnings or a refusal, as the caller wished."""
     unknown = prune(obj, kind.schema, in_order=not kind.custom)
     if call.strictness != "Ignore" and (unknown or duplicates):
-        complain(kind, call, [f'unknown field "{path}"' for path in unknown], duplicates or [])
+        told = [f'unknown field "{path}"' for path in unknown[:MOST_COMPLAINTS]]
+        complain(kind, call, told, (duplicates or [])[:MOST_COMPLAINTS])
     for fill in kind.default:
         fill(obj)
     if kind.custom:

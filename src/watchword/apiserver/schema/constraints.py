@@ -67,6 +67,6 @@ def go_number(value: float) -> str:
 
 def _matches(pattern: str, value: str) -> bool:
     try:
-        return compile_pattern(pattern).search(value) is not None
+        return bool(compile_pattern(pattern).search(value))
     except re.error:
         return False

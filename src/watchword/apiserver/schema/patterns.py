@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Protocol
+
+from watchword.apiserver.schema.linear import LinearPattern, is_harmless
 
 _PIECES = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\$", re.DOTALL)
 _POSIX_CLASSES = {
@@ -23,12 +26,24 @@ _POSIX_CLASSES = {
 }
 
 
+class Pattern(Protocol):
+    """Tells whether a text matches somewhere."""
+
+    def search(self, text: str, /) -> object:
+        """Return something true when it does."""
+        ...
+
+
 @lru_cache(maxsize=1024)
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern; raises re.error when it is not one."""
+def compile_pattern(pattern: str) -> Pattern:
+    """Compile a pattern; raises re.error when it is not one, or when no matcher of RE2's kind knows it."""
+    translated = _PIECES.sub(_translate, pattern)
     try:
+        linear = LinearPattern(translated)  # also refuses what RE2 refuses: references and looking around
+        if not is_harmless(translated):
+            return linear
         # ASCII: RE2's \d, \w, \s and \b know no other letters.
-        return re.compile(_PIECES.sub(_translate, pattern), re.ASCII)
+        return re.compile(translated, re.ASCII)
     except (RecursionError, OverflowError) as error:
         raise re.error(str(error)) from error
 

@@ -127,7 +127,7 @@ def _text(check: Callable[..., Any], *kinds: type) -> Callable[..., Any]:
 
 def _matches(text: str, pattern: str) -> bool:
     try:
-        return compile_pattern(pattern).search(text) is not None
+        return bool(compile_pattern(pattern).search(text))
     except re.error as error:
         raise CelError(f"error parsing regexp: {error}") from error
 
