@@ -12,7 +12,7 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up setup fmt lint types imports test coverage envtest test-envtest conformance-record bench docs all lock clean
+.PHONY: help up setup fmt lint types imports test coverage envtest test-envtest conformance-record bench bench-planes docs all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ conformance-record: setup ## record anew what the real kube-apiserver answers to
 
 bench: envtest $(BENCH_STAMP) ## measure the client and the runtime against their peers, in one run
 	PYTHONPATH=src $(BENCH_VENV)/bin/python -m bench
+
+bench-planes: envtest ## measure the embedded control plane beside kube-apiserver and etcd, in one run
+	$(BIN)/python -m bench.planes
 
 # An environment of its own: the peers' packages must not colour what the tests see.
 $(BENCH_STAMP): requirements-bench.lock

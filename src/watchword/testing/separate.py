@@ -41,11 +41,17 @@ class SeparateBackend:
 
     def connect(self, user: str, groups: Sequence[str]) -> Client:
         """Return a client over HTTPS."""
-        return connect_by_certificate(self.server, self._credentials(), user, groups)
+        return connect_by_certificate(self.server, self.credentials(), user, groups)
 
     def kubeconfig_for(self, user: str, groups: Sequence[str]) -> Path:
         """Write a kubeconfig of this user."""
-        return self._credentials().kubeconfig(self.server, user, groups)
+        return self.credentials().kubeconfig(self.server, user, groups)
+
+    @property
+    def process(self) -> ChildProcess:
+        """The running process, for those who measure it."""
+        assert self._process is not None
+        return self._process
 
     def start(self) -> None:
         """Start the process and return once it is ready."""
@@ -71,7 +77,8 @@ class SeparateBackend:
     def _trust(self) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=self.ca_pem.decode())
 
-    def _credentials(self) -> ClusterCredentials:
+    def credentials(self) -> ClusterCredentials:
+        """Return the keys that this plane trusts."""
         keys = self._data / "pki"
         authority = Authority.from_pem((keys / "ca-1.crt").read_bytes(), (keys / "ca-1.key").read_bytes())
         return ClusterCredentials(self._folder, authority, self.clock)

@@ -1,0 +1,87 @@
+"""The two control planes, each in processes of its own, both paying for the disk."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from watchword.testing.assets import find_assets
+from watchword.testing.credentials import ADMIN, ADMIN_GROUPS, ClusterCredentials
+from watchword.testing.kubernetes import KubeControlPlane
+from watchword.testing.process import ChildProcess
+from watchword.testing.separate import SeparateBackend
+
+MIB = 1024 * 1024
+
+
+@dataclass
+class Server:
+    """A running control plane, and what starting it cost."""
+
+    name: str
+    port: int
+    trust: ssl.SSLContext
+    processes: tuple[ChildProcess, ...]
+    start_seconds: float
+
+    @property
+    def memory(self) -> float:
+        """Resident MiB of all its processes."""
+        return sum(resident(process.pid) for process in self.processes) / MIB
+
+
+def resident(pid: int) -> int:
+    """Return the resident bytes of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
+
+
+@contextmanager
+def embedded(folder: Path) -> Iterator[Server]:
+    """Run `watchword apiserver` with fsync on every group of writes."""
+    folder.mkdir()
+    backend = SeparateBackend(folder)
+    begin = time.perf_counter()
+    backend.start()
+    spent = time.perf_counter() - begin
+    try:
+        credentials = backend.credentials()
+        yield Server("embedded", _port(backend.server), _client(credentials, folder), (backend.process,), spent)
+    finally:
+        backend.stop()
+
+
+@contextmanager
+def real(folder: Path) -> Iterator[Server]:
+    """Run etcd, with fsync, and kube-apiserver."""
+    folder.mkdir()
+    cluster = KubeControlPlane(find_assets(), folder, durable=True)
+    begin = time.perf_counter()
+    cluster.start()
+    spent = time.perf_counter() - begin
+    try:
+        trust = _client(cluster.credentials, folder)
+        yield Server("kube-apiserver", _port(cluster.server), trust, cluster.processes, spent)
+    finally:
+        cluster.stop()
+
+
+def _client(credentials: ClusterCredentials, folder: Path) -> ssl.SSLContext:
+    context = credentials.trust()
+    held = credentials.client_certificate(ADMIN, ADMIN_GROUPS)
+    path = folder / "bench.pem"
+    path.touch(0o600)
+    path.write_bytes(held.chain + held.key.reveal())
+    context.load_cert_chain(path)
+    return context
+
+
+def _port(server: str) -> int:
+    port = urlsplit(server).port
+    assert port is not None
+    return port
