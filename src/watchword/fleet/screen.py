@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TextIO, TypeAlias
+from typing import Protocol, TextIO, TypeAlias
 
 ESC = "\x1b["
 _NO_WRAP, _WRAP = f"{ESC}?7l", f"{ESC}?7h"
@@ -87,11 +87,23 @@ def measure(stream: TextIO) -> Size:
     return Size(max(found.columns, SMALLEST[0]), max(found.lines, SMALLEST[1]))
 
 
+class Writable(Protocol):
+    """As much of a stream as drawing needs."""
+
+    def write(self, text: str, /) -> int:
+        """Write a text."""
+        ...
+
+    def flush(self) -> None:
+        """Send what was written."""
+        ...
+
+
 @dataclass
 class Screen:
     """Draws a frame over the one before; a frame never scrolls, so the way back is known."""
 
-    stream: TextIO
+    stream: Writable
     color: bool
     size: Callable[[], Size]
     _height: int = 0

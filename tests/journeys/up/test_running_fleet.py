@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -127,6 +128,23 @@ def test_status_of_a_managed_cluster_says_what_cannot_be_seen(fleet: Path, capsy
     assert run(["status", "--kubeconfig", str(fleet / "kubeconfig"), "--context", "cluster1"]) == 0
 
     assert "not shown: clusters (the server does not know the kind: is this a hub?)" in capsys.readouterr().err
+
+
+def test_status_stays_and_shows_changes(fleet: Path) -> None:
+    kubeconfig = str(fleet / "kubeconfig")
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "watchword", "status", "--watch", "--kubeconfig", kubeconfig],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert watching.stdout is not None
+    with watching.stdout as shown:
+        assert any(line.startswith("hub authority") for line in shown)
+
+        assert run(["rotate", "cluster", "cluster2", "--no-wait", "--kubeconfig", kubeconfig]) == 0
+
+        assert any(line.startswith("hub authority") for line in shown)
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(30) == 0
 
 
 def test_forecast_names_what_ends_within_two_days(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ import orjson
 from watchword.api.time import rfc3339
 from watchword.fleet.documents import inventory_document
 from watchword.fleet.happenings import Happening
+from watchword.fleet.local.pen import Pen
 from watchword.fleet.local.story import Line, State
 from watchword.fleet.local.view import ASCII_MARKS, UNICODE_MARKS, Scene, compose
 from watchword.fleet.screen import Screen, Size, can_redraw, measure, speaks_unicode, text_of, wants_color
@@ -38,19 +39,26 @@ class Front(Protocol):
         """Say how it ended."""
         ...
 
+    @property
+    def gone(self) -> bool:
+        """Whether nobody is there any more to be told."""
+        ...
+
 
 @dataclass
 class LiveFront:
     """A person at a terminal: one picture, drawn over and over."""
 
     screen: Screen
+    pen: Pen
 
     def step(self, line: Line) -> None:
         """Nothing: the picture shows it."""
 
     def refresh(self, look: Look) -> None:
-        """Draw the picture."""
-        self.screen.draw(compose(look(), self.screen.size()))
+        """Draw the picture, unless the terminal has not taken the last one yet."""
+        if not self.pen.busy:
+            self.screen.draw(compose(look(), self.screen.size()))
 
     def ready(self, look: Look, seconds: float) -> None:  # noqa: ARG002 - the picture shows it
         """Draw the picture."""
@@ -59,14 +67,20 @@ class LiveFront:
     def close(self, last_words: str) -> None:
         """Leave the last picture, with a line below."""
         self.screen.close()
-        self.screen.stream.write(f"{last_words}\n" if last_words else "")
+        self.pen.write(f"{last_words}\n" if last_words else "")
+        self.pen.close()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the terminal was closed."""
+        return self.pen.gone
 
 
 @dataclass
 class PlainFront:
     """A person reading a log: one line for each thing that happens."""
 
-    stream: TextIO
+    pen: Pen
     unicode: bool
     _told: set[Happening] = field(default_factory=set)
 
@@ -92,17 +106,22 @@ class PlainFront:
         """Write how it ended."""
         if last_words:
             self._write(last_words)
+        self.pen.close()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the reader has closed its end."""
+        return self.pen.gone
 
     def _write(self, line: str) -> None:
-        self.stream.write(f"{line}\n")
-        self.stream.flush()
+        self.pen.write(f"{line}\n")
 
 
 @dataclass
 class JsonFront:
     """A program: one JSON object for each line, each with the kind of news under `event`."""
 
-    stream: TextIO
+    pen: Pen
     _told: set[Happening] = field(default_factory=set)
 
     def step(self, line: Line) -> None:
@@ -123,10 +142,15 @@ class JsonFront:
     def close(self, last_words: str) -> None:
         """Write how it ended."""
         self._write("stopped", detail=last_words)
+        self.pen.close()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the reader has closed its end."""
+        return self.pen.gone
 
     def _write(self, event: str, **fields: Any) -> None:
-        self.stream.write(orjson.dumps({"event": event, **fields}).decode() + "\n")
-        self.stream.flush()
+        self.pen.write(orjson.dumps({"event": event, **fields}).decode() + "\n")
 
 
 def news(rows: Sequence[Happening], told: set[Happening]) -> list[Happening]:
@@ -138,8 +162,9 @@ def news(rows: Sequence[Happening], told: set[Happening]) -> list[Happening]:
 
 def choose_front(stream: TextIO, *, json: bool) -> Front:
     """Return the front that suits a stream."""
+    pen = Pen(stream)
     if json:
-        return JsonFront(stream)
+        return JsonFront(pen)
     if can_redraw(stream, os.environ):
-        return LiveFront(Screen(stream, wants_color(stream, os.environ), lambda: measure(stream)))
-    return PlainFront(stream, speaks_unicode(stream))
+        return LiveFront(Screen(pen, wants_color(stream, os.environ), lambda: measure(stream)), pen)
+    return PlainFront(pen, speaks_unicode(stream))

@@ -47,7 +47,7 @@ async def up(
     site = Site(folder, blueprint, clock, read_agent_flags, options.in_memory)
     story = story_of()
     story.listeners.append(front.step)
-    stage = Stage(site, story, front)
+    stage = Stage(site, story, front, stop)
     story.listeners.append(lambda _: stage.changed.set())
     showing = asyncio.create_task(stage.show(), name="view")
     try:
@@ -72,6 +72,7 @@ class Stage:
     site: Site
     story: Story
     front: Front
+    stop: asyncio.Event
     commands: Sequence[str] = ()
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
@@ -97,6 +98,8 @@ class Stage:
             seen = self.site.observer.changes if self.site.observer is not None else 0
             self.changed.clear()
             self.front.refresh(self.scene)
+            if self.front.gone:  # a closed terminal, or the end of a pipe: nobody waits for this fleet
+                self.stop.set()
             await asyncio.sleep(FRAME)
             await self._something(seen)
 
