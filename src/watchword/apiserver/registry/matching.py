@@ -51,8 +51,11 @@ class Matcher:
 
     def _fields_match(self, record: Record) -> bool:
         name = self.fields.exact("metadata.name")
-        if name is not None and record.key.name != name:
-            return False
+        if name is not None:
+            if record.key.name != name:
+                return False
+            if len(self.fields.requirements) == 1:
+                return True  # the commonest selector needs no look into the object
         return self.fields.matches(self.objects.decode(self.kind, record), self.kind.selectable_fields)
 
 

@@ -51,6 +51,8 @@ class Watch:
         self._queued = 0
         self._overflowed = False
         self._stirred = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._alarm: asyncio.TimerHandle | None = None
 
     def receive(self, event: Event) -> None:
         """Queue one change; a watcher that falls too far behind is cut off after what it already has."""
@@ -79,6 +81,7 @@ class Watch:
             async for chunk in self._live(store):
                 yield chunk
         finally:
+            self._cancel_alarm()
             self._hub.remove(bucket, self)
 
     def _opening(self, missed: list[Event]) -> Iterator[bytes]:
@@ -95,7 +98,7 @@ class Watch:
                 yield encoded
 
     async def _live(self, store: Store) -> AsyncIterator[bytes]:
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         end = loop.time() + self._plan.seconds
         pause = self._plan.bookmark_every
         next_bookmark = _next_bookmark(loop.time(), end, pause)
@@ -112,12 +115,17 @@ class Watch:
             await self._wait_until(min(end, next_bookmark) if self._plan.bookmarks else end)
 
     async def _wait_until(self, when: float) -> None:
+        # One timer for many waits: setting one up for each costs more than handing on an event.
+        if self._alarm is None or self._alarm.when() > when or self._alarm.when() <= self._loop.time():
+            self._cancel_alarm()
+            self._alarm = self._loop.call_at(when, self._stirred.set)
         self._stirred.clear()
-        try:
-            async with asyncio.timeout_at(when):
-                await self._stirred.wait()
-        except TimeoutError:
-            return
+        await self._stirred.wait()
+
+    def _cancel_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
 
     def _drain(self) -> bytes:
         taken, size = [], 0
