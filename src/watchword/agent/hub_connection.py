@@ -20,7 +20,7 @@ class HubConnection:
 
     def __init__(self) -> None:
         self._current: Transport | None = None
-        self._streams: set[asyncio.Timeout] = set()
+        self._streams: dict[asyncio.Timeout, None] = {}  # in the order in which they were opened
 
     @property
     def connected(self) -> bool:
@@ -46,11 +46,11 @@ class HubConnection:
         """Send one request; reading its stream raises `Unreachable` when the credential is replaced."""
         try:
             async with asyncio.timeout(None) as limit, self._transport().stream(request) as response:
-                self._streams.add(limit)
+                self._streams[limit] = None
                 try:
                     yield response
                 finally:
-                    self._streams.discard(limit)
+                    self._streams.pop(limit, None)
         except TimeoutError as cause:
             if not limit.expired():
                 raise

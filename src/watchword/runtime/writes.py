@@ -26,7 +26,7 @@ class Fence:
         self._always = is_open
         self._until = 0.0
         self._wall_until: datetime | None = None
-        self._writing: set[asyncio.Timeout] = set()
+        self._writing: dict[asyncio.Timeout, None] = {}  # in the order in which they began
 
     def extend(self, seconds: float, *, since: float, wall_since: datetime) -> None:
         """Allow writes for so long after an instant that both clocks saw."""
@@ -60,11 +60,11 @@ class Fence:
             raise NotLeading("this process does not hold the lease, so it must not write")
         try:
             async with asyncio.timeout_at(None if self._always else self._until) as timeout:
-                self._writing.add(timeout)
+                self._writing[timeout] = None
                 try:
                     yield
                 finally:
-                    self._writing.discard(timeout)
+                    self._writing.pop(timeout, None)
         except TimeoutError as cause:
             if not timeout.expired():
                 raise

@@ -121,7 +121,7 @@ class Door:
 
     def __init__(self) -> None:
         self._plane: ControlPlane | None = None
-        self._waiting: set[asyncio.Timeout] = set()
+        self._waiting: dict[asyncio.Timeout, None] = {}  # in the order in which they began
 
     def open(self, plane: ControlPlane) -> None:
         """Let requests through to a control plane."""
@@ -148,11 +148,11 @@ class Door:
         try:
             while True:
                 async with asyncio.timeout(None) as scope:
-                    self._waiting.add(scope)
+                    self._waiting[scope] = None
                     try:
                         chunk = await anext(stream, None)
                     finally:
-                        self._waiting.discard(scope)
+                        self._waiting.pop(scope, None)
                 if chunk is None:
                     return
                 if self._plane is not plane:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import cache
 
 from watchword.testing.simulation.planes import Images
@@ -38,13 +39,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=1, help="how many, one after the other")
     parser.add_argument("--clusters", type=int, default=20)
     parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--incidents", type=float, default=Settings().incidents_per_day, help="faults a day")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     return parser
 
 
 def _reports(options: argparse.Namespace) -> Iterator[Report]:
     seeds = range(options.seed, options.seed + options.seeds)
-    lives = [Settings(seed=seed, clusters=options.clusters, days=options.days) for seed in seeds]
+    common = Settings(clusters=options.clusters, days=options.days, incidents_per_day=options.incidents)
+    lives = [replace(common, seed=seed) for seed in seeds]
     if options.jobs == 1:
         yield from map(_simulate, lives)
         return

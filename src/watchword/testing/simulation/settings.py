@@ -28,7 +28,7 @@ class Settings:
     days: int = 30
     quiet: timedelta = timedelta(days=8)  # the end of the run, without any fault: everything has to settle
     lease: timedelta = timedelta(days=3)
-    incidents_per_day: float = 1.0  # for the whole fleet
+    incidents_per_day: float = 2.0  # for the whole fleet
     shortest_life: timedelta = timedelta(days=3)  # of a credential
     longest_life: timedelta = timedelta(days=9)
     drizzle: FaultPlan = DRIZZLE

@@ -51,7 +51,7 @@ class Link:
     plans: list[FaultPlan] = field(default_factory=lambda: [CALM])  # the last one is the weather now
     cuts: int = 0
     holds: int = 0  # while there is one, no event of a watch comes through
-    streams: set[asyncio.Timeout] = field(default_factory=set)
+    streams: dict[asyncio.Timeout, None] = field(default_factory=dict)  # in the order in which they were opened
     _free: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -120,7 +120,7 @@ class Wire:
         self._weather.plan = self.link.plan
         try:
             async with asyncio.timeout(None) as limit, self._weather.stream(request) as response:
-                self.link.streams.add(limit)
+                self.link.streams[limit] = None
                 try:
                     if response.stream is None:
                         yield response
@@ -128,7 +128,7 @@ class Wire:
                     async with aclosing(self._timely(response.stream)) as chunks:
                         yield replace(response, stream=chunks)
                 finally:
-                    self.link.streams.discard(limit)
+                    self.link.streams.pop(limit, None)
         except TimeoutError as cause:
             if not limit.expired():
                 raise
