@@ -6,6 +6,8 @@ import io
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from watchword.fleet.happenings import Happening, collect_happenings
 from watchword.fleet.health import Health, Life
@@ -42,14 +44,23 @@ def a_scene(clusters: int = 2, *, ready: bool = True, happenings: int = 5) -> Sc
     )
 
 
-@pytest.mark.parametrize("clusters", [0, 1, 2, 20, 200])
-@pytest.mark.parametrize(("columns", "rows"), [(20, 5), (40, 10), (80, 24), (120, 40), (300, 100)])
-@pytest.mark.parametrize("ready", [True, False])
-def test_a_picture_never_exceeds_the_terminal(clusters: int, columns: int, rows: int, *, ready: bool) -> None:
+@given(
+    clusters=st.integers(0, 60),
+    columns=st.integers(20, 200),
+    rows=st.integers(5, 60),
+    happenings=st.integers(0, 30),
+    ready=st.booleans(),
+)
+@settings(max_examples=300, deadline=None)
+def test_a_picture_never_exceeds_the_terminal(
+    *, clusters: int, columns: int, rows: int, happenings: int, ready: bool
+) -> None:
     stream = io.StringIO()
     size = Size(columns, rows)
 
-    Screen(stream, color=False, size=lambda: size).draw(compose(a_scene(clusters, ready=ready), size))
+    Screen(stream, color=False, size=lambda: size).draw(
+        compose(a_scene(clusters, ready=ready, happenings=happenings), size)
+    )
 
     shown = stream.getvalue().split("\r\n")[:-1]
     assert len(shown) <= rows - 1
@@ -63,6 +74,12 @@ def test_an_ordinary_terminal_shows_everything_of_two_clusters() -> None:
         assert part.replace("364d", "365d") in text
     assert "event 4" in text
     assert "get managedclusters" in text
+
+
+def test_a_narrow_terminal_still_shows_what_matters_of_a_credential() -> None:
+    lines = [text_of(line) for line in compose(a_scene(), Size(40, 24))]
+
+    assert any(line.startswith("agent of") and "in 270d" in line[:40] and "Go" in line[:40] for line in lines)
 
 
 def test_what_does_not_fit_is_counted() -> None:

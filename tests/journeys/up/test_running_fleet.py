@@ -34,8 +34,12 @@ class Terminal:
             os.environ.update({"TERM": "xterm", "LANG": "C.UTF-8", "PYTHONUTF8": "1"})
             command = [sys.executable, "-m", "watchword", "up", "--data-dir", str(folder), *flags]
             os.execv(sys.executable, command)
-        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.raw = ""
+        self.resize(columns, rows)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Make the terminal larger or smaller."""
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def read_until(self, text: str) -> str:
         """Read on until the terminal was sent some text; return everything so far."""
@@ -85,6 +89,20 @@ def test_the_picture_fits_the_terminal_and_shows_the_fleet(tmp_path: Path, colum
     assert any(line.startswith("cluster2") for line in page) or rows == 12
     assert terminal.interrupt() == 0
     assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1  # the cursor is back
+
+
+def test_the_picture_follows_the_size_of_the_terminal(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path / "fleet", 80, 24, "--clusters", "1")
+    terminal.read_until("ready in")
+
+    for columns, rows in ((50, 16), (120, 40), (20, 5), (80, 24)):
+        terminal.raw = ""
+        terminal.resize(columns, rows)
+        terminal.read_until("\x1b[2J\x1b[H")
+        terminal.read_until("\x1b[J")
+        assert max(len(line) for line in terminal.page()) <= columns
+
+    assert terminal.interrupt() == 0
 
 
 def test_colors_are_left_out_when_nobody_wants_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

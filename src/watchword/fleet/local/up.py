@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+import structlog
+
 from watchword.fleet.local.blueprint import FreePorts, Wish, choose_blueprint
 from watchword.fleet.local.building import build, story_of
 from watchword.fleet.local.folder import FleetFolder
@@ -60,7 +62,7 @@ async def up(
     finally:
         showing.cancel()
         await asyncio.gather(showing, return_exceptions=True)
-        front.refresh(stage.scene)
+        stage.refresh()
         await site.close()
         front.close("" if options.leave else _farewell(folder, options))
 
@@ -97,11 +99,18 @@ class Stage:
         while True:
             seen = self.site.observer.changes if self.site.observer is not None else 0
             self.changed.clear()
-            self.front.refresh(self.scene)
+            self.refresh()
             if self.front.gone:  # a closed terminal, or the end of a pipe: nobody waits for this fleet
                 self.stop.set()
             await asyncio.sleep(FRAME)
             await self._something(seen)
+
+    def refresh(self) -> None:
+        """Show it now."""
+        try:
+            self.front.refresh(self.scene)
+        except Exception:  # noqa: BLE001 - a picture that cannot be drawn must not end a fleet
+            structlog.get_logger("watchword.up").exception("the fleet cannot be shown")
 
     async def _something(self, seen: int) -> None:
         waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self.changed.wait())]

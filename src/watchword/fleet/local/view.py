@@ -15,6 +15,10 @@ from watchword.fleet.screen import Line, Size, Style
 from watchword.fleet.words import write_left, write_renewal
 
 GAP = "  "
+KIND_FROM = 70  # columns, from which on the kind of a credential is shown
+SMALLEST_TABLE = 4  # an empty line, the headings, and a row, with another to say how many more there are
+LOW = 20  # rows, below which one command has to do
+NARROWEST = 12  # columns that the first one keeps
 UNICODE_MARKS = {State.DONE: "✓", State.FAILED: "✗", State.RUNNING: "•", State.WAITING: "·"}
 ASCII_MARKS = {State.DONE: "+", State.FAILED: "x", State.RUNNING: ">", State.WAITING: "."}
 STEP_STYLES = {
@@ -42,16 +46,17 @@ class Scene:
 def compose(scene: Scene, size: Size) -> list[Line]:
     """Return the lines that fit: when space is short, events go first, then rows that need no attention."""
     head = [_title(scene), *_steps(scene, size)]
-    foot = _commands(scene, size.columns)
+    foot = _commands(scene, size)
     room = size.rows - 1 - len(head) - len(foot)
     inventory = scene.inventory
     if inventory is None:
         return [*head, *foot]
-    clusters, credentials = _cluster_cells(inventory.clusters), _credential_cells(inventory.credentials, scene)
+    clusters = _cluster_cells(inventory.clusters)
+    credentials = _credential_cells(inventory.credentials, scene, with_kind=size.columns >= KIND_FROM)
     for_clusters, for_credentials, for_events = _share(room, len(clusters), len(credentials))
     body = [
-        *_table("CLUSTERS", ("NAME", "ACCEPTED", "JOINED", "AVAILABLE", "NOTE"), clusters, for_clusters),
-        *_table("CREDENTIALS", ("HOLDER", "KIND", "LEFT", "RENEWAL", "HEALTH"), credentials, for_credentials),
+        *_table(("CLUSTERS", "ACCEPTED", "JOINED", "AVAILABLE", "NOTE"), clusters, Size(size.columns, for_clusters)),
+        *_table(_credential_headers(size), credentials, Size(size.columns, for_credentials)),
         *_happenings(scene.happenings, for_events),
     ]
     return [*head, *body, *foot]
@@ -62,7 +67,7 @@ def _share(room: int, clusters: int, credentials: int) -> tuple[int, int, int]:
     wanted_clusters, wanted_credentials = clusters + 2, credentials + 2
     if wanted_clusters + wanted_credentials <= room:
         return wanted_clusters, wanted_credentials, room - wanted_clusters - wanted_credentials
-    half = max(room // 2, 0)
+    half = max(room // 2, min(room, SMALLEST_TABLE), 0)
     for_clusters = min(wanted_clusters, max(half, room - wanted_credentials))
     return for_clusters, min(wanted_credentials, max(room - for_clusters, 0)), 0
 
@@ -106,11 +111,15 @@ def _cluster_cells(rows: Sequence[ClusterRow]) -> list[Sequence[Cell]]:
     ]
 
 
-def _credential_cells(rows: Sequence[CredentialRow], scene: Scene) -> list[Sequence[Cell]]:
+def _credential_headers(size: Size) -> Sequence[str]:
+    return ("CREDENTIALS", *(("KIND",) if size.columns >= KIND_FROM else ()), "LEFT", "RENEWAL", "HEALTH")
+
+
+def _credential_cells(rows: Sequence[CredentialRow], scene: Scene, *, with_kind: bool) -> list[Sequence[Cell]]:
     return [
         [
             (row.holder, Style.PLAIN),
-            (row.kind, Style.PLAIN),
+            *([(row.kind, Style.PLAIN)] if with_kind else []),
             (write_left(row.life.expires, scene.now), Style.PLAIN),
             (write_renewal(row, scene.now), Style.DIM),
             (row.health.word + (f": {row.note}" if row.note else ""), style_of(row.health)),
@@ -119,22 +128,30 @@ def _credential_cells(rows: Sequence[CredentialRow], scene: Scene) -> list[Seque
     ]
 
 
-def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[Cell]], room: int) -> list[Line]:
-    """Return an empty line, the headings and as many rows as there is room for."""
-    if room < 3 or not rows:
+def _table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], room: Size) -> list[Line]:
+    """Return an empty line, the headings and as many rows as there is room for; the first column gives way."""
+    enough = min(len(rows) + 2, SMALLEST_TABLE)
+    if room.rows < enough or not rows:
         return []
-    shown = rows if len(rows) <= room - 2 else rows[: room - 3]
+    shown = rows if len(rows) <= room.rows - 2 else rows[: room.rows - 3]
     left = len(rows) - len(shown)
-    names = [f"{title} ({len(rows)})" if len(rows) > 5 else title, *headers[1:]]
-    widths = [max(len(name), *(len(row[i][0]) for row in shown)) for i, name in enumerate(names)]
-    heading = GAP.join(name.ljust(width) for name, width in zip(names, widths, strict=True)).rstrip()
+    names = [f"{headers[0]} ({len(rows)})" if len(rows) > 5 else headers[0], *headers[1:]]
+    widths = [max([len(name), *(len(row[i][0]) for row in shown)]) for i, name in enumerate(names)]
+    beyond = sum(widths[:-1]) + len(GAP) * (len(widths) - 1) + len(names[-1]) - room.columns
+    widths[0] = max(widths[0] - max(beyond, 0), min(NARROWEST, widths[0]))
+    heading = GAP.join(_cell(name, width) for name, width in zip(names, widths, strict=True)).rstrip()
     lines: list[Line] = [[("", Style.PLAIN)], [(heading, Style.BOLD)]]
-    lines += [
-        [(text.ljust(width) + GAP, style) for (text, style), width in zip(row, widths, strict=True)] for row in shown
-    ]
+    for row in shown:
+        *cells, (last, style) = row
+        padded = [(_cell(text, width) + GAP, paint) for (text, paint), width in zip(cells, widths[:-1], strict=True)]
+        lines.append([*padded, (last, style)])
     if left:
         lines.append([(f"and {left} more", Style.DIM)])
     return lines
+
+
+def _cell(text: str, width: int) -> str:
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 2]}.."
 
 
 def _happenings(rows: Sequence[Happening], room: int) -> list[Line]:
@@ -147,14 +164,15 @@ def _happenings(rows: Sequence[Happening], room: int) -> list[Line]:
     return lines
 
 
-def _commands(scene: Scene, columns: int) -> list[Line]:
+def _commands(scene: Scene, size: Size) -> list[Line]:
     if not scene.commands:
         return []
+    shown = scene.commands[:1] if size.rows < LOW else scene.commands
     lines: list[Line] = [
         [("", Style.PLAIN)],
         [("TRY", Style.BOLD), (f" ({scene.hint})" if scene.hint else "", Style.DIM)],
     ]
-    return lines + [[(part, Style.PLAIN)] for command in scene.commands for part in wrap_command(command, columns)]
+    return lines + [[(part, Style.PLAIN)] for command in shown for part in wrap_command(command, size.columns)]
 
 
 def wrap_command(command: str, columns: int) -> list[str]:
