@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from watchword.api.conditions import find_condition
+from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import Label
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
+from watchword.api.names import ConditionType, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.drivers.interface import (
@@ -46,6 +46,7 @@ AT_ONCE = timedelta(0)
 SAFETY_NET = timedelta(minutes=2)  # a decision wakes us; this is for the one whose event was lost
 AFTER_REFUSAL = timedelta(minutes=10)
 NEVER_ISSUED_AFTER = timedelta(minutes=15)
+BECOMING_ITSELF = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,16 @@ class CsrAgentDriver:
         request = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(request_name(wanted, key)))
         if request is None:
             return await self._ask(wanted, key)
+        if self._is_member(wanted) and is_in_vain(wanted, held, request, now=now):
+            return self._new_key(wanted)
         return judge_request(wanted, key, request, now=now, new_key=self.new_key)
+
+    def _is_member(self, wanted: Wanted) -> bool:
+        """Whether the hub accepts this cluster; of add-ons nobody asks, for they live only on accepted ones."""
+        if wanted.addon:
+            return False
+        found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(wanted.cluster))
+        return found is not None and is_true(found, ConditionType.HUB_ACCEPTED)
 
     def _new_key(self, wanted: Wanted) -> Pending:
         keep = {PENDING_KEY: self.new_key().pem.reveal(), **rotation_mark(wanted)}
@@ -142,6 +152,18 @@ def judge_held(wanted: Wanted, held: SecretData, *, now: datetime) -> Kept | Non
     if now >= certificate.not_after:
         return None
     return Kept(_renewal(certificate), certificate.not_after, _describe(certificate))
+
+
+def is_in_vain(wanted: Wanted, held: SecretData, request: Object, *, now: datetime) -> bool:
+    """Whether a member waits for what it asked as a joining cluster, while it was denied: nobody decides about that.
+
+    With a certificate that is still good it can ask again as itself. Not at once: it may be about to become itself.
+    """
+    if (request.get("status") or {}).get("conditions") or judge_held(wanted, held, now=now) is None:
+        return False
+    asked_at = parse_rfc3339(request["metadata"].get("creationTimestamp") or "")
+    as_itself = (request.get("spec") or {}).get("username") == wanted.subject.user
+    return not as_itself and asked_at is not None and now - asked_at >= BECOMING_ITSELF
 
 
 def judge_request(
