@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -48,6 +49,7 @@ from watchword.runtime.reconcile import ControllerSpec, Reader, Wake
 
 HUB = "hub"
 LOOK_AGAIN = timedelta(seconds=5)
+FALLBACK_LOOK = timedelta(minutes=1)
 INTRODUCTION_RETRY = Backoff(first=1.0, limit=300.0)
 
 
@@ -112,9 +114,12 @@ class Agent:
         skew.set_function(lambda: client.clock_skew.total_seconds() if client.clock_skew is not None else 0.0)
         manager.add_job("introduction", lambda: self._introduce(hub.client, access, identity))
         manager.add_job("duties", lambda: self._take_up_duties(client, access.ready))
+        fallback = asyncio.create_task(self._fall_back(access, hub), name="fallback")
         try:
             await manager.run(stop)
         finally:
+            fallback.cancel()
+            await asyncio.gather(fallback, return_exceptions=True)
             await connection.close()
 
     def _driver(self, hub: Connection) -> AgentDriver:
@@ -130,6 +135,14 @@ class Agent:
         while access.used is Use.NONE:
             self._log.warning("nothing to reach the hub with yet: waiting for a bootstrap kubeconfig")
             await asyncio.sleep(LOOK_AGAIN.total_seconds())
+            await access.settle(changed=False)
+
+    async def _fall_back(self, access: HubAccess, hub: Connection) -> None:
+        """Notice that the credential expires before the hub was ever heard: until then no controller runs."""
+        while not hub.cache.synced:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FALLBACK_LOOK.total_seconds()):
+                    await hub.cache.sync()
             await access.settle(changed=False)
 
     def _wanted(self, identity: Identity, hub: Reader | None = None) -> Wanted:
