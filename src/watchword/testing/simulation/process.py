@@ -25,6 +25,8 @@ class Process:
     program: Program
     history: History
     surprises: list[str] = field(default_factory=list)  # ends that no program should come to
+    first_crash: int | None = None  # the first life ends after so many writes
+    lives: int = 0
     life: Life | None = None
     _task: asyncio.Task[None] | None = None
     _timer: asyncio.TimerHandle | None = None
@@ -39,7 +41,9 @@ class Process:
         self._forget_timer()
         if self.life is not None and self._task is not None:
             return self.life
+        self.lives += 1
         self.life = Life(self.name, lambda: self.kill(restart_after=RESTART_AFTER))
+        self.life.crash_after, self.first_crash = self.first_crash, None
         self._task = asyncio.get_running_loop().create_task(self.program(self.life), name=self.name)
         self._task.add_done_callback(self._ended)
         return self.life

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -23,6 +24,14 @@ FIRST_ROUNDS = (15 * MINUTE, HOUR)
 
 
 @dataclass(frozen=True, slots=True)
+class Script:
+    """What happens in a life that is not left to chance."""
+
+    incidents: tuple[Incident, ...] = ()
+    crash: tuple[str, int] | None = None  # a process, and after how many writes its first life ends
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """How a life went."""
 
@@ -30,6 +39,7 @@ class Report:
     digest: str  # the same for the same seed
     writes: int
     findings: tuple[Finding, ...]
+    lives: Mapping[str, int]  # how often each process was started
 
     @property
     def is_clean(self) -> bool:
@@ -47,26 +57,28 @@ class Report:
         return "\n".join(told)
 
 
-def simulate(settings: Settings, images: Images | None = None, incidents: list[Incident] | None = None) -> Report:
-    """Live one life in virtual time; without a list of incidents, they are drawn from the seed."""
+def simulate(settings: Settings, images: Images | None = None, script: Script | None = None) -> Report:
+    """Live one life in virtual time; without a script, what happens is drawn from the seed."""
     images = images or Images.make()
     with listening() as log:
-        return run_virtual(_live(settings, images, incidents, log), seed=settings.seed)
+        return run_virtual(_live(settings, images, script, log), seed=settings.seed)
 
 
-async def _live(settings: Settings, images: Images, incidents: list[Incident] | None, log: Log) -> Report:
+async def _live(settings: Settings, images: Images, script: Script | None, log: Log) -> Report:
     random = Random(settings.seed)  # noqa: S311 - replayable, not secret
     world = World.make(settings, images, random)
     findings = Findings(world.history)
     admin, inspector = Administrator(world), Inspector(world, findings)
     director = Director(world, admin, Prober(world, findings))
-    if incidents is None:
-        incidents = draw_incidents(settings, list(world.members), random)
+    script = script or Script(tuple(draw_incidents(settings, list(world.members), random)))
+    if script.crash is not None:
+        name, writes = script.crash
+        world.process(name).first_crash = writes
     await world.start(random)
     await admin.prepare()
     rounds = asyncio.create_task(_keep_looking(world, admin, inspector), name="rounds")
     try:
-        await director.play(incidents)
+        await director.play(script.incidents)
         await _settle(world, inspector)
     finally:
         rounds.cancel()
@@ -75,7 +87,8 @@ async def _live(settings: Settings, images: Images, incidents: list[Incident] | 
     for line in log.errors:
         findings.add(f"an error that nobody foresaw: {line[:2000]}")
     await world.stop()
-    return Report(settings, world.history.digest, world.history.total, tuple(findings.all))
+    lives = {process.name: process.lives for process in world.processes}
+    return Report(settings, world.history.digest, world.history.total, tuple(findings.all), lives)
 
 
 async def _keep_looking(world: World, admin: Administrator, inspector: Inspector) -> None:

@@ -15,6 +15,7 @@ from watchword.testing.simulation.history import History
 from watchword.testing.simulation.hub_team import HubTeam
 from watchword.testing.simulation.member import NAMESPACES_AT_START, Member, Profile
 from watchword.testing.simulation.planes import HubPlane, Images, ManagedPlane, Shelf
+from watchword.testing.simulation.process import Process
 from watchword.testing.simulation.settings import Settings
 from watchword.testing.simulation.wire import Link
 
@@ -81,6 +82,15 @@ class World:
     def now(self) -> datetime:
         """The true time."""
         return self.clock.now()
+
+    @property
+    def processes(self) -> list[Process]:
+        """Every program of the fleet."""
+        return [*self.team.processes, *(member.agent for member in self.members.values())]
+
+    def process(self, name: str) -> Process:
+        """Return a program by its name."""
+        return next(process for process in self.processes if process.name == name)
 
     @property
     def links(self) -> list[Link]:

@@ -1,0 +1,12 @@
+"""What simulations share: control planes that were installed once."""
+
+from __future__ import annotations
+
+import pytest
+
+from watchword.testing.simulation.planes import Images
+
+
+@pytest.fixture(scope="session")
+def images() -> Images:
+    return Images.make()

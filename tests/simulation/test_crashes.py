@@ -1,0 +1,36 @@
+"""A process that is killed after any single write of a cluster's first days leaves nothing half done or done twice."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from itertools import count
+
+import pytest
+
+from watchword.kube.faults import FaultPlan
+from watchword.testing.simulation.planes import Images
+from watchword.testing.simulation.settings import DAY, Settings
+from watchword.testing.simulation.simulation import Script, simulate
+
+STEP = 1 if os.environ.get("WATCHWORD_SIMULATION_SEEDS") else 3
+SHORT = Settings(
+    seed=1,  # one hub; edge-1 has an add-on with a token and a work
+    clusters=1,
+    days=4,
+    quiet=2 * DAY,
+    drizzle=FaultPlan(),
+    shortest_life=timedelta(days=1, hours=12),  # so that renewals are among the writes
+    longest_life=timedelta(days=1, hours=12),
+)
+
+
+@pytest.mark.parametrize(("victim", "fewest"), [("hub-0", 20), ("edge-1", 25)])
+def test_a_kill_after_any_write_leaves_no_trace(images: Images, victim: str, fewest: int) -> None:
+    for writes in count(1, STEP):
+        report = simulate(SHORT, images, Script(crash=(victim, writes)))
+        if report.lives[victim] == 1:
+            break  # it never wrote that often
+
+        assert report.is_clean, f"killed after write {writes} of {victim}: {report}"
+    assert writes > fewest

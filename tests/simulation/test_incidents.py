@@ -1,0 +1,67 @@
+"""Each kind of fault by itself, and the combinations that broke a promise before."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from watchword.testing.simulation.incidents import LIKELIHOODS, Incident, Kind, draw_incidents
+from watchword.testing.simulation.planes import Images
+from watchword.testing.simulation.settings import DAY, HOUR, Settings
+from watchword.testing.simulation.simulation import Script, simulate
+
+LIFE = Settings(seed=1, clusters=2, days=12, quiet=5 * DAY)
+
+
+def an_incident(
+    kind: Kind, *, at: timedelta = 2 * DAY, lasts: timedelta | None = None, amount: float = 0.5
+) -> Incident:
+    row = LIKELIHOODS[kind]
+    return Incident(at, kind, "" if row.fleet_wide else "edge-1", lasts or min(row.longest, 3 * DAY), amount)
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.name.lower()) for kind in Kind])
+def test_a_fleet_gets_over_it(images: Images, kind: Kind) -> None:
+    report = simulate(LIFE, images, Script((an_incident(kind),)))
+
+    assert report.is_clean, str(report)
+
+
+@pytest.mark.parametrize(
+    "incidents",
+    [
+        pytest.param(
+            (an_incident(Kind.VANDAL, amount=0.5), an_incident(Kind.VANDAL, amount=0.7)),
+            id="a binding that somebody deleted was held by its finalizer for ever",
+        ),
+        pytest.param(
+            (
+                an_incident(Kind.PARTITION, at=DAY, lasts=6 * DAY),
+                an_incident(Kind.AGENT_CRASH, at=DAY + HOUR, lasts=HOUR),
+            ),
+            id="an agent that started without a way to the hub never noticed that its certificate expired",
+        ),
+        pytest.param(
+            (an_incident(Kind.DENIAL, at=DAY, lasts=2 * DAY),),
+            id="what was asked while denied kept a member from renewing as itself",
+        ),
+    ],
+)
+def test_what_broke_a_promise_once_breaks_none_again(images: Images, incidents: tuple[Incident, ...]) -> None:
+    short_lived = Settings(seed=1, clusters=1, days=14, quiet=5 * DAY, shortest_life=3 * DAY, longest_life=4 * DAY)
+
+    report = simulate(short_lived, images, Script(incidents))
+
+    assert report.is_clean, str(report)
+
+
+def test_the_schedule_of_a_seed_ends_before_the_quiet_begins() -> None:
+    settings = Settings(seed=3, clusters=5, days=40, incidents_per_day=10)
+
+    drawn = draw_incidents(settings, ["edge-1", "edge-2"], Random(3))
+
+    assert len(drawn) == 320
+    assert max(incident.at + incident.lasts for incident in drawn) <= settings.storms_end
+    assert {incident.kind for incident in drawn} == set(Kind)
