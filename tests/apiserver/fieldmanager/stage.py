@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from watchword.api.json import copy_json
 from watchword.api.meta import Object
 from watchword.apiserver.fieldmanager.apply import apply
 from watchword.apiserver.fieldmanager.update import track_update
 from watchword.apiserver.schema.from_openapi import from_openapi
-from watchword.apiserver.schema.json import copy_json
 from watchword.apiserver.schema.model import Schema
 
 TEXT = {"type": "string"}

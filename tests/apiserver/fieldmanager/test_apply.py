@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.apiserver.fieldmanager.stage import SCHEMA, Stage, a_thing
 
+from watchword.api.json import copy_json
 from watchword.apiserver.fieldmanager.apply import apply
 from watchword.apiserver.fieldmanager.errors import ApplyConflict
 from watchword.apiserver.fieldmanager.last_applied import LAST_APPLIED
 from watchword.apiserver.model import ApiError
-from watchword.apiserver.schema.json import copy_json
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

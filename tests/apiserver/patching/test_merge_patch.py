@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from watchword.api.json import copy_json
 from watchword.apiserver.model import ApiError
 from watchword.apiserver.patching.merge_patch import apply_merge_patch
-from watchword.apiserver.schema.json import copy_json
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from watchword.api.json import copy_json
 from watchword.apiserver.model import ApiError
 from watchword.apiserver.patching.strategic import apply_strategic_patch
-from watchword.apiserver.schema.json import copy_json
 from watchword.apiserver.schema.model import Schema
 
 TEXT = Schema("string")

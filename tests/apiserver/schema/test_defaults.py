@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from watchword.api.json import copy_json
 from watchword.apiserver.schema.defaults import apply_defaults
 from watchword.apiserver.schema.from_openapi import from_openapi
-from watchword.apiserver.schema.json import copy_json
 from watchword.apiserver.schema.model import Schema
 
 FIVE = {"type": "integer", "default": 5}

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from watchword.api.json import is_deeper_than
 from watchword.apiserver.schema.formats import is_formatted, is_known_format
 from watchword.apiserver.schema.from_openapi import from_openapi
-from watchword.apiserver.schema.json import is_deeper_than
 from watchword.apiserver.schema.model import Schema
-from watchword.apiserver.schema.patterns import compile_pattern
 from watchword.apiserver.schema.structural import check_structural
+from watchword.cel.patterns import compile_pattern
 
 
 def test_a_document_is_read() -> None:

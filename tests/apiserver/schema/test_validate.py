@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from watchword.api.json import copy_json
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.from_openapi import from_openapi
-from watchword.apiserver.schema.json import copy_json
 from watchword.apiserver.schema.validate import validate
 
 TEXT = {"type": "string"}

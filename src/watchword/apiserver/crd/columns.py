@@ -6,12 +6,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from watchword.api.json import show
 from watchword.api.jsonpath import JsonPathError, find
 from watchword.api.meta import Object
 from watchword.apiserver.crd.definition import objects, text
 from watchword.apiserver.duration import age
 from watchword.apiserver.model import Column
-from watchword.apiserver.schema.json import show
 
 _AGE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from watchword.api.json import same_json
 from watchword.api.meta import Object
-from watchword.apiserver.schema.json import same_json
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 API_APPROVED: Final = "api-approved.kubernetes.io"

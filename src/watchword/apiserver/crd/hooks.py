@@ -18,10 +18,10 @@ from watchword.apiserver.crd.definition import (
 from watchword.apiserver.crd.status import PENDING, with_conditions
 from watchword.apiserver.crd.validation import check_definition
 from watchword.apiserver.model import FieldError, Operation
-from watchword.apiserver.schema.cel.rules import unsupported_rules
 from watchword.apiserver.schema.formats import is_known_format
 from watchword.apiserver.schema.from_openapi import from_openapi
 from watchword.apiserver.schema.nodes import Node, below, properties_of, type_of
+from watchword.apiserver.schema.rules import unsupported_rules
 
 
 def default_definition(definition: Object) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from watchword.api.conditions import Condition
+from watchword.api.json import show
 from watchword.api.meta import Object
 from watchword.apiserver.crd.definition import names_of, objects, status_of, text, texts
 from watchword.apiserver.field_errors import invalid, required
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.json import show
 from watchword.apiserver.schema.labels import label_complaints
 
 

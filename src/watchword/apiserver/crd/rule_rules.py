@@ -8,9 +8,9 @@ from typing import Final
 from watchword.apiserver.crd.definition import objects, text
 from watchword.apiserver.field_errors import invalid, not_supported, required
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.cel.evaluate import compile_expression
-from watchword.apiserver.schema.cel.syntax import CelSyntaxError
 from watchword.apiserver.schema.nodes import Node
+from watchword.cel.evaluate import compile_expression
+from watchword.cel.syntax import CelSyntaxError
 
 _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from watchword.api.json import copy_json
 from watchword.apiserver.crd.rule_rules import check_validations
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.from_openapi import from_openapi
-from watchword.apiserver.schema.json import copy_json
 from watchword.apiserver.schema.nodes import JUNCTORS, Node, below, branches, is_set, properties_of, type_of
 from watchword.apiserver.schema.prune import prune
 from watchword.apiserver.schema.validate import validate

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from watchword.api.json import same_json
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
 from watchword.apiserver.errors import bad_request
@@ -29,7 +30,6 @@ from watchword.apiserver.fieldmanager.shape import Indivisible
 from watchword.apiserver.fieldmanager.typed import check_applied
 from watchword.apiserver.fieldmanager.update import new_fields, take_fields
 from watchword.apiserver.model import ApiError
-from watchword.apiserver.schema.json import same_json
 from watchword.apiserver.schema.model import Schema
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from watchword.api.json import show
 from watchword.api.meta import Object
 from watchword.apiserver.fieldmanager.fieldset import FieldSet, is_field_set, union
-from watchword.apiserver.schema.json import show
 
 MAX_UPDATERS: Final = 10
 APPLY: Final = "Apply"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from watchword.api.json import copy_json
 from watchword.apiserver.fieldmanager.shape import (
     field_schema,
     is_granular_list,
     is_granular_map,
     item_element,
 )
-from watchword.apiserver.schema.json import copy_json
 from watchword.apiserver.schema.model import Schema
 
 _ABSENT: Final = object()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from watchword.api.json import go_print
 from watchword.api.meta import Object
 from watchword.apiserver.fieldmanager.fieldset import print_path
 from watchword.apiserver.fieldmanager.shape import Indivisible, is_granular_list, item_element
 from watchword.apiserver.model import ApiError
-from watchword.apiserver.schema.json import go_print
 from watchword.apiserver.schema.model import Schema
 
 _SCALARS: dict[str, tuple[type, ...]] = {

@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 
 import orjson
 
+from watchword.api.json import copy_json, is_deeper_than, same_json, type_name
 from watchword.api.meta import Object
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.model import ApiError
-from watchword.apiserver.schema.json import copy_json, is_deeper_than, same_json, type_name
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024  # "copy" can double a document with every operation

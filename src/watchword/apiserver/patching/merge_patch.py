@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from watchword.api.json import copy_json, type_name
 from watchword.api.meta import Object
 from watchword.apiserver.errors import bad_request
-from watchword.apiserver.schema.json import copy_json, type_name
 
 
 def apply_merge_patch(document: Object, patch: Any) -> Object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from watchword.api.json import copy_json, show, type_name
 from watchword.api.meta import Object
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.patching.strategic_lists import arrange, merge_scalars, remove_scalars
@@ -19,7 +20,6 @@ from watchword.apiserver.patching.strategic_words import (
     no_merge_key,
     unknown_directive,
 )
-from watchword.apiserver.schema.json import copy_json, show, type_name
 from watchword.apiserver.schema.model import Schema
 
 _NOTHING = Schema("any", preserve_unknown=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from watchword.api.json import go_print
 from watchword.api.meta import Object
 from watchword.apiserver.model import ApiError
-from watchword.apiserver.schema.json import go_print
 
 DIRECTIVE: Final = "$patch"
 RETAIN: Final = "$retainKeys"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from watchword.api.json import go_print
 from watchword.api.meta import Object
 from watchword.apiserver.bodies import decode_json, duplicate_fields, media_type
 from watchword.apiserver.errors import Misshapen, invalid_kind, unsupported_media_type
@@ -19,7 +20,6 @@ from watchword.apiserver.registry.call import Answer, Call
 from watchword.apiserver.registry.forms import StrictDecoding, conform
 from watchword.apiserver.registry.identity import require_name, require_namespace, require_type
 from watchword.apiserver.registry.update import Target, Update
-from watchword.apiserver.schema.json import go_print
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

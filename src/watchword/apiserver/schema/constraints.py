@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from watchword.api.json import same_json, show
 from watchword.apiserver.field_errors import invalid, not_supported, too_long, too_many, type_invalid
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.formats import is_formatted
-from watchword.apiserver.schema.json import same_json, show
-from watchword.apiserver.schema.patterns import compile_pattern
+from watchword.cel.patterns import compile_pattern
 
 
 def check_string(value: str, rules: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:

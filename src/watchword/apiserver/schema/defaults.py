@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from watchword.apiserver.schema.json import copy_json
+from watchword.api.json import copy_json
 from watchword.apiserver.schema.model import Schema
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from watchword.api.json import show
 from watchword.apiserver.field_errors import invalid
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.json import show
 from watchword.apiserver.schema.model import Schema
 from watchword.apiserver.schema.old import ABSENT
 

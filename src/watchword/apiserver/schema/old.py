@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from watchword.apiserver.schema.json import show
+from watchword.api.json import show
 from watchword.apiserver.schema.model import Schema
 
 

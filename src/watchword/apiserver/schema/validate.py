@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from watchword.api.json import same_json, show, type_name
 from watchword.apiserver.field_errors import invalid, required, type_invalid
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.cel.rules import check_rules
 from watchword.apiserver.schema.constraints import check_enum, check_number, check_size, check_string
 from watchword.apiserver.schema.embedded import check_embedded
-from watchword.apiserver.schema.json import same_json, show, type_name
 from watchword.apiserver.schema.junctors import check_junctors
 from watchword.apiserver.schema.list_types import check_list_types
 from watchword.apiserver.schema.model import Schema
 from watchword.apiserver.schema.old import ABSENT, old_field, old_items
+from watchword.apiserver.schema.rules import check_rules
 
 _ACCEPTED: Final[dict[str, frozenset[type]]] = {
     "object": frozenset((dict,)),

@@ -1,0 +1,72 @@
+"""JSON values as data: copied, compared and printed as the reference server does."""
+
+from __future__ import annotations
+
+from json import dumps as _dumps
+from typing import Any
+
+
+def copy_json(value: Any) -> Any:
+    """Return a deep copy; scalars are shared."""
+    kind = type(value)
+    if kind is dict:
+        return {key: copy_json(item) if type(item) in _CONTAINERS else item for key, item in value.items()}
+    if kind is list:
+        return [copy_json(item) if type(item) in _CONTAINERS else item for item in value]
+    return value
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON; unlike `==`, 1 is neither true nor 1.0."""
+    if one != other:
+        return False
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if kind is dict:
+        return all(same_json(item, other[key]) for key, item in one.items())
+    if kind is list:
+        return all(map(same_json, one, other))
+    return True
+
+
+def show(value: Any) -> str:
+    """Print a value as it appears in a message: compact, keys sorted."""
+    return _dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
+
+
+def is_deeper_than(value: Any, limit: int) -> bool:
+    """Whether a value nests deeper than so many levels; walks without recursion."""
+    level = [value]
+    for _ in range(limit):
+        containers = [item for item in level if type(item) in _CONTAINERS]
+        if not containers:
+            return False
+        level = [below for item in containers for below in (item.values() if type(item) is dict else item)]
+    return any(type(item) in _CONTAINERS for item in level)
+
+
+def go_print(value: Any) -> str:
+    """Print a value as Go's default format does, which some messages show."""
+    if type(value) is dict:
+        return f"map[{' '.join(f'{key}:{go_print(value[key])}' for key in sorted(value))}]"
+    if type(value) is list:
+        return f"[{' '.join(map(go_print, value))}]"
+    return "<nil>" if value is None else str(value).lower() if type(value) is bool else str(value)
+
+
+def type_name(value: Any) -> str:
+    """Return the JSON type of a value, telling integers from numbers."""
+    return _TYPE_NAMES.get(type(value), "object")
+
+
+_CONTAINERS = frozenset((dict, list))
+_TYPE_NAMES = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+}

@@ -1,1 +1,0 @@
-"""The part of CEL that rules of schemas are written in."""
