@@ -118,6 +118,7 @@ class ConditionType:
     WORK_AVAILABLE: Final = "Available"
     STATUS_FEEDBACK_SYNCED: Final = "StatusFeedbackSynced"
     WORK_COMPLETE: Final = "Complete"
+    WORK_PROGRESSING: Final = "Progressing"
 
 
 # Groups that clusters and add-ons belong to

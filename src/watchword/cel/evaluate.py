@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -48,17 +48,29 @@ class Expression:
             raise CelError("expression nested too deeply") from error
 
 
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """The variables that expressions may mention, and what they may call besides the language's own functions."""
+
+    variables: frozenset[str]
+    functions: Mapping[tuple[str, int], Callable[..., Any]] = field(default_factory=dict)  # by name and arity
+
+
+SCHEMA_RULES = Environment(frozenset(("self", "oldSelf")))
+
+
 @lru_cache(maxsize=1024)
-def compile_expression(text: str) -> Expression:
-    """Compile an expression over `self` and `oldSelf`; raises CelSyntaxError for what is not supported."""
+def compile_expression(text: str, environment: Environment = SCHEMA_RULES) -> Expression:
+    """Compile an expression; raises CelSyntaxError for what is not supported."""
     names: set[str] = set()
-    program = _Compiler(names).compile(parse(text), frozenset(("self", "oldSelf")))
+    program = _Compiler(names, environment).compile(parse(text), environment.variables)
     return Expression(program, frozenset(names))
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiler:
     names: set[str]
+    environment: Environment
 
     def compile(self, node: Node, known: frozenset[str]) -> Program:
         match node:
@@ -91,7 +103,7 @@ class _Compiler:
         programs = [self.compile(argument, known) for argument in call.arguments]
         if not call.method and call.function in _LAZY:
             return _LAZY[call.function](*programs)
-        table = METHODS if call.method else FUNCTIONS
+        table = METHODS if call.method else {**FUNCTIONS, **self.environment.functions}
         function = OPERATORS.get(call.function) or table.get((call.function, len(programs)))
         if function is None:
             raise CelSyntaxError(f"undeclared reference to {call.function!r}")

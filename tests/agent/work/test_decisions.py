@@ -171,7 +171,7 @@ def test_well_known_values_of_an_unknown_kind_are_a_trouble() -> None:
     [
         pytest.param({"condition": "Applied", "type": "WellKnownConditions"}, [], id="not ours to overwrite"),
         pytest.param({"condition": "a b", "type": "WellKnownConditions"}, [], id="no condition's name"),
-        pytest.param({"condition": "Complete", "type": "CEL"}, ["Unknown"], id="not supported"),
+        pytest.param({"condition": "Complete", "type": "Rego"}, ["Unknown"], id="not supported"),
         pytest.param({"condition": "Ready", "type": "WellKnownConditions"}, ["Unknown"], id="not known"),
         pytest.param({"condition": "Complete", "type": "WellKnownConditions"}, ["True"], id="failed is finished, too"),
     ],

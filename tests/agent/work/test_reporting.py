@@ -41,9 +41,9 @@ def values_in(work: Object | None) -> dict[str, Any]:
     return {row["name"]: next(v for k, v in row["fieldValue"].items() if k != "type") for row in values}
 
 
-def reason_in(work: Object, type_: str) -> str:
+def reason_in(work: Object, type_: str, said: str = "reason") -> str:
     rows = work["status"]["resourceStatus"]["manifests"][0]["conditions"]
-    return next(str(row["reason"]) for row in rows if row["type"] == type_)
+    return next(str(row[said]) for row in rows if row["type"] == type_)
 
 
 async def told(site: Site, work: str, expected: dict[str, Any], *, within: float = 60) -> Object:
@@ -128,14 +128,31 @@ async def finish(site: Site) -> None:
     await site.client.patch(JOBS, key, {"status": status}, subresource="status")
 
 
-async def test_a_rule_that_nobody_can_judge_says_so(running: Site) -> None:
-    rule = {"condition": "Complete", "type": "CEL", "celExpressions": ["true"]}
+async def test_a_condition_is_computed_by_expressions(running: Site) -> None:
+    rule = {
+        "condition": "Done",
+        "type": "CEL",
+        "celExpressions": ["hasConditions(object.status) && object.status.conditions.exists(c, c.type == 'Complete')"],
+        "messageExpression": "object.metadata.name + (result ? ' is done' : ' goes on')",
+    }
+    rules = asking(running, "batch", "jobs", "j", conditionRules=[rule])
+    await running.has("w", a_job(running), manifestConfigs=rules)
+    before = await running.says("w", "Done", "False")
+
+    await finish(running)
+    after = await running.says("w", "Done", "True")
+
+    assert [reason_in(work, "Done", "message") for work in (before, after)] == ["j goes on", "j is done"]
+
+
+async def test_a_rule_that_cannot_be_evaluated_says_so(running: Site) -> None:
+    rule = {"condition": "Done", "type": "CEL", "celExpressions": ["object.status.nothing == 1"]}
     rules = asking(running, "batch", "jobs", "j", conditionRules=[rule])
     await running.has("w", a_job(running), manifestConfigs=rules)
 
-    work = await running.says("w", "Complete", "Unknown")
+    work = await running.says("w", "Done", "False")
 
-    assert reason_in(work, "Complete") == "ConditionRuleInvalid"
+    assert reason_in(work, "Done") == "ConditionRuleExpressionError"
 
 
 @pytest.mark.planes("embedded")  # ten minutes have to pass

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from watchword.agent.work.expressions import Verdict, choose_message, judge_expressions
+from watchword.agent.work.feedback import without_secrets
 from watchword.agent.work.manifests import Target
 from watchword.api.conditions import Condition, is_true
 from watchword.api.meta import Object
@@ -13,6 +15,9 @@ from watchword.api.names import ConditionType
 
 EVALUATED = "ConditionRuleEvaluated"
 INVALID = "ConditionRuleInvalid"
+EXPRESSION_ERROR = "ConditionRuleExpressionError"
+CEL = "CEL"
+LONGEST_MESSAGE = 1024
 AGGREGATED = "ConditionRulesAggregated"
 RESERVED = frozenset(
     {
@@ -50,22 +55,41 @@ def _judge(obj: Object | None, rule: Mapping[str, Any], target: Target) -> Condi
     type_ = str(rule.get("condition") or "")
     if not _TYPE.fullmatch(type_) or type_ in RESERVED:
         return None  # there is no place where it could be said
-    if rule.get("type") != "WellKnownConditions":
-        asked = str(rule.get("type"))[:40]
-        return Condition.unknown(type_, INVALID, f"rules of type {asked} are not supported: use WellKnownConditions")
-    decide = WELL_KNOWN.get((target.resource.group, target.resource.plural, type_))
-    if decide is None:
-        message = f"nothing is known about the condition {type_} of {target.resource.group_resource}"
-        return Condition.unknown(type_, INVALID, message)
+    objection = _object_to(rule, type_, target)
+    if objection:
+        return Condition.unknown(type_, INVALID, objection)
     if obj is None:
         return Condition.unknown(type_, EVALUATED, "the object is not there")
-    holds = decide(obj)
-    message = str(rule.get("message") or f"{target} is {'' if holds else 'not '}finished")[:1024]
-    return Condition.true(type_, EVALUATED, message) if holds else Condition.false(type_, EVALUATED, message)
+    visible = without_secrets(obj, target)
+    verdict = _evaluate(visible, rule, type_, target)
+    if verdict.trouble:
+        return Condition.false(type_, EXPRESSION_ERROR, verdict.trouble[:LONGEST_MESSAGE])
+    usual = f"{target} is {'' if verdict.holds else 'not '}{type_}"
+    message = choose_message(visible, rule, holds=verdict.holds, otherwise=usual)[:LONGEST_MESSAGE]
+    if verdict.holds:
+        return Condition.true(type_, EVALUATED, message)
+    return Condition.false(type_, EVALUATED, message)
+
+
+def _object_to(rule: Mapping[str, Any], type_: str, target: Target) -> str:
+    """Return why a rule can never be judged; empty when it can."""
+    if rule.get("type") == CEL:
+        return ""
+    if rule.get("type") != "WellKnownConditions":
+        return f"rules of type {str(rule.get('type'))[:40]} are not supported: use CEL or WellKnownConditions"
+    if (target.resource.group, target.resource.plural, type_) not in WELL_KNOWN:
+        return f"nothing is known about the condition {type_} of {target.resource.group_resource}: use CEL"
+    return ""
+
+
+def _evaluate(obj: Object, rule: Mapping[str, Any], type_: str, target: Target) -> Verdict:
+    if rule.get("type") == CEL:
+        return judge_expressions(obj, rule.get("celExpressions") or ())
+    return Verdict(WELL_KNOWN[target.resource.group, target.resource.plural, type_](obj))
 
 
 def aggregate(conditions: Iterable[Condition]) -> list[Condition]:
-    """Return, for each type that manifests report by rule, what holds for the work: the worst of them."""
+    """Return, for each type that manifests report by rule, what holds for the work as a whole."""
     by_type: dict[str, list[Condition]] = {}
     for condition in conditions:
         by_type.setdefault(condition.type, []).append(condition)
@@ -73,13 +97,16 @@ def aggregate(conditions: Iterable[Condition]) -> list[Condition]:
 
 
 def _aggregate(type_: str, rows: list[Condition]) -> Condition:
-    counts = {status: sum(row.status == status for row in rows) for status in ("True", "False", "Unknown")}
-    message = f"{counts['True']} of {len(rows)} manifests with this rule"
-    if counts["False"]:
+    said = [row.status for row in rows]
+    message = rows[0].message if len(rows) == 1 else f"{said.count('True')} of {len(rows)} manifests with this rule"
+    # A work that progresses anywhere progresses; anything else holds only where it holds for all.
+    weighty = "True" if type_ == ConditionType.WORK_PROGRESSING else "False"
+    status = weighty if weighty in said else "Unknown" if "Unknown" in said else said[0]
+    if status == "True":
+        return Condition.true(type_, AGGREGATED, message)
+    if status == "False":
         return Condition.false(type_, AGGREGATED, message)
-    if counts["Unknown"]:
-        return Condition.unknown(type_, AGGREGATED, message)
-    return Condition.true(type_, AGGREGATED, message)
+    return Condition.unknown(type_, AGGREGATED, message)
 
 
 def is_complete(work: Mapping[str, Any]) -> bool:

@@ -94,7 +94,7 @@ def _read_path(obj: Object, row: Mapping[str, Any], target: Target, troubles: li
     if row.get("version") not in (None, "", target.resource.version):
         return  # meant for another version of the kind
     try:
-        values = find(_without_secrets(obj, target), plain_path(path))
+        values = find(without_secrets(obj, target), plain_path(path))
     except JsonPathError as trouble:
         troubles.append(f"the path of {name} is not understood: {trouble}")
         return
@@ -104,7 +104,7 @@ def _read_path(obj: Object, row: Mapping[str, Any], target: Target, troubles: li
         yield name, values[0]
 
 
-def _without_secrets(obj: Object, target: Target) -> Object:
+def without_secrets(obj: Object, target: Target) -> Object:
     """Leave out what a Secret holds: a work must not carry it to the hub."""
     if target.resource.group_resource != "secrets":
         return obj

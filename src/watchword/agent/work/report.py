@@ -155,10 +155,14 @@ def is_settled(work: Mapping[str, Any]) -> bool:
 
 
 def is_only_feedback(work: Mapping[str, Any], change: StatusChange) -> bool:
-    """Whether a change says nothing that is not a reported value: such news may wait a little."""
+    """Whether a change says nothing but reported values, and rules' other words for the same: such news may wait."""
     rows = (change.fields or {})["resourceStatus"]["manifests"]
     return [_without_values(row) for row in rows] == [_without_values(row) for row in manifests_in(work)]
 
 
 def _without_values(row: Mapping[str, Any]) -> Object:
-    return {name: value for name, value in row.items() if name != "statusFeedback"}
+    said = [
+        {name: value for name, value in condition.items() if name != "message" or condition.get("type") in _STANDING}
+        for condition in row.get("conditions") or ()
+    ]
+    return {**{name: value for name, value in row.items() if name != "statusFeedback"}, "conditions": said}
