@@ -10,7 +10,7 @@ from watchword.addons.approval import AddonApprovalReconciler
 from watchword.addons.definition import Definitions
 from watchword.addons.deployment import AddonDeploymentReconciler
 from watchword.addons.granting import RightsKeeper
-from watchword.addons.registration import RegistrationReconciler, concerned_by_cluster
+from watchword.addons.registration import BY_CLUSTER, RegistrationReconciler, concerned_by_cluster
 from watchword.addons.signing import AddonSigningReconciler
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Label
@@ -68,6 +68,7 @@ def follow(cache: Cache, addon: str = "") -> None:
         cache.informer(MANIFEST_WORKS, Scope(labels=marked))
     if not cache.informers(CERTIFICATE_SIGNING_REQUESTS):
         cache.informer(CERTIFICATE_SIGNING_REQUESTS, Scope(labels=f"{Label.CLUSTER_NAME},{marked}"))
+    cache.index(MANAGED_CLUSTER_ADDONS, BY_CLUSTER, lambda obj: [obj["metadata"]["namespace"]])
     cache.index(MANIFEST_WORKS, deployment.INDEX, lambda obj: [str(key) for key in works.of_addon(obj)])
     cache.index(CERTIFICATE_SIGNING_REQUESTS, approval.INDEX, approval.addon_of)
 

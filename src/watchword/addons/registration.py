@@ -23,6 +23,7 @@ from watchword.runtime.status import StatusChange, StatusWriter
 APPLIED = ConditionType.REGISTRATION_APPLIED
 NOT_ACCEPTED, REFUSED = "ClusterNotAccepted", "PermissionRefused"
 LOOK_AGAIN = timedelta(minutes=1)
+BY_CLUSTER = "cluster"  # the index of add-ons by the cluster that they are on
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def concerned_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
     """
     name = cluster["metadata"]["name"]
     current = reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
-    addons = reader.list(MANAGED_CLUSTER_ADDONS, namespace=name)
+    addons = reader.by_index(MANAGED_CLUSTER_ADDONS, BY_CLUSTER, name)
     if current is None or not Cluster.read(current).accepted:
         return [key for key in map(ObjectKey.of, addons) if reader.by_index(ROLE_BINDINGS, INDEX, str(key))]
     said = [(ObjectKey.of(obj), find_condition(obj, APPLIED)) for obj in addons]

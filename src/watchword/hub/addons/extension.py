@@ -53,7 +53,6 @@ def _follow(cache: Cache) -> None:
     for resource in (CLUSTER_MANAGEMENT_ADDONS, ADDON_TEMPLATES):
         cache.informer(resource)
     follow(cache)
-    cache.index(MANAGED_CLUSTER_ADDONS, "cluster", lambda obj: [obj["metadata"]["namespace"]])
     cache.index(MANAGED_CLUSTER_ADDONS, "name", lambda obj: [obj["metadata"]["name"]])
 
 

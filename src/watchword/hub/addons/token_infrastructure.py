@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
+from watchword.addons.registration import BY_CLUSTER
 from watchword.api.addon import KUBE_CLIENT, KUBE_CLIENT_DRIVERS, Addon, ready_message, service_accounts
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, uid_of
@@ -196,7 +197,7 @@ def concerned_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
     Whether a denied cluster has accounts is looked up, not read from conditions, which its agent may write.
     """
     addons = [
-        Addon.read(obj) for obj in reader.by_index(MANAGED_CLUSTER_ADDONS, "cluster", cluster["metadata"]["name"])
+        Addon.read(obj) for obj in reader.by_index(MANAGED_CLUSTER_ADDONS, BY_CLUSTER, cluster["metadata"]["name"])
     ]
     if not is_accepted(cluster):
         return [addon.key for addon in addons if has_made(reader, addon.key)]
