@@ -47,6 +47,7 @@ def test_unusual_yaml_is_refused_with_one_sentence(text: str | bytes, complaint:
         pytest.param("a: true\nb: 0x1f\nc: 1.5e3\nd: ~\ne:\n", {"a": True, "b": 31, "c": 1500.0, "d": None, "e": None}),
         pytest.param("1: a\ntrue: b\n", {"1": "a", "true": "b"}, id="keys are strings"),
         pytest.param(b"\xef\xbb\xbfa: 1", {"a": 1}, id="byte order mark"),
+        pytest.param("a: b\t\n", {"a": "b"}, id="a tab after a value, as libyaml and Go read it"),
     ],
 )
 def test_plain_yaml_is_read(text: str | bytes, value: Any) -> None:
