@@ -37,8 +37,8 @@ SUBRESOURCES = (
 VIRTUAL = (
     ("register.open-cluster-management.io", "managedclusters", "accept", "update"),
     ("register.open-cluster-management.io", "managedclusters", "clientcertificates", "renew"),
-    ("register.open-cluster-management.io", "managedclustersets", "join", "create"),
-    ("register.open-cluster-management.io", "managedclustersets", "bind", "create"),
+    ("cluster.open-cluster-management.io", "managedclustersets", "join", "create"),
+    ("cluster.open-cluster-management.io", "managedclustersets", "bind", "create"),
     ("certificates.k8s.io", "signers", "", "approve"),
     ("rbac.authorization.k8s.io", "clusterroles", "", "escalate"),
     ("rbac.authorization.k8s.io", "clusterroles", "", "bind"),

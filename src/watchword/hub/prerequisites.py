@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
-from datetime import timedelta
 
-from watchword.api.conditions import is_true
 from watchword.api.crds import HUB_CRDS
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT, HUB_NAMESPACE
@@ -22,22 +19,21 @@ from watchword.api.resources import (
 )
 from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP, policy_manifests
 from watchword.hub.access import CLUSTER_GROUP, COMMON_ROLES, RBAC_GROUP, rule
-from watchword.hub.cluster_sets import BUILT_IN_SETS
+from watchword.hub.cluster_sets import BUILT_IN_SETS, DEFAULT_SET
 from watchword.kube.client import Client
-from watchword.kube.errors import NotFound
+from watchword.runtime.declaring import declare
 
 FIELD_MANAGER = "watchword-hub"
-LOOK_AGAIN = 0.1  # seconds
-ATTEMPTS = 50
 BOOTSTRAP_ROLE = "open-cluster-management:bootstrap"
 
 BOOTSTRAP_RULES = [
     rule("", "configmaps", ["get"], ["cluster-info", "kube-root-ca.crt"]),
     rule("certificates.k8s.io", "certificatesigningrequests", ["create", "get", "list", "watch"]),
     rule(CLUSTER_GROUP, "managedclusters", ["create", "get", "list", "watch"]),
-    rule(CLUSTER_GROUP, "managedclustersets/join", ["create"]),
+    rule(CLUSTER_GROUP, "managedclustersets/join", ["create"], [DEFAULT_SET]),
 ]
-"""What a joining cluster may do before it is anybody."""
+"""What a joining cluster may do before it is anybody. Which set it is in decides who works with it: that is said by
+somebody who is known, and not by whoever holds a token."""
 
 
 def manifests() -> Iterable[tuple[Resource, Object]]:
@@ -71,34 +67,9 @@ def _bootstrap_bindings(account: ObjectKey) -> Iterable[tuple[Resource, Object]]
 
 async def install(client: Client) -> None:
     """Apply everything; what is there already as wanted stays as it is."""
-    rows = list(manifests())
-    definitions = [obj for resource, obj in rows if resource is CUSTOM_RESOURCE_DEFINITIONS]
-    await asyncio.gather(*(establish(client, obj) for obj in definitions))
-    for resource, obj in rows:
-        if resource is not CUSTOM_RESOURCE_DEFINITIONS:
-            await apply(client, resource, obj)
+    await declare(client, manifests(), manager=FIELD_MANAGER)
 
 
-async def establish(client: Client, definition: Object, *, patience: timedelta = timedelta(seconds=30)) -> None:
-    """Apply a CustomResourceDefinition and wait until its kind is served."""
-    found = await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, manager=FIELD_MANAGER, force=True)
-    async with asyncio.timeout(patience.total_seconds()):
-        while not is_true(found, "Established"):
-            await asyncio.sleep(LOOK_AGAIN)
-            found = await client.get(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(definition))
-
-
-async def apply(client: Client, resource: Resource, obj: Object, *, manager: str = FIELD_MANAGER) -> None:
-    """Apply one object; a kind that was established just now may take a moment until every path to it is."""
-    for attempt in range(ATTEMPTS):
-        try:
-            await client.apply(resource, obj, manager=manager, force=True)
-        except NotFound:
-            # A server that does not serve admission policies enforces the rule itself, or the guard will say so.
-            if resource.group == VALIDATING_ADMISSION_POLICIES.group:
-                return
-            if attempt == ATTEMPTS - 1:
-                raise
-            await asyncio.sleep(LOOK_AGAIN)
-        else:
-            return
+async def establish(client: Client, definition: Object) -> None:
+    """Apply one CustomResourceDefinition and wait until its kind is served."""
+    await declare(client, [(CUSTOM_RESOURCE_DEFINITIONS, definition)], manager=FIELD_MANAGER)

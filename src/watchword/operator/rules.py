@@ -107,7 +107,13 @@ HUB_RIGHTS = (
         Right("the kinds of the fleet are what a hub works on", group, kinds, (*READ, *CHANGE))
         for group, kinds in _FLEET_KINDS.items()
     ),
-    Right("joining clusters may enter sets", CLUSTER_GROUP, ("managedclustersets/join",), ("create",)),
+    Right(
+        "clusters without a set enter the default one",
+        CLUSTER_GROUP,
+        ("managedclustersets/join",),
+        ("create",),
+        ("default",),
+    ),
     Right("clusters are accepted by allow-list", REGISTER_GROUP, ("managedclusters/accept",), ("update",)),
     Right("accepted clusters may renew", REGISTER_GROUP, ("managedclusters/clientcertificates",), ("renew",)),
     Right(
