@@ -21,7 +21,6 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.operator.application import holds
 from watchword.operator.conditions import judge_hub_connection
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
@@ -222,18 +221,3 @@ def test_judge_hub_connection(bootstrap: Object | None, hub: Object | None, reas
     condition = judge_hub_connection(first, second, now=NOW)
 
     assert (condition.reason, condition.status == "False") == (reason, reason == "HubConnectionFunctional")
-
-
-@pytest.mark.parametrize(
-    ("present", "wanted", "expected"),
-    [
-        pytest.param({"a": 1, "b": 2}, {"a": 1}, True, id="more is fine"),
-        pytest.param({"a": [{"x": 1, "y": 2}]}, {"a": [{"x": 1}]}, True, id="defaults inside a list"),
-        pytest.param({"a": [1, 2]}, {"a": [1]}, False, id="a longer list"),
-        pytest.param({"a": 1}, {"a": 2}, False, id="another value"),
-        pytest.param({}, {"a": None}, True, id="nothing is nothing"),
-        pytest.param(None, {"a": 1}, False, id="absent"),
-    ],
-)
-def test_holds(present: object, wanted: object, expected: bool) -> None:  # noqa: FBT001 - a column
-    assert holds(present, wanted) is expected

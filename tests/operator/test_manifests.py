@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from watchword.api.meta import Object
+from watchword.api.meta import Manifest, Object
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from watchword.api.yaml import load_all
 from watchword.cli.main import run
@@ -14,7 +14,6 @@ from watchword.operator.bundles import agent_bundle, hub_bundle, operator_bundle
 from watchword.operator.cluster_manager_manifests import hub_manifests
 from watchword.operator.installing import install
 from watchword.operator.klusterlet_manifests import agent_manifests
-from watchword.operator.rendering import Manifest
 from watchword.testing.plane import Plane
 
 KLUSTERLET: Object = {

@@ -80,6 +80,10 @@ class Resource:
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata, **fields}
 
 
+Manifest: TypeAlias = tuple[Resource, Object]
+"""An object to apply, with where it goes."""
+
+
 def uid_of(obj: Mapping[str, Any]) -> str:
     """Return the object's UID, empty when it was never stored."""
     return str((obj.get("metadata") or {}).get("uid") or "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from watchword.operator.rendering import Manifest
+    from watchword.api.meta import Manifest
 
 FORMS = ("yaml", "json")
 _image = click.option("--image", default="watchword", show_default=True, help="The image to run.")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from watchword.api.bootstrap import CLUSTER_INFO, KUBE_PUBLIC, KUBECONFIG_KEY
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CONFIG_MAPS,
@@ -17,8 +16,6 @@ from watchword.api.resources import (
 )
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.kube.client import Client
-
-Manifest: TypeAlias = tuple[Resource, Object]
 
 RBAC = "rbac.authorization.k8s.io"
 FIELD_MANAGER = "watchword-init"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 
-from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
-from watchword.hub.prerequisites import apply, establish
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-
-Manifest = tuple[Resource, Object]
+from watchword.runtime.declaring import declare
 
 
 async def apply_all(client: Client, manifests: Iterable[Manifest], *, manager: str, dry_run: bool = False) -> list[str]:
@@ -22,11 +18,7 @@ async def apply_all(client: Client, manifests: Iterable[Manifest], *, manager: s
         for resource, obj in rows:
             await _rehearse(client, resource, obj, manager)
         return names_of(rows)
-    definitions = [obj for resource, obj in rows if resource is CUSTOM_RESOURCE_DEFINITIONS]
-    await asyncio.gather(*(establish(client, obj) for obj in definitions))
-    for resource, obj in rows:
-        if resource is not CUSTOM_RESOURCE_DEFINITIONS:
-            await apply(client, resource, obj, manager=manager)
+    await declare(client, rows, manager=manager)
     return names_of(rows)
 
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGERS, CONFIG_MAPS
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.published import read_published
 from watchword.discovery.setup import MANAGED_CLUSTER_GROUP, NODE_GROUP, DiscoverySetup, discovery_manifests
 from watchword.fleet import operating
-from watchword.fleet.applying import Manifest, apply_all
+from watchword.fleet.applying import apply_all
 from watchword.fleet.operating import operator_objects
 from watchword.hub import prerequisites
 from watchword.kube.client import Client

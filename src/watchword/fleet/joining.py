@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.crds import MANAGED_CRDS
-from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, ConditionType
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, KLUSTERLETS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
 from watchword.fleet import operating
-from watchword.fleet.applying import Manifest, apply_all
+from watchword.fleet.applying import apply_all
 from watchword.fleet.bootstrap_access import BootstrapAccess
 from watchword.fleet.errors import Refused
 from watchword.fleet.operating import operator_objects

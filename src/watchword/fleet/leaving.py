@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from watchword.agent.kubeconfig_connector import KubeconfigConnector, own_user
 from watchword.agent.secret_data import CLUSTER_NAME, KUBECONFIG, decode_data
-from watchword.api.meta import Object, ObjectKey, finalizers_of, uid_of
+from watchword.api.meta import Manifest, Object, ObjectKey, finalizers_of, uid_of
 from watchword.api.names import (
     AGENT_NAMESPACE,
     BOOTSTRAP_KUBECONFIG_SECRET,
@@ -25,7 +25,7 @@ from watchword.api.resources import (
 )
 from watchword.discovery.waiting import Progress, in_silence
 from watchword.drivers.interface import SecretData
-from watchword.fleet.applying import Manifest, names_of
+from watchword.fleet.applying import names_of
 from watchword.fleet.denying import judge_withdrawn
 from watchword.fleet.errors import Refused, TooLate
 from watchword.fleet.operating import unneeded_operator

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from watchword.api.meta import Object, Resource
+from watchword.api.meta import Manifest, Object, Resource
 from watchword.api.resources import CLUSTER_MANAGERS, CUSTOM_RESOURCE_DEFINITIONS, KLUSTERLETS, NAMESPACES
-from watchword.fleet.applying import Manifest
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import BundleOptions, operator_bundle

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
-from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, uid_of
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, is_deleting, uid_of
 from watchword.api.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
-from watchword.operator.rendering import MANAGED_BY, Manifest
+from watchword.operator.rendering import MANAGED_BY
+from watchword.runtime.declaring import holds
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.reconcile import Reader
 
@@ -106,16 +106,6 @@ def is_rendered_by_us(obj: Object) -> bool:
 def is_as_rendered(present: Object, wanted: Object) -> bool:
     """Whether an object still says all that was rendered; the server and others may say more."""
     return holds(present, {name: value for name, value in wanted.items() if name not in {"apiVersion", "kind"}})
-
-
-def holds(present: Any, wanted: Any) -> bool:
-    """Whether a value contains another: maps by key, lists one by one, the rest by equality."""
-    if isinstance(wanted, dict):
-        return isinstance(present, dict) and all(holds(present.get(name), value) for name, value in wanted.items())
-    if isinstance(wanted, list):
-        rows = present if isinstance(present, list) else []
-        return len(rows) == len(wanted) and all(holds(row, other) for row, other in zip(rows, wanted, strict=True))
-    return bool(present == wanted)
 
 
 async def delete_this(client: Client, resource: Resource, obj: Object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
@@ -19,7 +19,6 @@ from watchword.operator.installing import DEFINITIONS
 from watchword.operator.klusterlet_manifests import addon_namespace
 from watchword.operator.rendering import (
     IMAGE,
-    Manifest,
     Workload,
     account,
     cluster_rights,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from watchword.api.conditions import Condition
-from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting
+from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, is_deleting
 from watchword.api.names import HUB_NAMESPACE, Finalizer
 from watchword.api.resources import CLUSTER_MANAGERS, DEPLOYMENTS, NAMESPACES
 from watchword.kube.client import Client
@@ -16,7 +16,7 @@ from watchword.operator import conditions
 from watchword.operator.application import OWNER, Application, delete_this, owner_mark
 from watchword.operator.cluster_manager_manifests import bound_hub_manifests, gates_of
 from watchword.operator.features import HUB_FEATURES
-from watchword.operator.rendering import IMAGE, Manifest
+from watchword.operator.rendering import IMAGE
 from watchword.operator.reporting import hold, release, report
 from watchword.operator.specs import judge_cluster_manager
 from watchword.runtime.errors import NameConflict

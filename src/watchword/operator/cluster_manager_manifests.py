@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CRON_JOBS, NAMESPACES
 from watchword.operator.features import HUB_FEATURES, write_gates
@@ -14,7 +14,6 @@ from watchword.operator.rendering import (
     IMAGE,
     LOCKED_DOWN,
     POD_SECURITY,
-    Manifest,
     Workload,
     account,
     cluster_binding,

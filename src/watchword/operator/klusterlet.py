@@ -10,7 +10,7 @@ from datetime import timedelta
 import orjson
 
 from watchword.api.conditions import Condition
-from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
+from watchword.api.meta import Manifest, Object, ObjectKey, is_deleting, uid_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Finalizer
 from watchword.api.resources import DEPLOYMENTS, KLUSTERLETS, SECRETS
 from watchword.kube.client import Client
@@ -20,7 +20,7 @@ from watchword.operator.application import Application
 from watchword.operator.features import AGENT_FEATURES
 from watchword.operator.klusterlet_manifests import bound_agent_manifests, gates_of, namespace_of
 from watchword.operator.klusterlet_removal import KlusterletRemoval
-from watchword.operator.rendering import IMAGE, Manifest
+from watchword.operator.rendering import IMAGE
 from watchword.operator.reporting import hold, report
 from watchword.operator.specs import judge_klusterlet
 from watchword.runtime.clock import Clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import (
     ADDON_NAMESPACE,
     AGENT_NAMESPACE,
@@ -17,7 +17,6 @@ from watchword.api.resources import NAMESPACES
 from watchword.operator.features import AGENT_FEATURES, write_gates
 from watchword.operator.rendering import (
     IMAGE,
-    Manifest,
     Workload,
     account,
     cluster_binding,

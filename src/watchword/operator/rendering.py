@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import Label
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
@@ -27,8 +27,6 @@ LOCKED_DOWN: Object = {
     "capabilities": {"drop": ["ALL"]},
 }
 POD_SECURITY: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-
-Manifest = tuple[Resource, Object]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from watchword.api.conditions import Condition
-from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers_of
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.application import generations, related_resources
-from watchword.operator.rendering import Manifest
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.status import StatusChange, StatusWriter
 

@@ -7,6 +7,7 @@ RuntimeTrouble
 ├── CacheError            a cache was asked for something it was not told to keep
 ├── NameConflict          an object of that name exists and is not ours
 ├── BeingDeleted          the object of that name is on its way out
+├── NotServed             a kind was declared and the server does not serve it
 └── Halted                a part of the process ended that must never end
 """
 
@@ -43,3 +44,7 @@ class NameConflict(RuntimeTrouble):
 
 class BeingDeleted(RuntimeTrouble):
     """The object of that name is on its way out; try again when it is gone."""
+
+
+class NotServed(RuntimeTrouble):
+    """A kind was declared, and the server has not begun to serve it."""
