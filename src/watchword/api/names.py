@@ -119,6 +119,7 @@ class ConditionType:
     STATUS_FEEDBACK_SYNCED: Final = "StatusFeedbackSynced"
     WORK_COMPLETE: Final = "Complete"
     WORK_PROGRESSING: Final = "Progressing"
+    LEFTOVERS_REMOVED: Final = "LeftoversRemoved"
 
 
 # Groups that clusters and add-ons belong to

@@ -25,6 +25,7 @@ RESERVED = frozenset(
         ConditionType.WORK_AVAILABLE,
         ConditionType.STATUS_FEEDBACK_SYNCED,
         ConditionType.DELETING,
+        ConditionType.LEFTOVERS_REMOVED,
     }
 )
 _TYPE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,98}[A-Za-z0-9])?", re.ASCII)

@@ -63,6 +63,7 @@ def work_duty(parts: DutyParts) -> Iterable[ControllerSpec]:
         parts.clock,
         parts.options.eviction_grace,
         parts.options.work_recheck,
+        works.bell,
     )
 
     def work_of(record: Object) -> Iterable[ObjectKey]:

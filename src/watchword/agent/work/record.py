@@ -51,6 +51,7 @@ class RecordReconciler:
     clock: Clock
     grace: timedelta
     recheck: timedelta  # the hub's address may change without any event
+    works: Bell  # rung when there is something to say about a work
     bell: Bell = field(default_factory=Bell)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
@@ -81,13 +82,22 @@ class RecordReconciler:
         self.watches.want(self.bell, key, frozenset(targets.values()))
         await self.watches.settle(targets.values())
         left, trouble = await self.releaser.release(targets, owner_reference(record), keep=lambda _: False)
+        self._note_refusal(record, "" if trouble is None else str(trouble))
         if trouble is not None:
-            raise trouble
+            raise trouble.error
         if left:
             return RetryAfter(WAIT)
         self.watches.forget(self.bell, key)
         await self.ledger.release(record)
         return Done()
+
+    def _note_refusal(self, record: Object, why: str) -> None:
+        key, refusals = ObjectKey.of(record), self.releaser.refusals
+        if refusals.get(key, "") != why:
+            refusals[key] = why
+            self.works.ring(ObjectKey(self.cluster_name, str(record["spec"].get("manifestWorkName") or "")))
+        if not why:
+            refusals.pop(key, None)
 
     async def _evict(self, record: Object) -> Outcome:
         verdict = judge_eviction(_missed_since(record), now=self.clock.now(), grace=self.grace)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watchword.agent.work.catalog import Catalog
 from watchword.agent.work.manifests import Target
 from watchword.agent.work.objects import Objects
 from watchword.agent.work.ownership import Applied, Release, choose_owners, judge_release
-from watchword.api.meta import Object
+from watchword.agent.work.refusals import describe
+from watchword.api.meta import Object, ObjectKey
 from watchword.kube.errors import ApiStatusError, NotFound
 from watchword.runtime.ensure import with_preconditions
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an object could not be let go."""
+
+    target: Target
+    error: ApiStatusError
+
+    def __str__(self) -> str:
+        return f"{self.target} cannot be removed: {describe(self.error, self.target)}"
 
 
 @dataclass(frozen=True)
@@ -20,6 +32,7 @@ class Releaser:
 
     objects: Objects
     catalog: Catalog
+    refusals: dict[ObjectKey, str] = field(default_factory=dict)  # why a record cannot be emptied, while it cannot
 
     async def locate(self, applied: Iterable[Applied]) -> dict[Applied, Target]:
         """Return the objects of entries of a record, under the kinds by which they are followed.
@@ -35,15 +48,15 @@ class Releaser:
 
     async def release(
         self, targets: dict[Applied, Target], owner: Object, *, keep: Callable[[Target], bool]
-    ) -> tuple[list[Applied], ApiStatusError | None]:
+    ) -> tuple[list[Applied], Refusal | None]:
         """Let go of each object that can be; return what is still there, and the first refusal if there was one."""
         left: list[Applied] = []
-        trouble: ApiStatusError | None = None
+        trouble: Refusal | None = None
         for one, target in targets.items():
             try:
                 is_left = await self._release(one, target, owner, keep=keep(target))
-            except ApiStatusError as refusal:
-                is_left, trouble = True, trouble or refusal
+            except ApiStatusError as error:
+                is_left, trouble = True, trouble or Refusal(target, error)
             if is_left:
                 left.append(one)
         return left, trouble

@@ -100,7 +100,16 @@ def _some(ordinals: Sequence[int]) -> str:
     return f"manifest {', '.join(map(str, ordinals[:10]))}{more}"
 
 
-def choose_change(work: Mapping[str, Any], reports: Sequence[Report], *, now: datetime) -> StatusChange:
+def judge_leftovers(refused: str) -> list[Condition]:
+    """Say that something which is no longer wanted cannot be removed; there is nothing to say when all went."""
+    if not refused:
+        return []
+    return [Condition.false(ConditionType.LEFTOVERS_REMOVED, "RemovalRefused", refused[:LONGEST_MESSAGE])]
+
+
+def choose_change(
+    work: Mapping[str, Any], reports: Sequence[Report], *, now: datetime, refused: str = ""
+) -> StatusChange:
     """Return everything that the status of a work should say, for one request."""
     before = {_identity(row): row for row in manifests_in(work)}
     generation = (work.get("metadata") or {}).get("generation")
@@ -108,8 +117,8 @@ def choose_change(work: Mapping[str, Any], reports: Sequence[Report], *, now: da
         _row(report, before.get(_identity({"resourceMeta": report.meta.row()})), now=now, generation=generation)
         for report in sorted(reports, key=lambda report: report.meta.ordinal)
     ]
-    conditions = tuple(judge_work(reports))
-    gone = _rules_in(before.values()) - {condition.type for condition in conditions}
+    conditions = (*judge_work(reports), *judge_leftovers(refused))
+    gone = {ConditionType.LEFTOVERS_REMOVED, *_rules_in(before.values())} - {row.type for row in conditions}
     return StatusChange(conditions, tuple(sorted(gone)), {"resourceStatus": {"manifests": rows}})
 
 

@@ -13,6 +13,7 @@ from watchword.agent.work.objects import Objects
 from watchword.agent.work.outcomes import Again, Outcome
 from watchword.agent.work.pace import Pace
 from watchword.agent.work.planning import Plan
+from watchword.agent.work.releasing import Refusal
 from watchword.agent.work.report import (
     Report,
     choose_change,
@@ -42,15 +43,16 @@ class Reporter:
     pace: Pace
     clock: Clock
 
-    async def report(self, work: Object, plan: Plan, outcomes: Outcomes) -> timedelta:
+    async def report(self, work: Object, plan: Plan, outcomes: Outcomes, left: Refusal | None = None) -> timedelta:
         """Write the status when it says anything new; return how long news of lesser weight has to wait."""
         key = ObjectKey.of(work)
         reports = [refused(one.meta, one.why) for one in plan.refused]
         reports += [await self._report_on(order, outcomes[order.target]) for order in plan.orders]
-        change = choose_change(work, reports, now=self.clock.now())
+        leftover = "" if left is None else str(left)
+        change = choose_change(work, reports, now=self.clock.now(), refused=leftover)
         if choose_status_patch(work, change, now=self.clock.now()) is None:
             return NEVER
-        lesser = is_only_feedback(work, change)
+        lesser = is_only_feedback(work, change) and not leftover
         if lesser and self.pace.wait(key):
             return self.pace.wait(key)
         await self.status.write(MANIFEST_WORKS, work, change)

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 from watchword.agent.work.ledger import Ledger
 from watchword.agent.work.ownership import applied_in
-from watchword.agent.work.releasing import Releaser
+from watchword.agent.work.releasing import Refusal, Releaser
+from watchword.agent.work.report import LONGEST_MESSAGE
 from watchword.agent.work.treatment import is_orphaned
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting, owner_reference
@@ -40,21 +41,27 @@ class Withdrawal:
             return Done()
         record = await self.ledger.adopt(record, name)
         if not is_deleting(record):
-            await self._orphan(work, record)
+            refusal = await self._orphan(work, record)
+            if refusal is not None:
+                await self._say(work, record, f"; {refusal}")
+                raise refusal.error
             await self.ledger.close(record)
-        message = f"waiting for {len(applied_in(record))} objects to be gone"
-        deleting = Condition.true(ConditionType.DELETING, "WorkDeleting", message)
-        await self.hub.status.set_condition(MANIFEST_WORKS, work, deleting)
+        refused = self.releaser.refusals.get(ObjectKey.of(record))
+        await self._say(work, record, f"; {refused}" if refused else "")
         return RetryAfter(RECHECK)
 
-    async def _orphan(self, work: Object, record: Object) -> None:
+    async def _say(self, work: Object, record: Object, refused: str) -> None:
+        message = f"waiting for {len(applied_in(record))} objects to be gone{refused}"
+        deleting = Condition.true(ConditionType.DELETING, "WorkDeleting", message[:LONGEST_MESSAGE])
+        await self.hub.status.set_condition(MANIFEST_WORKS, work, deleting)
+
+    async def _orphan(self, work: Object, record: Object) -> Refusal | None:
         """Disown what is to stay: the wish may have come together with the deletion."""
         spec = work.get("spec") or {}
         located = await self.releaser.locate(applied_in(record))
         kept = {one: target for one, target in located.items() if is_orphaned(spec, target)}
-        _, trouble = await self.releaser.release(kept, owner_reference(record), keep=lambda _: True)
-        if trouble is not None:
-            raise trouble
+        _, refusal = await self.releaser.release(kept, owner_reference(record), keep=lambda _: True)
+        return refusal
 
     async def _let_go(self, work: Object) -> None:
         kept = [name for name in finalizers_of(work) if name != Finalizer.MANIFEST_WORK]

@@ -17,14 +17,13 @@ from watchword.agent.work.ownership import Applied
 from watchword.agent.work.planning import Plan, choose_plan, choose_record
 from watchword.agent.work.reading import read_manifests
 from watchword.agent.work.refusals import is_kind_missing
-from watchword.agent.work.releasing import Releaser
+from watchword.agent.work.releasing import Refusal, Releaser
 from watchword.agent.work.reporting import NEVER, Outcomes, Reporter
 from watchword.agent.work.watches import ObjectWatches
 from watchword.agent.work.withdrawal import Withdrawal
 from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
 from watchword.api.names import Finalizer
 from watchword.api.resources import MANIFEST_WORKS
-from watchword.kube.errors import ApiStatusError
 from watchword.kube.retry import Backoff
 from watchword.runtime.connection import Connection
 from watchword.runtime.ensure import with_preconditions
@@ -69,9 +68,9 @@ class WorkReconciler:
         plan = replace(plan, record=await self.ledger.intend(record, plan.written))
         outcomes = await self._apply(key, plan)
         left, trouble = await self._let_go(plan, outcomes)
-        waiting = await self.reporter.report(work, plan, outcomes)
+        waiting = await self.reporter.report(work, plan, outcomes, trouble)
         if trouble is not None:
-            raise trouble
+            raise trouble.error
         return RetryAfter(min(waiting, WAIT if left else NEVER, self._choose_next(key, plan, outcomes)))
 
     async def _claim(self, work: Object) -> Object:
@@ -100,7 +99,7 @@ class WorkReconciler:
         self.watches.want(self.bell, key, plan.targets)
         await self.watches.settle(order.target for order in plan.orders if order.recorded)
 
-    async def _let_go(self, plan: Plan, outcomes: Outcomes) -> tuple[Sequence[Applied], ApiStatusError | None]:
+    async def _let_go(self, plan: Plan, outcomes: Outcomes) -> tuple[Sequence[Applied], Refusal | None]:
         targets = await self.releaser.locate(plan.stale())
         left, trouble = await self.releaser.release(targets, plan.owner, keep=plan.keeps)
         await self.ledger.write(plan.record, choose_record(plan, outcomes, left))

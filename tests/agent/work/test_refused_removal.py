@@ -1,0 +1,71 @@
+"""What the cluster refuses to remove is said on the hub, in words, until it goes."""
+
+from __future__ import annotations
+
+import pytest
+from tests.agent.work.site import Site
+
+from watchword.api.conditions import find_condition
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, MANIFEST_WORKS
+from watchword.testing.builders import a_cluster_role_binding
+from watchword.testing.waiting import eventually, is_gone
+
+KEEPING = ["get", "list", "watch", "create", "update", "patch"]
+
+
+@pytest.fixture
+async def role(site: Site) -> ObjectKey:
+    """The rights of an agent that may do everything but delete what it has applied; the agent runs."""
+    key = ObjectKey.cluster(site.plane.unique("careful-agent"))
+    own = {"apiGroups": ["work.open-cluster-management.io"], "resources": ["*"], "verbs": ["*"]}
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": KEEPING}, own]
+    await site.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(key, rules=rules))
+    binding = a_cluster_role_binding(key.name, role=key.name, users=[key.name])
+    await site.client.create(CLUSTER_ROLE_BINDINGS, binding)
+    site.start(client=site.plane.client(key.name))
+    return key
+
+
+async def may_delete(site: Site, role: ObjectKey) -> None:
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+    await site.client.patch(CLUSTER_ROLES, role, {"rules": rules})
+
+
+def message_of(work: Object, type_: str) -> str:
+    said = find_condition(work, type_)
+    return "" if said is None else said.message
+
+
+async def test_a_work_that_cannot_go_says_what_holds_it(site: Site, role: ObjectKey) -> None:
+    await site.has("w", site.config_map("one"))
+    await site.applied("w")
+    key = ObjectKey(site.cluster, "w")
+
+    await site.client.delete(MANIFEST_WORKS, key)
+    work = await eventually(
+        site.client, MANIFEST_WORKS, key, lambda obj: "cannot be removed" in message_of(obj or {}, "Deleting")
+    )
+
+    assert f"configmaps {site.namespace}/one cannot be removed: the server refuses" in message_of(work, "Deleting")
+    await may_delete(site, role)
+    await eventually(site.client, MANIFEST_WORKS, key, is_gone, within=120)
+
+
+async def test_a_leftover_that_cannot_go_is_named_until_it_goes(site: Site, role: ObjectKey) -> None:
+    await site.has("w", site.config_map("one"), site.config_map("two"))
+    await site.applied("w")
+
+    await site.changes("w", site.config_map("two"))
+    work = await site.says("w", "LeftoversRemoved", "False")
+
+    assert f"configmaps {site.namespace}/one cannot be removed" in message_of(work, "LeftoversRemoved")
+    await may_delete(site, role)
+    work = await eventually(
+        site.client,
+        MANIFEST_WORKS,
+        ObjectKey(site.cluster, "w"),
+        lambda obj: find_condition(obj or {}, "LeftoversRemoved") is None,
+        within=120,
+    )
+    assert find_condition(work, "Applied") is not None
