@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.addons.fleet import AddonFleet
 
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, Grant
-from watchword.addons.sample.agent import SampleAgent
-from watchword.addons.sample.hub import NAME, REPORT, SAMPLE
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Finalizer
 from watchword.api.resources import (
@@ -218,21 +215,6 @@ async def test_rights_in_a_shared_namespace_are_one_for_each_cluster_and_go_with
     gone = ObjectKey(shared, f"open-cluster-management:{keys[0].namespace}:tool{fleet.mark}:read:agent")
     await fleet.gone(ROLE_BINDINGS, gone)
     assert len((await fleet.client.list(ROLE_BINDINGS, namespace=shared)).items) == 2
-
-
-async def test_sample_addon_reports_to_the_hub_with_its_token(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
-    fleet.start_addon(replace(SAMPLE, install_namespace=fleet.namespace))
-    addon = await fleet.enable(NAME, cluster)
-    await fleet.says(addon, APPLIED)
-    data = await fleet.secret(addon)
-
-    agent = SampleAgent(fleet.as_token(data["token"]), cluster, fleet.plane.clock)
-    await agent.beat()
-    await agent.beat()
-
-    report = await fleet.client.get(CONFIG_MAPS, ObjectKey(cluster, REPORT))
-    assert (report["data"]["beats"], report["data"]["cluster"]) == ("2", cluster)
 
 
 def _reason(obj: Object | None) -> str:

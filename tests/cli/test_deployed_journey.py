@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from watchword.apiserver.instance import Instance, Settings
 from watchword.cli.main import run
+from watchword.testing.nodes import a_cluster_with_a_node
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
-
-
-@asynccontextmanager
-async def a_cluster_with_a_node(folder: Path) -> AsyncIterator[Path]:
-    """Serve a control plane whose node runs what is deployed; yield its administrator's kubeconfig."""
-    instance = Instance(Settings(data_dir=folder, port=0, node=True), lambda: datetime.now(UTC))
-    await instance.start()
-    try:
-        yield instance.kubeconfig
-    finally:
-        await instance.stop()
 
 
 async def watchword(kubeconfig: Path, *argv: str) -> int:

@@ -14,6 +14,7 @@ from watchword.api.resources import CONFIG_MAPS, LEASES
 from watchword.api.time import rfc3339, rfc3339_micro
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
+from watchword.kube.reviews import who_am_i
 from watchword.runtime.clock import Clock
 
 LEASE_SECONDS = 60
@@ -44,7 +45,8 @@ class SampleAgent:
         try:
             await local.patch(LEASES, key, {"spec": spec})
         except NotFound:
-            await local.create(LEASES, LEASES.manifest(key, spec=spec))
+            owners = await _own_account(local)
+            await local.create(LEASES, LEASES.manifest(key, metadata={"ownerReferences": owners}, spec=spec))
 
     async def run(self, every: timedelta, stop: asyncio.Event) -> None:
         """Report again and again; a hub that says no is asked again at the next beat."""
@@ -60,6 +62,14 @@ class SampleAgent:
                     await stop.wait()
             except TimeoutError:
                 continue
+
+
+async def _own_account(local: Client) -> list[Object]:
+    """Return the account that the agent runs as, as the owner of what it makes: both go with the add-on."""
+    me = await who_am_i(local)
+    name = me.username.rpartition(":")[2]
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "name": name, "uid": me.uid}
+    return [account] if me.username.startswith("system:serviceaccount:") else []
 
 
 async def _put(hub: Client, key: ObjectKey, data: dict[str, str]) -> None:

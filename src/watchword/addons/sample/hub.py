@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from watchword.addons.definition import AddonDefinition, Site
+from watchword.addons.on_cluster import lease_keeper
 from watchword.addons.rbac import status_writer
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import DEPLOYMENTS
@@ -22,7 +23,8 @@ def deployment(site: Site) -> Object:
         "args": ["sample-addon", f"--hub-kubeconfig={MOUNT}/kubeconfig", f"--lease-namespace={namespace}"],
         "volumeMounts": [{"name": "hub", "mountPath": MOUNT, "readOnly": True}],
     }
-    pod = {"containers": [container], "volumes": [{"name": "hub", "secret": {"secretName": SECRET}}]}
+    volume = {"name": "hub", "secret": {"secretName": SECRET}}
+    pod = {"serviceAccountName": NAME, "containers": [container], "volumes": [volume]}
     labels = {"app": NAME}
     return DEPLOYMENTS.manifest(
         ObjectKey(namespace, NAME),
@@ -34,4 +36,6 @@ def deployment(site: Site) -> Object:
     )
 
 
-SAMPLE = AddonDefinition(NAME, grants=(status_writer(REPORT),), manifests=lambda site: [deployment(site)])
+SAMPLE = AddonDefinition(
+    NAME, grants=(status_writer(REPORT),), manifests=lambda site: [*lease_keeper(site), deployment(site)]
+)

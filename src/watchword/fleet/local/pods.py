@@ -44,9 +44,8 @@ ReadAgentFlags = Callable[[Sequence[str]], AgentFlags]
 
 @dataclass(frozen=True)
 class Pods:
-    """The verbs that a cluster's pods run; `administrator` stands in where a pod was given no rights of its own."""
+    """The verbs that a cluster's pods run."""
 
-    administrator: Callable[[], Client]
     clock: Clock
     read_agent_flags: ReadAgentFlags
 
@@ -86,8 +85,9 @@ class Pods:
         name = kubeconfig.with_name("cluster-name").read_text().strip()
         hub = connect(kubeconfig, environment={})
         try:
-            agent = SampleAgent(hub, name, self.clock, self.administrator(), flags["lease-namespace"])
-            await agent.run(SAMPLE_EVERY, stop)
+            async with own_cluster(launch) as local:
+                agent = SampleAgent(hub, name, self.clock, local, flags["lease-namespace"])
+                await agent.run(SAMPLE_EVERY, stop)
         finally:
             await hub.close()
 

@@ -57,7 +57,7 @@ class Site:
         self.hub = self._member(self.blueprint.hub)
         self.clusters = [self._member(place) for place in self.blueprint.clusters]
         for member in self.clusters:
-            member.runner = Pods(lambda member=member: member.client, self.clock, self.read_agent_flags).runner()  # type: ignore[misc]  # mypy cannot see the default
+            member.runner = Pods(self.clock, self.read_agent_flags).runner()
 
     def _member(self, place: Place) -> Member:
         return Member(place, self.folder.place(place.name), self.clock, self.in_memory)

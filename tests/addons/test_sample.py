@@ -1,0 +1,149 @@
+"""The sample add-on: what its author writes, who its agent is on either side, and that it really runs on a node."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.addons.fleet import AddonFleet
+
+from watchword.addons.definition import Site
+from watchword.addons.on_cluster import lease_keeper
+from watchword.addons.sample.agent import SampleAgent
+from watchword.addons.sample.hub import NAME, REPORT, SAMPLE
+from watchword.api.addon import Addon
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import is_true
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ADDON_NAMESPACE, ConditionType
+from watchword.api.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.cli.main import run
+from watchword.kube.client import Client
+from watchword.kube.connect import connect
+from watchword.kube.errors import Forbidden
+from watchword.kube.tokens import request_token
+from watchword.testing.builders import a_cluster, a_lease, an_addon
+from watchword.testing.nodes import a_cluster_with_a_node
+from watchword.testing.waiting import eventually, is_gone
+
+AVAILABLE = ConditionType.ADDON_AVAILABLE
+ON_CLUSTER = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, DEPLOYMENTS, LEASES)
+
+
+async def as_own_account(fleet: AddonFleet, cluster: str) -> Client:
+    """Apply what lets the agent keep its lease, as the cluster's agent does, and be that account."""
+    addon = Addon.read({**an_addon(NAME, cluster=cluster), "status": {"namespace": fleet.namespace}})
+    manifests = lease_keeper(Site(addon, Cluster.read(a_cluster(cluster))))
+    for resource, manifest in zip((SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS), manifests, strict=True):
+        await fleet.client.create(resource, manifest)
+    granted = await request_token(fleet.client, ObjectKey(fleet.namespace, NAME), expiration_seconds=3600)
+    return fleet.as_token(granted.token.reveal().encode())
+
+
+def has_beaten_twice(report: Object | None) -> bool:
+    return int(((report or {}).get("data") or {}).get("beats") or 0) >= 2
+
+
+async def test_agent_shows_that_it_lives_with_narrow_rights_of_its_own(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    fleet.start_addon(replace(SAMPLE, install_namespace=fleet.namespace))
+    addon = await fleet.enable(NAME, cluster)
+    await fleet.says(addon, ConditionType.REGISTRATION_APPLIED)
+    hub, local = fleet.as_token((await fleet.secret(addon))["token"]), await as_own_account(fleet, cluster)
+
+    stop = asyncio.Event()
+    agent = SampleAgent(hub, cluster, fleet.plane.clock, local, fleet.namespace)
+    beating = asyncio.create_task(agent.run(timedelta(seconds=1), stop))
+    await fleet.says(addon, AVAILABLE, "True", "ManagedClusterAddOnLeaseUpdated")
+    report = await eventually(fleet.client, CONFIG_MAPS, ObjectKey(cluster, REPORT), has_beaten_twice)
+    stop.set()
+    await beating
+    assert report["data"]["cluster"] == cluster
+
+
+async def test_lease_keeper_may_do_nothing_else(fleet: AddonFleet) -> None:
+    local = await as_own_account(fleet, "edge")
+    other = ObjectKey(fleet.namespace, "other")
+    await fleet.client.create(LEASES, a_lease("other", namespace=fleet.namespace, renewed_at=fleet.plane.clock.now()))
+
+    for attempt in (
+        local.patch(LEASES, other, {"spec": {"holderIdentity": "me"}}),
+        local.list(LEASES, namespace=fleet.namespace),
+        local.get(SECRETS, ObjectKey(fleet.namespace, f"{NAME}-hub-kubeconfig")),
+        local.create(LEASES, a_lease(NAME, namespace="default", renewed_at=fleet.plane.clock.now())),
+    ):
+        with pytest.raises(Forbidden):
+            await attempt
+
+
+async def watchword(kubeconfig: Path, *argv: str) -> int:
+    return await asyncio.to_thread(run, [*argv, "--kubeconfig", str(kubeconfig)])
+
+
+async def join(hub: Path, edge: Path, folder: Path, *flags: str) -> None:
+    """Bring a cluster in, and wait until it is."""
+    command = folder / "join"
+    assert await watchword(hub, "init", "--wait", "--output-join-command-file", str(command)) == 0
+    arguments = command.read_text().split()[2:-1]
+    joining = asyncio.create_task(watchword(edge, "join", *arguments, "edge-1", "--wait", *flags))
+    assert await watchword(hub, "accept", "--clusters", "edge-1", "--wait") == 0
+    assert await joining == 0
+
+
+@asynccontextmanager
+async def sample_manager(hub: Path) -> AsyncIterator[None]:
+    """Run the add-on's hub side as a process."""
+    argv = ("sample-addon", "--manager", "--kubeconfig", str(hub))
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "watchword", *argv)
+    try:
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+@asynccontextmanager
+async def connected(kubeconfig: Path) -> AsyncIterator[Client]:
+    client = connect(kubeconfig)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def is_available(addon: Object | None) -> bool:
+    return is_true(addon or {}, AVAILABLE)
+
+
+@pytest.mark.real_time
+@pytest.mark.timeout(180)
+async def test_deployed_agent_is_available_and_leaves_nothing(tmp_path: Path) -> None:
+    async with a_cluster_with_a_node(tmp_path / "hub") as hub, a_cluster_with_a_node(tmp_path / "edge") as edge:
+        await join(hub, edge, tmp_path, "--addon-kubeclient-registration-auth", "token")
+        async with sample_manager(hub), connected(hub) as hub_client, connected(edge) as edge_client:
+            assert await watchword(hub, "addon", "enable", NAME, "--clusters", "edge-1") == 0
+            key = ObjectKey("edge-1", NAME)
+            await eventually(hub_client, MANAGED_CLUSTER_ADDONS, key, is_available, within=90)
+            pods = (await edge_client.list(PODS, namespace=ADDON_NAMESPACE)).items
+            assert {pod["spec"]["serviceAccountName"] for pod in pods} == {NAME}
+
+            assert await watchword(hub, "addon", "disable", NAME, "--clusters", "edge-1") == 0
+            left = [(resource, NAME) for resource in ON_CLUSTER] + [(SECRETS, f"{NAME}-hub-kubeconfig")]
+            for resource, name in left:
+                await eventually(edge_client, resource, ObjectKey(ADDON_NAMESPACE, name), is_gone, within=60)
