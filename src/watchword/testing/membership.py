@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -16,8 +16,8 @@ from watchword.api.cluster import Cluster
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.http import Peer
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ConditionType
-from watchword.api.resources import MANAGED_CLUSTERS, NAMESPACES
+from watchword.api.names import ConditionType, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.interface import AllowList, SecretData
 from watchword.fleet.hub_process import Extension, HubOptions, run_hub
@@ -26,6 +26,7 @@ from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP
 from watchword.kube.client import Client
 from watchword.kube.connect import credentials_of, make_client
 from watchword.kube.endpoint import Endpoint
+from watchword.kube.errors import NotFound
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.kubeconfig_reading import parse_kubeconfig
 from watchword.kube.local import LocalTransport
@@ -157,6 +158,14 @@ class Membership:
         await self.client.delete(MANAGED_CLUSTERS, ObjectKey.cluster(name))
         await eventually(self.client, MANAGED_CLUSTERS, ObjectKey.cluster(name), is_gone)
 
+    async def forget(self) -> None:
+        """Take away every cluster with its requests, though no hub may run: the next test's hub would look at them."""
+        for name in self.clusters:
+            with suppress(NotFound):
+                await self.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), {"metadata": {"finalizers": None}})
+                await self.client.delete(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+            await self.client.delete_collection(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={name}")
+
 
 @asynccontextmanager
 async def membership(plane: Plane) -> AsyncIterator[Membership]:
@@ -177,6 +186,7 @@ async def membership(plane: Plane) -> AsyncIterator[Membership]:
         yield running
     finally:
         await running.stop(*running.tasks)
+        await running.forget()
 
 
 def _seeded(text: str) -> Random:
