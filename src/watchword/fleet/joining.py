@@ -11,10 +11,10 @@ from watchword.api.crds import MANAGED_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, ConditionType
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, KLUSTERLETS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
-from watchword.fleet import operating
 from watchword.fleet.applying import apply_all
 from watchword.fleet.bootstrap_access import BootstrapAccess
 from watchword.fleet.errors import Refused
+from watchword.fleet.operating import FIELD_MANAGER as DEPLOYER
 from watchword.fleet.operating import operator_objects
 from watchword.fleet.watching import Watcher
 from watchword.kube.client import Client
@@ -74,11 +74,17 @@ def bootstrap_secret(namespace: str, access: BootstrapAccess) -> Object:
     return SECRETS.manifest(key, type="Opaque", data={KUBECONFIG_KEY: encoded})
 
 
-def managed_objects(membership: Membership, access: BootstrapAccess) -> list[Manifest]:
-    """Return every object of a membership, in an order in which it can be applied."""
+def ground(membership: Membership) -> list[Manifest]:
+    """Return what a membership stands on; with an operator, that brings it along."""
     return [
         *((CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in MANAGED_CRDS),
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(membership.namespace))),
+    ]
+
+
+def own_objects(membership: Membership, access: BootstrapAccess) -> list[Manifest]:
+    """Return what makes the membership, in an order in which it can be applied."""
+    return [
         (SECRETS, bootstrap_secret(membership.namespace, access)),
         (KLUSTERLETS, klusterlet_of(membership)),
     ]
@@ -95,12 +101,13 @@ async def join(
             f"this cluster joined as {known_as}: run `watchword unjoin --cluster-name {known_as}` first, or give "
             "--klusterlet-name and --namespace to join a second hub"
         )
-    objects = managed_objects(membership, access)
-    applied = await apply_all(client, objects, manager=FIELD_MANAGER, dry_run=dry_run)
-    if not deploy:
-        return applied
-    deployed = await operator_objects(client, membership.image, agent_namespace=membership.namespace)
-    return applied + await apply_all(client, deployed, manager=operating.FIELD_MANAGER, dry_run=dry_run)
+    if deploy:
+        rows, manager = await operator_objects(client, membership.image, agent_namespace=membership.namespace), DEPLOYER
+    else:
+        rows, manager = ground(membership), FIELD_MANAGER
+    applied = await apply_all(client, rows, manager=manager, dry_run=dry_run)
+    own = own_objects(membership, access)
+    return applied + await apply_all(client, own, manager=FIELD_MANAGER, dry_run=dry_run)
 
 
 async def cluster_uid(client: Client) -> str:
