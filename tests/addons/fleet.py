@@ -23,6 +23,7 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.sensitive import Sensitive
+from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.hub.addons.extension import addon_extension
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, FixedCredential
@@ -88,7 +89,9 @@ class AddonFleet:
         await self.members.joined(name)
         return name
 
-    async def start_agent(self, name: str, *, auth: str = "token", life: timedelta = DAY, **more: Any) -> None:
+    async def start_agent(
+        self, name: str, *, auth: str = "token", life: timedelta = DAY, catalog: Catalog = CATALOG, **more: Any
+    ) -> None:
         """Start the agent of a cluster, or one with other options in its place."""
         await self.stop_agent(name)
         options = AgentOptions(
@@ -107,6 +110,7 @@ class AddonFleet:
             self.plane.clock,
             Random(name),
             duties=[addon_duty],
+            catalog=catalog,
         )
         self.registries[name] = parts.metrics.registry
         self.agents[name] = asyncio.create_task(Agent(parts).run())
@@ -207,6 +211,11 @@ class AddonFleet:
         client = Client(transport_with(self.plane, data["tls.crt"], data["tls.key"]))
         self.clients.append(client)
         return client
+
+
+def account_of(key: ObjectKey) -> ObjectKey:
+    """Return the account that is made on the hub for an add-on by token."""
+    return ObjectKey(key.namespace, f"{key.namespace}-{key.name}-agent")
 
 
 def decoded(secret: Object) -> dict[str, bytes]:

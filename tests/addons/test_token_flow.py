@@ -6,7 +6,7 @@ import base64
 from datetime import datetime, timedelta
 
 import pytest
-from tests.addons.fleet import KUBE_CLIENT, AddonFleet, drivers_of, registrations_of
+from tests.addons.fleet import KUBE_CLIENT, AddonFleet, account_of, drivers_of, registrations_of
 
 from watchword.api.addon import read_ready_message
 from watchword.api.conditions import find_condition
@@ -20,10 +20,6 @@ from watchword.kube.reviews import who_am_i
 from watchword.testing.waiting import eventually
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
-
-
-def account_of(key: ObjectKey) -> ObjectKey:
-    return ObjectKey(key.namespace, f"{key.namespace}-{key.name}-agent")
 
 
 def instant(data: dict[str, bytes], name: str) -> datetime:

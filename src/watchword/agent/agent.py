@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import structlog
 
@@ -23,26 +24,28 @@ from watchword.agent.hub_access import HubAccess, HubConnector, Use
 from watchword.agent.hub_connection import HubConnection
 from watchword.agent.identity import Identity, recall_identity
 from watchword.agent.options import AgentOptions
+from watchword.agent.scopes import only, requests_of
 from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, Beside, hub_kubeconfig
 from watchword.api.meta import Object, ObjectKey, annotations_of
-from watchword.api.names import Annotation, Label
+from watchword.api.names import Annotation
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_CLAIMS,
     MANAGED_CLUSTERS,
+    NAMESPACES,
     NODES,
     SECRETS,
 )
-from watchword.drivers.catalog import find_cluster_driver
+from watchword.drivers.catalog import CATALOG, Catalog, find_cluster_driver
 from watchword.drivers.interface import AgentContext, AgentDriver, NewKey, Wanted
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.retry import Backoff
 from watchword.pki.keys import PrivateKey
+from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.connection import Connection
-from watchword.runtime.informer import Scope
 from watchword.runtime.manager import Job, Manager, ManagerOptions
 from watchword.runtime.metrics import CredentialMetrics, Metrics
 from watchword.runtime.reconcile import ControllerSpec, Reader, Wake
@@ -66,6 +69,7 @@ class DutyParts:
     hub_entry: Callable[[], ClusterEntry]  # the hub as a kubeconfig describes it at this moment
     credentials: CredentialMetrics
     new_key: NewKey = PrivateKey.generate
+    catalog: Catalog = CATALOG
 
 
 Duty: TypeAlias = Callable[[DutyParts], Iterable[ControllerSpec]]
@@ -84,6 +88,7 @@ class AgentParts:
     duties: Sequence[Duty] = ()
     metrics: Metrics = field(default_factory=Metrics)
     new_key: NewKey = PrivateKey.generate
+    catalog: Catalog = CATALOG  # the drivers that there are
     manager: ManagerOptions = field(
         default_factory=lambda: ManagerOptions(name="watchword.dev/agent", identity="agent")
     )
@@ -99,12 +104,21 @@ class Agent:
     async def run(self, stop: asyncio.Event | None = None) -> None:
         """Run until asked to stop; raises what the manager raises."""
         parts = self._parts
+        own = Cache.of(parts.cluster, parts.manager.follow)
+        own.informer(SECRETS, only(parts.options.secret_key))
+        async with _running(own.run(), "own secret"):  # read from the watch that is needed anyway
+            system = await parts.cluster.get(NAMESPACES, ObjectKey.cluster("kube-system"))
+            await own.sync()
+            identity = recall_identity(system, own.get(SECRETS, parts.options.secret_key), parts.options)
+            await self._live(identity, own, stop)
+
+    async def _live(self, identity: Identity, own: Cache, stop: asyncio.Event | None) -> None:
+        parts = self._parts
         manager = Manager(parts.manager, clock=parts.clock, random=parts.random, metrics=parts.metrics)
         connection = HubConnection()
-        cluster = manager.connect(parts.cluster)
+        cluster = manager.connect(parts.cluster, beside=own)
         client = Client(connection, user_agent="watchword-agent", random=parts.random)
         hub = manager.connect(client, name=HUB)
-        identity = await recall_identity(parts.cluster, parts.options)
         driver = self._driver(hub)
         access = HubAccess(connection, parts.connector, hub.cache, identity.cluster, parts.clock)
         self._follow(cluster, hub, identity)
@@ -113,17 +127,15 @@ class Agent:
         skew = parts.metrics.credentials.clock_skew
         skew.set_function(lambda: client.clock_skew.total_seconds() if client.clock_skew is not None else 0.0)
         manager.add_job("introduction", lambda: self._introduce(hub.client, access, identity))
-        manager.add_job("duties", lambda: self._take_up_duties(client, access.ready))
-        fallback = asyncio.create_task(self._fall_back(access, hub), name="fallback")
+        manager.add_job("duties", lambda: self._take_up_duties(cluster, hub, client, access.ready))
         try:
-            await manager.run(stop)
+            async with _running(self._fall_back(access, hub), "fallback"):
+                await manager.run(stop)
         finally:
-            fallback.cancel()
-            await asyncio.gather(fallback, return_exceptions=True)
             await connection.close()
 
     def _driver(self, hub: Connection) -> AgentDriver:
-        entry = find_cluster_driver(self._parts.options.registration_auth)
+        entry = find_cluster_driver(self._parts.options.registration_auth, self._parts.catalog)
         return entry.agent(AgentContext(hub.client, hub.cache, self._parts.clock, self._parts.new_key))
 
     async def _resume(self, access: HubAccess, driver: AgentDriver, identity: Identity) -> None:
@@ -131,11 +143,11 @@ class Agent:
         good = driver.assess(self._wanted(identity), identity.held)
         if good is not None:
             await access.credential_changed(identity.secret_key, good, identity.held)
-        await access.settle(changed=False)
+        await access.settle()
         while access.used is Use.NONE:
             self._log.warning("nothing to reach the hub with yet: waiting for a bootstrap kubeconfig")
             await asyncio.sleep(LOOK_AGAIN.total_seconds())
-            await access.settle(changed=False)
+            await access.settle()
 
     async def _fall_back(self, access: HubAccess, hub: Connection) -> None:
         """Notice that the credential expires before the hub was ever heard: until then no controller runs."""
@@ -143,7 +155,7 @@ class Agent:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FALLBACK_LOOK.total_seconds()):
                     await hub.cache.sync()
-            await access.settle(changed=False)
+            await access.settle()
 
     def _wanted(self, identity: Identity, hub: Reader | None = None) -> Wanted:
         found = hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(identity.cluster)) if hub is not None else None
@@ -152,13 +164,11 @@ class Agent:
         return Wanted(identity.cluster, identity.subject, lifetime=lifetime, rotation=asked)
 
     def _follow(self, cluster: Connection, hub: Connection, identity: Identity) -> None:
-        name = identity.cluster
-        own_secret = Scope(identity.secret_key.namespace, fields=f"metadata.name={identity.secret_key.name}")
-        cluster.cache.informer(SECRETS, own_secret)
+        cluster.cache.informer(SECRETS, only(identity.secret_key))
         cluster.cache.informer(NODES, project=_without_images)
         cluster.cache.informer(CLUSTER_CLAIMS)
-        hub.cache.informer(MANAGED_CLUSTERS, Scope(fields=f"metadata.name={name}"))
-        hub.cache.informer(CERTIFICATE_SIGNING_REQUESTS, Scope(labels=f"{Label.CLUSTER_NAME}={name}"))
+        hub.cache.informer(MANAGED_CLUSTERS, only(ObjectKey.cluster(identity.cluster)))
+        hub.cache.informer(CERTIFICATE_SIGNING_REQUESTS, requests_of(identity.cluster))
 
     def _controllers(
         self, cluster: Connection, hub: Connection, access: HubAccess, driver: AgentDriver, identity: Identity
@@ -178,16 +188,17 @@ class Agent:
             Examiner(parts.cluster, cluster.cache),
             parts.options.claims,
             lambda: judge_rotated(access.held, access.refusal),
+            access.is_itself,
         )
         of_cluster = tuple(Wake(resource, lambda _: own) for resource in (NODES, CLUSTER_CLAIMS))
         to_secret = tuple(
             Wake(resource, lambda _: [identity.secret_key], origin=HUB)
             for resource in (MANAGED_CLUSTERS, CERTIFICATE_SIGNING_REQUESTS)
         )
-        lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random)
+        lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, access.is_itself)
         yield ControllerSpec("hub-credential", SECRETS, keeper, to_secret, workers=1)
         yield ControllerSpec("hub-access", MANAGED_CLUSTERS, access, workers=1, origin=HUB)
-        yield ControllerSpec("cluster-lease", MANAGED_CLUSTERS, lease, workers=1, origin=HUB)
+        yield ControllerSpec("cluster-lease", MANAGED_CLUSTERS, lease, workers=1, origin=HUB, bell=access.news)
         yield ControllerSpec(
             "cluster-status", MANAGED_CLUSTERS, status, of_cluster, workers=1, origin=HUB, bell=access.news
         )
@@ -222,14 +233,16 @@ class Agent:
                 await asyncio.sleep(delay)
         await asyncio.Event().wait()
 
-    async def _take_up_duties(self, client: Client, ready: asyncio.Event) -> None:
+    async def _take_up_duties(
+        self, of_cluster: Connection, of_hub: Connection, client: Client, ready: asyncio.Event
+    ) -> None:
         """Run add-ons and work once the hub has accepted this cluster; before that, it may not even look at them."""
         parts = self._parts
         await ready.wait()
         within = replace(parts.manager, lease=None, health=None)  # leading and healthy as the one that runs it
         manager = Manager(within, clock=parts.clock, random=parts.random, metrics=parts.metrics)
-        cluster = manager.connect(parts.cluster)
-        hub = manager.connect(client, name=HUB)
+        cluster = manager.connect(parts.cluster, beside=of_cluster.cache)
+        hub = manager.connect(client, name=HUB, beside=of_hub.cache)
         duty_parts = DutyParts(
             parts.options,
             cluster,
@@ -240,10 +253,22 @@ class Agent:
             parts.connector.entry,
             parts.metrics.credentials,
             parts.new_key,
+            parts.catalog,
         )
         for duty in parts.duties:
             manager.add(*duty(duty_parts))
         await manager.run()
+
+
+@asynccontextmanager
+async def _running(job: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
+    """Run something beside the body, and end it with the body."""
+    task = asyncio.create_task(job, name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _without_images(node: Object) -> Object:

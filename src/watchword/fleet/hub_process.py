@@ -12,7 +12,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.discovery.controllers import SCOPES, discovery_controllers
 from watchword.discovery.own_authorities import OwnAuthorities
-from watchword.drivers.catalog import find_cluster_driver
+from watchword.drivers.catalog import CATALOG, Catalog, find_cluster_driver
 from watchword.drivers.interface import AllowList, HubContext, HubDriver
 from watchword.hub import controllers as registration
 from watchword.hub import prerequisites
@@ -39,6 +39,7 @@ class HubOptions:
 
     identity: str = "hub"
     drivers: tuple[str, ...] = ("csr",)
+    catalog: Catalog = CATALOG  # where they are looked up
     allow: AllowList = field(default_factory=AllowList)
     own_ca: bytes = b""
     install: bool = True  # apply what the controllers need; off where another hand does it
@@ -97,7 +98,7 @@ def hub_parts(connection: Connection, options: HubOptions, clock: Clock) -> regi
 
 def make_driver(name: str, connection: Connection, options: HubOptions, clock: Clock) -> HubDriver:
     """Return the hub's side of a driver; `UnknownDriver` when there is none of that name."""
-    entry = find_cluster_driver(name)
+    entry = find_cluster_driver(name, options.catalog)
     assert entry.hub is not None  # that is what makes it a driver by which clusters register
     policy = TokenPolicy(connection.cache, connection.client)
     return entry.hub(HubContext(connection.cache, connection.client, connection.events, clock, options.allow, policy))

@@ -35,9 +35,12 @@ class AddonSecretReconciler:
     credentials: AddonCredentials
     keeper: CredentialReconciler
     follow: FollowNamespace
+    own: ObjectKey  # the Secret of the agent itself: seen here, kept elsewhere
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring the Secret in line with what its add-on asks for."""
+        if key == self.own:
+            return Done()
         await self.follow(key.namespace)
         holding = self.credentials.holding(key)
         if holding is None:

@@ -1,0 +1,116 @@
+"""Add-ons get their credential whatever their cluster registers by: a driver is a folder and a line in the catalog."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+from tests.addons.fleet import AddonFleet, account_of
+from tests.addons.test_switching import CERTIFICATE_KEYS, TOKEN_KEYS
+from tests.addons.voucher import ANNOTATION, VOUCHER, WITH_VOUCHERS, CloudConnector, RelayConnector
+
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import ConditionType, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SERVICE_ACCOUNTS
+from watchword.drivers.catalog import find_addon_driver
+from watchword.drivers.errors import UnknownDriver
+from watchword.fleet.hub_process import HubOptions, run_hub
+from watchword.hub.addons.extension import addon_extension
+from watchword.kube.client import Client
+from watchword.kube.reviews import who_am_i
+from watchword.testing.waiting import eventually, eventually_all
+
+KEYS = {"token": TOKEN_KEYS, "csr": CERTIFICATE_KEYS}
+CONNECTORS = {"cloud": CloudConnector, "relay": RelayConnector}
+
+
+async def with_vouchers(fleet: AddonFleet, connector: str, auth: str) -> str:
+    """Run a hub that knows the newcomer, and let a cluster join by it: a person accepts."""
+    await fleet.members.stop(fleet.hub)
+    options = HubOptions(drivers=("csr", VOUCHER), catalog=WITH_VOUCHERS, elect=False, install=False)
+    hub = run_hub(
+        fleet.plane.fresh_client(), options, clock=fleet.plane.clock, random=Random(1), extensions=[addon_extension]
+    )
+    fleet.members.tasks.append(asyncio.create_task(hub))
+    name = fleet.members.name(f"edge{fleet.mark}")
+    fleet.connectors[name] = CONNECTORS[connector](fleet.plane, cluster=name)
+    await fleet.start_agent(
+        name, auth=auth, catalog=WITH_VOUCHERS, registration_auth=VOUCHER, annotations={ANNOTATION: name}
+    )
+    await eventually(fleet.client, MANAGED_CLUSTERS, ObjectKey.cluster(name))
+    await fleet.members.accept(name)
+    await fleet.members.joined(name)
+    return name
+
+
+def as_addon(fleet: AddonFleet, data: dict[str, bytes]) -> Client:
+    return fleet.as_token(data["token"]) if "token" in data else fleet.as_certificate(data)
+
+
+@pytest.mark.parametrize("auth", ["csr", "token"])
+@pytest.mark.parametrize("connector", CONNECTORS)
+async def test_addon_of_any_cluster_has_either_credential(fleet: AddonFleet, connector: str, auth: str) -> None:
+    cluster = await with_vouchers(fleet, connector, auth)
+
+    key = await fleet.enable("reporter", cluster)
+
+    data = await fleet.secret(key)
+    assert set(data) == KEYS[auth]
+    user = {
+        "token": f"system:serviceaccount:{cluster}:{cluster}-reporter-agent",
+        "csr": f"system:open-cluster-management:cluster:{cluster}:addon:reporter:agent:reporter",
+    }
+    assert (await who_am_i(as_addon(fleet, data))).username == user[auth]
+
+
+async def test_addon_inherits_the_way_to_the_hub_from_its_cluster(fleet: AddonFleet) -> None:
+    cluster = await with_vouchers(fleet, "relay", "token")
+
+    await fleet.refreshed(await fleet.enable("reporter", cluster))
+
+    connector = fleet.connectors[cluster]
+    assert isinstance(connector, RelayConnector)
+    assert connector.passed["POST token"] == 1
+    assert connector.passed["PATCH status"] >= 2
+
+
+async def test_cluster_of_a_cloud_has_certificates_of_other_signers(fleet: AddonFleet) -> None:
+    cluster = await with_vouchers(fleet, "cloud", "token")
+    signer = {"type": "customSigner", "customSigner": {"signerName": "example.com/own"}}
+
+    await fleet.refreshed(await fleet.enable("reporter", cluster, {"type": "kubeClient"}, signer))
+
+    def is_own(csr: Object) -> bool:
+        return csr["spec"]["signerName"] == "example.com/own" and labels_of(csr)[Label.CLUSTER_NAME] == cluster
+
+    found = await eventually_all(
+        fleet.client, CERTIFICATE_SIGNING_REQUESTS, lambda found: any(map(is_own, found.values()))
+    )
+    assert [csr["spec"]["username"] for csr in found.values() if is_own(csr)] == [cluster]
+
+
+async def test_account_made_anew_is_recovered_from_over_any_driver(fleet: AddonFleet) -> None:
+    cluster = await with_vouchers(fleet, "cloud", "token")
+    key = await fleet.enable("reporter", cluster)
+    first = await fleet.secret(key)
+
+    await fleet.client.delete(SERVICE_ACCOUNTS, account_of(key))
+
+    second = await fleet.secret(key, lambda data: data["service-account-uid"] != first["service-account-uid"])
+    assert (await who_am_i(fleet.as_token(second["token"]))).uid == second["service-account-uid"].decode()
+
+
+async def test_removed_cluster_of_any_driver_leaves_no_account(fleet: AddonFleet) -> None:
+    cluster = await with_vouchers(fleet, "relay", "token")
+    key = await fleet.enable("reporter", cluster)
+    await fleet.says(key, ConditionType.TOKEN_INFRASTRUCTURE_READY)
+
+    await fleet.members.remove(cluster)
+
+    await fleet.gone(SERVICE_ACCOUNTS, account_of(key))
+
+
+def test_newcomer_for_clusters_is_none_for_addons() -> None:
+    with pytest.raises(UnknownDriver, match="choose one of csr, token"):
+        find_addon_driver(VOUCHER, WITH_VOUCHERS)
