@@ -5,27 +5,24 @@ from __future__ import annotations
 from watchword.agent.identity import recall_identity
 from watchword.agent.options import AgentOptions
 from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME
-from watchword.api.resources import SECRETS
-from watchword.testing.builders import a_secret
-from watchword.testing.plane import Plane
+from watchword.testing.builders import a_namespace, a_secret
+
+SYSTEM = {**a_namespace("kube-system"), "metadata": {"name": "kube-system", "uid": "7f3c"}}
 
 
-async def test_one_uid_stands_for_the_cluster_on_every_hub(plane: Plane) -> None:
-    first, second = await plane.namespace(), await plane.namespace()
+def test_one_uid_stands_for_the_cluster_on_every_hub() -> None:
+    one = recall_identity(SYSTEM, None, AgentOptions(cluster_name="edge-1", namespace="first"))
+    other = recall_identity(SYSTEM, None, AgentOptions(cluster_name="lager", namespace="second"))
 
-    one = await recall_identity(plane.client(), AgentOptions(cluster_name="edge-1", namespace=first))
-    other = await recall_identity(plane.client(), AgentOptions(cluster_name="lager", namespace=second))
-
-    assert one.uid == other.uid != ""
+    assert one.uid == other.uid == "7f3c"
     assert one.subject.user != other.subject.user
 
 
-async def test_names_on_record_are_taken_up_again(plane: Plane) -> None:
-    namespace = await plane.namespace()
-    options = AgentOptions(cluster_name="", namespace=namespace)
-    held = {CLUSTER_NAME: "edge-1", AGENT_NAME: "x7k2m"}
-    await plane.client().create(SECRETS, a_secret(options.hub_secret, namespace=namespace, data=held))
+def test_names_on_record_are_taken_up_again() -> None:
+    options = AgentOptions(cluster_name="", namespace="agent")
+    secret = a_secret(options.hub_secret, namespace="agent", data={CLUSTER_NAME: "edge-1", AGENT_NAME: "x7k2m"})
 
-    identity = await recall_identity(plane.client(), options)
+    identity = recall_identity(SYSTEM, secret, options)
 
     assert identity.subject.user == "system:open-cluster-management:edge-1:x7k2m"
+    assert identity.secret_key == options.secret_key

@@ -16,12 +16,20 @@ NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-def a_cluster(**annotations: str) -> Cluster:
+def a_cluster(*conditions: Object, **annotations: str) -> Cluster:
     obj: Object = {
         "metadata": {"name": "edge-1", "uid": "u", "annotations": annotations},
         "spec": {"hubAcceptsClient": True, "leaseDurationSeconds": 60},
+        "status": {"conditions": list(conditions)},
     }
     return Cluster.read(obj)
+
+
+def said(type_: str, status: str) -> Object:
+    return {"type": type_, "status": status, "reason": "Said", "message": ""}
+
+
+JOINED = said("ManagedClusterJoined", "True")
 
 
 def seen(renewed: timedelta | None, ago: timedelta, *, live: bool = True) -> Observation:
@@ -63,8 +71,28 @@ def test_silence_is_reported_when_patience_ends(observed: Observation, expected:
     ],
 )
 def test_a_wrong_clock_is_named_and_is_not_taken_for_silence(skew: timedelta, expected: str) -> None:
-    verdict = judge_lease(a_cluster(), seen(skew, timedelta(0)), now=NOW)
+    verdict = judge_lease(a_cluster(JOINED), seen(skew, timedelta(0)), now=NOW)
     assert reasons(verdict.conditions) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("skew", "before", "expected"),
+    [
+        pytest.param(timedelta(0), (), [], id="clocks that agree can wait: the agent writes the same list now"),
+        pytest.param(60 * MINUTE, (), ["ManagedClusterClockOutOfSync"], id="clocks that disagree cannot"),
+        pytest.param(
+            timedelta(0),
+            (said("ManagedClusterConditionClockSynced", "False"),),
+            ["ManagedClusterClockSynced"],
+            id="a clock set right is said at once: the agent waits for it",
+        ),
+    ],
+)
+def test_before_a_cluster_has_joined_only_what_matters_is_written(
+    skew: timedelta, before: tuple[Object, ...], expected: list[str]
+) -> None:
+    verdict = judge_lease(a_cluster(*before), seen(skew, timedelta(0)), now=NOW)
+    assert reasons(verdict.conditions) == expected
 
 
 def test_the_clock_check_can_be_switched_off() -> None:

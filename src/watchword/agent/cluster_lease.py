@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
@@ -27,12 +28,13 @@ class LeaseRenewalReconciler:
     hub: Client
     clock: Clock
     random: Random
+    is_itself: Callable[[], bool]  # as a joining cluster it may not renew anything
     due: dict[ObjectKey, datetime] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Renew the lease while the hub accepts this cluster; other news about the cluster renew nothing."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
-        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED):
+        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.is_itself():
             return Done()
         cluster, now = Cluster.read(found), self.clock.now()
         due = self.due.get(key)

@@ -37,12 +37,13 @@ class ClusterStatusReconciler:
     status: StatusWriter
     examine: Examine
     policy: ClaimPolicy
-    credential: Callable[[], Condition | None] = lambda: None  # what there is to say of the cluster's own
+    credential: Callable[[], Condition | None]  # what there is to say of the cluster's own
+    is_itself: Callable[[], bool]  # as a joining cluster it may not say anything
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write the status in one patch, when anything in it differs."""
         found = self.hub.get(MANAGED_CLUSTERS, key)
-        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED):
+        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.is_itself():
             return Done()
         if _clock_is_off(found):  # what an agent with a wrong clock writes would only confuse; the lease goes on
             return RetryAfter(Cluster.read(found).lease_duration)

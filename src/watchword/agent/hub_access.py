@@ -84,18 +84,18 @@ class HubAccess:
     held: Issued | Kept | None = None  # what was last answered about the credential in use
     refusal: Pending | None = None  # the hub's last no, until a yes
     used: Use = Use.NONE
-    news: Bell = field(default_factory=Bell)  # rung when there is something new to report of the credential
+    news: Bell = field(default_factory=Bell)  # rung when there is something new to report, or another way to report it
     ready: asyncio.Event = field(default_factory=asyncio.Event)  # set once the own credential opens doors
     _data: SecretData = field(default_factory=dict, repr=False)
+    _shown: SecretData = field(default_factory=dict, repr=False)  # of which the transport in use was made
+    _settling: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
 
     async def credential_changed(self, _key: ObjectKey, answer: Answer, data: SecretData) -> None:
         """Take note of what the Secret of the cluster's credential holds now."""
         if isinstance(answer, Issued | Kept):
-            # Compared, not remembered: the answer to the write that stored it may have been lost.
-            changed = dict(data) != dict(self._data)
-            is_news = changed or self.refusal is not None
+            is_news = dict(data) != dict(self._data) or self.refusal is not None
             self.held, self.refusal, self._data = answer, None, data
-            await self.settle(changed=changed)
+            await self.settle()
         else:
             is_news = answer.failed and answer != self.refusal
             self.refusal = answer if answer.failed else self.refusal
@@ -109,17 +109,23 @@ class HubAccess:
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Use the right credential, and look again when the own one expires."""
-        await self.settle(changed=False)
+        await self.settle()
         if key.name == self.cluster_name and self.own_until is not None and self.own_until > self.clock.now():
             return RetryAfter(self.own_until - self.clock.now())
         return Done()
 
-    async def settle(self, *, changed: bool) -> None:
+    def is_itself(self) -> bool:
+        """Whether the hub is spoken to as this very cluster: what a cluster says of itself, it says so."""
+        return self.used is Use.OWN
+
+    async def settle(self) -> None:
         """Bring the connection in line with the choice."""
-        situation = self._situation()
-        use = choose_use(situation, now=self.clock.now())
-        if use != self.used or (changed and use is Use.OWN):
-            await self._switch(use)
+        async with self._settling:  # whoever comes meanwhile finds it done
+            situation = self._situation()
+            use = choose_use(situation, now=self.clock.now())
+            # Compared, not remembered: the answer to the write that stored it may have been lost.
+            if use != self.used or (use is Use.OWN and dict(self._data) != dict(self._shown)):
+                await self._switch(use)
         if self.used is Use.OWN and situation.accepted:
             self.ready.set()
 
@@ -127,7 +133,9 @@ class HubAccess:
         log = structlog.get_logger("watchword.agent")
         try:
             if use is Use.OWN:
-                await self.connection.use(self.connector.own(self._data))
+                data = self._data
+                await self.connection.use(self.connector.own(data))
+                self._shown = data
             elif use is Use.JOINING:
                 await self.connection.use(self.connector.joining())
         except ConfigError as trouble:
@@ -135,6 +143,7 @@ class HubAccess:
             return
         self.used = use
         log.info("speaking to the hub", credential=use.name.lower(), cluster=self.cluster_name)
+        self.news.ring(ObjectKey.cluster(self.cluster_name))
 
     def _situation(self) -> Situation:
         found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.cluster_name))

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 
 from watchword.agent.options import AgentOptions
 from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
-from watchword.api.meta import ObjectKey, uid_of
+from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import MANAGED_CLUSTERS_GROUP, agent_user, cluster_group
-from watchword.api.resources import NAMESPACES, SECRETS
 from watchword.drivers.interface import SecretData, Subject
-from watchword.kube.client import Client
 
 _ALPHABET = string.ascii_lowercase + string.digits
 
@@ -34,16 +32,17 @@ class Identity:
         return Subject(agent_user(self.cluster, self.agent), groups)
 
 
-async def recall_identity(cluster: Client, options: AgentOptions) -> Identity:
-    """Read who we were before; what was never decided is decided now."""
-    key = ObjectKey(options.namespace, options.hub_secret)
-    held = decode_data(await cluster.find(SECRETS, key))
-    system = await cluster.get(NAMESPACES, ObjectKey.cluster("kube-system"))
+def recall_identity(system: Object, secret: Object | None, options: AgentOptions) -> Identity:
+    """Take from the Secret who we were before, and from the namespace kube-system which cluster this is.
+
+    What was never decided is decided now.
+    """
+    held = decode_data(secret)
     return Identity(
         cluster=options.cluster_name or _text(held, CLUSTER_NAME),
         agent=options.agent_name or _text(held, AGENT_NAME) or new_agent_name(),
         uid=uid_of(system),
-        secret_key=key,
+        secret_key=options.secret_key,
         held=held,
     )
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from watchword.agent.cluster_facts import ClaimPolicy
 from watchword.api.cluster import judge_cluster_name
+from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.drivers.catalog import find_addon_driver, find_cluster_driver
 from watchword.drivers.errors import UnknownDriver
@@ -37,6 +38,11 @@ class AgentOptions:
     eviction_grace: timedelta = timedelta(minutes=60)
     feedback_interval: timedelta = timedelta(seconds=30)
     work_recheck: timedelta = timedelta(minutes=4)  # of works to which nothing has happened
+
+    @property
+    def secret_key(self) -> ObjectKey:
+        """The Secret that holds the cluster's own credential."""
+        return ObjectKey(self.namespace, self.hub_secret)
 
 
 def judge_options(options: AgentOptions) -> list[str]:

@@ -122,6 +122,8 @@ def _judge_clock(
         )
         return (Condition.false(ConditionType.CLOCK_SYNCED, "ManagedClusterClockOutOfSync", message),)
     known = find_condition(cluster.object, ConditionType.CLOCK_SYNCED)
+    if known is None and not is_true(cluster.object, ConditionType.JOINED):
+        return ()  # the agent is about to say that it has joined, in the same list: two writers would collide
     if known is None or known.status != "True":
         return (Condition.true(ConditionType.CLOCK_SYNCED, "ManagedClusterClockSynced", "the clocks agree"),)
     return ()

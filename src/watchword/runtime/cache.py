@@ -24,18 +24,21 @@ class Cache:
     """The objects of one API server that somebody here is interested in; a `Reader`.
 
     Ask for informers before `run`, or while it runs. Reading a kind that nobody asked for raises
-    `CacheError`: an empty answer would be a lie.
+    `CacheError`: an empty answer would be a lie. What a cache `beside` it follows already is not
+    followed twice.
     """
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, *, beside: Cache | None = None) -> None:
         self._feed = feed
+        self._beside = beside
         self._informers: dict[Resource, dict[Scope, Informer]] = {}
+        self._listeners: dict[Resource, list[Listener]] = {}
         self._group: asyncio.TaskGroup | None = None
 
     @classmethod
-    def of(cls, client: Client, options: FollowOptions | None = None) -> Cache:
+    def of(cls, client: Client, options: FollowOptions | None = None, *, beside: Cache | None = None) -> Cache:
         """Return a cache that is fed by the watches of a client."""
-        return cls(follow_with(client, options or FollowOptions()))
+        return cls(follow_with(client, options or FollowOptions()), beside=beside)
 
     def informer(
         self, resource: Resource, scope: Scope | None = None, *, project: Projection | None = None
@@ -45,19 +48,17 @@ class Cache:
         informers = self._informers.setdefault(resource, {})
         found = informers.get(scope)
         if found is None:
-            found = informers[scope] = Informer(resource, scope, project=project)
+            found = informers[scope] = self._borrowed(resource, scope) or Informer(resource, scope, project=project)
             self._start(found)
-        elif project is not None and found.project is not project:
+            for listener in self._listeners.get(resource, ()):
+                found.listen(listener)
+        if project is not None and found.project is not project:
             raise CacheError(f"{resource.group_resource} is already followed with another projection: agree on one")
         return found
 
-    def extend(self, like: Informer, scope: Scope) -> Informer:
-        """Follow another part of a kind, for everybody who listens to the part that is followed already."""
-        known = scope in self._informers.get(like.resource, {})
-        informer = self.informer(like.resource, scope, project=like.project)
-        if not known:
-            like.share(informer)
-        return informer
+    def expect(self, resource: Resource) -> None:
+        """Follow nothing of a kind yet: its parts are asked for once they are needed, and heard by all who listen."""
+        self._informers.setdefault(resource, {})
 
     def informers(self, resource: Resource | None = None) -> list[Informer]:
         """Return the informers of a kind, or all of them."""
@@ -65,8 +66,11 @@ class Cache:
         return [informer for scopes in kinds for informer in scopes.values()]
 
     def listen(self, resource: Resource, listener: Listener) -> None:
-        """Tell a listener of every object of a kind and of every change; follows all of it by default."""
-        for informer in self.informers(resource) or [self.informer(resource)]:
+        """Tell a listener of every object of a kind and of every change, in whichever part; all of it by default."""
+        if resource not in self._informers:
+            self.informer(resource)
+        self._listeners.setdefault(resource, []).append(listener)
+        for informer in self.informers(resource):
             informer.listen(listener)
 
     def index(self, resource: Resource, name: str, function: IndexFunction) -> None:
@@ -143,8 +147,12 @@ class Cache:
             raise CacheError(f"nobody follows {resource.group_resource}{where}: ask the cache for an informer first")
         return covering
 
+    def _borrowed(self, resource: Resource, scope: Scope) -> Informer | None:
+        known = self._beside.informers(resource) if self._beside is not None else []
+        return next((informer for informer in known if informer.scope == scope), None)
+
     def _start(self, informer: Informer) -> None:
-        if self._group is not None:
+        if self._group is not None and self._borrowed(informer.resource, informer.scope) is not informer:
             self._group.create_task(informer.run(self._feed), name=f"watch {informer.resource.group_resource}")
 
 

@@ -83,11 +83,6 @@ class Informer:
         for delta in self.store.everything():
             self._tell(listener, delta)
 
-    def share(self, other: Informer) -> None:
-        """Let everybody who listens here listen there, too."""
-        for listener in self._listeners:
-            other.listen(listener)
-
     async def run(self, feed: Feed) -> None:
         """Follow the feed for ever; raises `Halted` if it ends."""
         async with aclosing(feed(self.resource, self.scope)) as facts:

@@ -72,10 +72,15 @@ class Manager:
         self._random = random
         self._log: Any = structlog.get_logger("watchword.manager").bind(manager=options.name)
 
-    def connect(self, client: Client, *, name: str = "", follow: FollowOptions | None = None) -> Connection:
-        """Add an API server; the one without a name is the main one, and holds the lease."""
+    def connect(
+        self, client: Client, *, name: str = "", follow: FollowOptions | None = None, beside: Cache | None = None
+    ) -> Connection:
+        """Add an API server; the one without a name is the main one, and holds the lease.
+
+        What a cache `beside` it follows already, run by somebody who outlives this manager, is shared with it.
+        """
         follow = follow or self.options.follow or FollowOptions()
-        cache = Cache.of(client, follow)
+        cache = Cache.of(client, follow, beside=beside)
         guarded = guarded_client(client, self.fence, cache)
         events = EventRecorder(
             guarded,

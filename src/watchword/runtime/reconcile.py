@@ -70,19 +70,19 @@ class Wake:
 
 
 class Bell:
-    """Wakes keys of a controller for reasons that could not be named as data beforehand; unheard until it runs."""
+    """Wakes keys of controllers for reasons that could not be named as data beforehand; unheard until they run."""
 
     def __init__(self) -> None:
-        self._hear: Callable[[ObjectKey], None] | None = None
+        self._hearers: list[Callable[[ObjectKey], None]] = []
 
     def connect(self, hear: Callable[[ObjectKey], None]) -> None:
-        """Tell who is woken."""
-        self._hear = hear
+        """Tell who is woken, too."""
+        self._hearers.append(hear)
 
     def ring(self, key: ObjectKey) -> None:
         """Wake a key."""
-        if self._hear is not None:
-            self._hear(key)
+        for hear in self._hearers:
+            hear(key)
 
 
 @dataclass(frozen=True, slots=True)
