@@ -41,6 +41,7 @@ class Definitions:
         self._now = now
         self._built_in = {(kind.resource.group, kind.resource.plural) for kind in registry.kinds() if not kind.custom}
         self._known: dict[str, Object] = {}
+        self._served: dict[str, bool] = {}  # by name: whether its kinds are
         self._worker: Worker[str] = Worker("custom resource definitions", self._sync)
         self._stop: Callable[[], None] | None = None
 
@@ -60,6 +61,7 @@ class Definitions:
         if change == "DELETED":
             self._known.pop(name, None)
             self._serve(new, [])
+            self._served.pop(name, None)
             for other in self._of_group(text(spec_of(new), "group")):
                 self._worker.wake(other["metadata"]["name"])
             return
@@ -68,7 +70,9 @@ class Definitions:
         if before is None or _is_other(before, new):
             others = [each for each in self._of_group(text(spec_of(new), "group")) if each is not new]
             accepted = judge_names(new, others).condition.status == "True" or is_established(new)
-            self._serve(new, kinds_of(new) if accepted else [])
+            if before is None or _describes_others(before, new) or self._served[name] is not accepted:
+                self._serve(new, kinds_of(new) if accepted else [])
+                self._served[name] = accepted
         self._worker.wake(name)
 
     def _serve(self, definition: Object, kinds: list[ResourceKind]) -> None:
@@ -126,9 +130,14 @@ class Definitions:
 
 
 def _is_other(before: Object, after: Object) -> bool:
+    names = (status_of(each).get("acceptedNames") for each in (before, after))
+    return _describes_others(before, after) or next(names) != next(names)
+
+
+def _describes_others(before: Object, after: Object) -> bool:
+    """Whether the kinds of a definition are other ones; whether they are served is told by its names."""
     return (
         before["metadata"].get("generation") != after["metadata"].get("generation")
         or before["metadata"].get("uid") != after["metadata"].get("uid")
         or is_deleting(before) is not is_deleting(after)
-        or status_of(before).get("acceptedNames") != status_of(after).get("acceptedNames")
     )
