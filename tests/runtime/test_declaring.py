@@ -9,9 +9,10 @@ import pytest
 from watchword.api.crds import HUB_CRDS, MANAGED_CRDS
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_CLAIMS, CUSTOM_RESOURCE_DEFINITIONS
-from watchword.runtime.declaring import declare, establish, holds, is_current
+from watchword.runtime.declaring import declare, establish, holds, is_current, is_ours
 from watchword.runtime.errors import NotServed
 from watchword.testing.plane import Plane
+from watchword.testing.waiting import eventually, is_gone
 
 MANAGER = "test-declaring"
 DEFINITIONS = {definition["metadata"]["name"]: definition for definition in (*HUB_CRDS, *MANAGED_CRDS)}
@@ -27,6 +28,12 @@ def a_kind(name: str, *properties: str) -> Object:
         ObjectKey.cluster(f"{name}.declaring.test"),
         spec={"group": "declaring.test", "names": names, "scope": "Cluster", "versions": [version]},
     )
+
+
+async def remove(plane: Plane, definition: Object) -> None:
+    """Delete a definition and wait until its name is free for the next test."""
+    await plane.client().delete(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(definition))
+    await eventually(plane.client(), CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(definition), is_gone)
 
 
 @pytest.mark.parametrize("name", sorted(DEFINITIONS))
@@ -58,7 +65,34 @@ async def test_a_field_that_a_newer_version_no_longer_has_goes(plane: Plane) -> 
 
     found = await client.get(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.cluster("things.declaring.test"))
     assert found["spec"]["versions"] == a_kind("things", "kept")["spec"]["versions"]
-    await client.delete(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(found))
+    await remove(plane, found)
+
+
+async def test_the_definition_of_another_system_is_left_alone_when_it_will_do(plane: Plane) -> None:
+    client, theirs = plane.client(), a_kind("things", "theirs")
+    await establish(client, [theirs], manager="another-system")
+    before = await client.get(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(theirs))
+
+    await establish(client, [a_kind("things", "ours")], manager=MANAGER)
+
+    assert await client.get(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(theirs)) == before
+    await remove(plane, theirs)
+
+
+async def test_the_definition_of_another_system_that_lacks_our_version_is_named(plane: Plane) -> None:
+    client, theirs, ours = plane.client(), a_kind("things"), a_kind("things")
+    ours["spec"]["versions"][0]["name"] = "v2"
+    await establish(client, [theirs], manager="another-system")
+
+    with pytest.raises(NotServed, match=r"things\.declaring\.test was installed by another system .* serve v2"):
+        await establish(client, [ours], manager=MANAGER)
+
+    await remove(plane, theirs)
+
+
+@pytest.mark.parametrize("name", sorted(DEFINITIONS))
+def test_every_definition_of_ours_is_known_by_its_label(name: str) -> None:
+    assert is_ours(DEFINITIONS[name], MANAGER)
 
 
 @pytest.mark.planes("embedded")  # where half a minute passes at once

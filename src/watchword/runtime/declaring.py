@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from watchword.api.conditions import is_true
-from watchword.api.meta import Manifest, Object, ObjectKey, Resource
+from watchword.api.crds.parts import PART_OF, PROJECT
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, labels_of
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_ADMISSION_POLICIES
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
@@ -38,7 +39,11 @@ async def _establish(client: Client, definition: Object, manager: str) -> None:
     key = ObjectKey.of(definition)
     # Looked at first: a server reads a definition faster than it judges one, and mostly it is there.
     found = await client.find(CUSTOM_RESOURCE_DEFINITIONS, key)
-    if found is None or not is_current(found, definition):
+    if found is not None and not is_ours(found, manager):
+        objection = judge_foreign(found, definition)
+        if objection:
+            raise NotServed(objection)
+    elif found is None or not is_current(found, definition):
         found = await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, manager=manager, force=True)
     try:
         async with asyncio.timeout(PATIENCE.total_seconds()):
@@ -66,6 +71,25 @@ async def apply(client: Client, resource: Resource, obj: Object, *, manager: str
             await asyncio.sleep(LOOK_AGAIN)
         else:
             return
+
+
+def is_ours(found: Object, manager: str) -> bool:
+    """Whether a definition is of this project, whoever brought it here; one of another system is not ours to change."""
+    managers = {str(row.get("manager")) for row in found["metadata"].get("managedFields") or ()}
+    return labels_of(found).get(PART_OF) == PROJECT or manager in managers
+
+
+def judge_foreign(found: Object, definition: Object) -> str:
+    """Return why another system's definition of a kind will not do; empty when it serves what is spoken here."""
+    spoken = {row["name"] for row in definition["spec"]["versions"] if row["storage"]}
+    missing = spoken - {row["name"] for row in found["spec"]["versions"] if row["served"]}
+    if not missing:
+        return ""
+    name = found["metadata"]["name"]
+    return (
+        f"{name} was installed by another system and does not serve {', '.join(sorted(missing))}: bring that system up "
+        f"to date, or remove it and label the definition {PART_OF}={PROJECT} to have it replaced"
+    )
 
 
 def is_current(found: Object, definition: Object) -> bool:

@@ -6,6 +6,9 @@ from typing import Any
 
 from watchword.api.meta import Object, Resource
 
+PART_OF, PROJECT = "app.kubernetes.io/part-of", "watchword"
+"""The label that tells our definitions of kinds from those of other systems that define the same kinds."""
+
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 QUALIFIED_NAME = (
@@ -179,7 +182,7 @@ def definition(resource: Resource, *versions: Object, short_names: tuple[str, ..
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": resource.group_resource},
+        "metadata": {"name": resource.group_resource, "labels": {PART_OF: PROJECT}},
         "spec": {
             "group": resource.group,
             "names": names,
