@@ -226,52 +226,50 @@ def accepted(*, labels: dict[str, str] | None = None, **metadata: Any) -> Object
     return {**a_cluster("c1", accepted=True, labels=labels or {}, **metadata), "status": {"conditions": [row]}}
 
 
-def a_kind(strategy: str = "Manual", **metadata: Any) -> Object:
-    spec = {"installStrategy": {"type": strategy, "clusterSets": [{"name": "prod"}]}}
-    return CLUSTER_MANAGEMENT_ADDONS.manifest(ObjectKey.cluster("a"), metadata={"uid": "k", **metadata}, spec=spec)
+def a_kind(**metadata: Any) -> Object:
+    return CLUSTER_MANAGEMENT_ADDONS.manifest(ObjectKey.cluster("a"), metadata={"uid": "k", **metadata}, spec={})
 
 
-PROD = {"metadata": {"name": "prod"}, "spec": {"clusterSelector": {"selectorType": "ExclusiveClusterSetLabel"}}}
-IN = accepted(labels={"cluster.open-cluster-management.io/clusterset": "prod"})
-OUT = accepted()
-BY_SET = {"addon.watchword.dev/installed-by": "ClusterSets"}
+IN = accepted()
+OPTED_OUT = accepted(annotations={"addon.open-cluster-management.io/disable-automatic-installation": "true"})
+BY_STRATEGY = {"addon.watchword.dev/installed-by": "ClusterSets"}
 OWNED = [{"uid": "k"}]
 GOING = "2026-01-01T00:00:00Z"
+BY_HAND = an_addon("a", cluster="c1", ownerReferences=OWNED)
+INSTALLED = an_addon("a", cluster="c1", annotations=BY_STRATEGY, ownerReferences=OWNED)
+LEAVING = an_addon("a", cluster="c1", annotations=BY_STRATEGY, deletionTimestamp=GOING)
 
 
 @pytest.mark.parametrize(
-    ("known", "cluster", "present", "step"),
+    ("known", "cluster", "present", "selected", "step"),
     [
-        pytest.param(None, IN, None, Step.NOTHING, id="unknown add-on"),
-        pytest.param(a_kind(), IN, None, Step.NOTHING, id="enabled by hand only"),
-        pytest.param(a_kind("ClusterSets"), IN, None, Step.ENABLE, id="cluster of the set"),
-        pytest.param(a_kind("ClusterSets"), OUT, None, Step.NOTHING, id="cluster of another set"),
-        pytest.param(a_kind("ClusterSets"), a_cluster("c1"), None, Step.NOTHING, id="cluster not accepted"),
-        pytest.param(a_kind("ClusterSets"), None, None, Step.NOTHING, id="no such cluster"),
-        pytest.param(a_kind("ClusterSets", deletionTimestamp=GOING), IN, None, Step.NOTHING, id="add-on going"),
-        pytest.param(a_kind(), OUT, an_addon("a", cluster="c1"), Step.TIE, id="enabled by hand"),
-        pytest.param(a_kind(), OUT, an_addon("a", cluster="c1", ownerReferences=OWNED), Step.NOTHING, id="tied"),
-        pytest.param(
-            a_kind("ClusterSets"), OUT, an_addon("a", cluster="c1", annotations=BY_SET), Step.DISABLE, id="left the set"
-        ),
-        pytest.param(
-            a_kind("ClusterSets"),
-            OUT,
-            an_addon("a", cluster="c1", ownerReferences=OWNED),
-            Step.NOTHING,
-            id="enabled by hand outside of the set",
-        ),
-        pytest.param(
-            a_kind("ClusterSets"),
-            OUT,
-            an_addon("a", cluster="c1", annotations=BY_SET, deletionTimestamp=GOING),
-            Step.NOTHING,
-            id="going already",
-        ),
+        pytest.param(None, IN, None, True, Step.NOTHING, id="unknown add-on"),
+        pytest.param(a_kind(), IN, None, None, Step.NOTHING, id="enabled by hand only"),
+        pytest.param(a_kind(), IN, None, True, Step.ENABLE, id="chosen"),
+        pytest.param(a_kind(), IN, None, False, Step.NOTHING, id="not chosen"),
+        pytest.param(a_kind(), OPTED_OUT, None, True, Step.NOTHING, id="chosen, and opted out"),
+        pytest.param(a_kind(), a_cluster("c1"), None, True, Step.NOTHING, id="cluster not accepted"),
+        pytest.param(a_kind(), None, None, True, Step.NOTHING, id="no such cluster"),
+        pytest.param(a_kind(deletionTimestamp=GOING), IN, None, True, Step.NOTHING, id="add-on going"),
+        pytest.param(a_kind(), IN, an_addon("a", cluster="c1"), None, Step.TIE, id="enabled by hand"),
+        pytest.param(a_kind(), IN, BY_HAND, None, Step.NOTHING, id="tied"),
+        pytest.param(a_kind(), IN, BY_HAND, False, Step.NOTHING, id="enabled by hand where it is not chosen"),
+        pytest.param(a_kind(), IN, INSTALLED, True, Step.NOTHING, id="there as it should be"),
+        pytest.param(a_kind(), IN, INSTALLED, False, Step.DISABLE, id="no longer chosen"),
+        pytest.param(a_kind(), IN, INSTALLED, None, Step.NOTHING, id="people choose from now on, or nobody knows"),
+        pytest.param(a_kind(), OPTED_OUT, INSTALLED, True, Step.NOTHING, id="opted out with the add-on there"),
+        pytest.param(a_kind(), a_cluster("c1"), INSTALLED, True, Step.DISABLE, id="cluster no longer accepted"),
+        pytest.param(a_kind(), IN, LEAVING, False, Step.NOTHING, id="going already"),
     ],
 )
-def test_choose_step(known: Object | None, cluster: Object | None, present: Object | None, step: Step) -> None:
-    assert choose_step(known, cluster, [PROD], present) is step
+def test_choose_step(
+    known: Object | None,
+    cluster: Object | None,
+    present: Object | None,
+    selected: bool | None,  # noqa: FBT001 - a column
+    step: Step,
+) -> None:
+    assert choose_step(known, cluster, present, selected=selected) is step
 
 
 @pytest.mark.parametrize(

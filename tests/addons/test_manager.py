@@ -17,7 +17,6 @@ from watchword.api.resources import (
     CONFIG_MAPS,
     LEASES,
     MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
     ROLE_BINDINGS,
@@ -40,39 +39,6 @@ async def work_says(fleet: AddonFleet, key: ObjectKey, *manifests: Object, **con
     ]
     status = {"conditions": rows, "resourceStatus": {"manifests": list(manifests)}}
     await fleet.client.patch(MANIFEST_WORKS, key, {"status": status}, subresource="status")
-
-
-async def known(fleet: AddonFleet, name: str, **spec: Any) -> None:
-    obj = CLUSTER_MANAGEMENT_ADDONS.manifest(ObjectKey.cluster(name), spec=spec)
-    await fleet.client.create(CLUSTER_MANAGEMENT_ADDONS, obj)
-
-
-async def test_addon_of_a_set_comes_and_goes_with_the_cluster_s_membership(fleet: AddonFleet) -> None:
-    cluster, name = await fleet.cluster(), f"set{fleet.mark}"
-    obj = MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(name), spec={})
-    await fleet.client.create(MANAGED_CLUSTER_SETS, obj)
-    addon = ObjectKey(cluster, f"by-set{fleet.mark}")
-    await known(fleet, addon.name, installStrategy={"type": "ClusterSets", "clusterSets": [{"name": name}]})
-
-    patch = {"metadata": {"labels": {SET_LABEL: name}}}
-    await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), patch)
-    enabled = await fleet.until(addon, lambda obj: obj is not None)
-    assert [owner["kind"] for owner in enabled["metadata"]["ownerReferences"]] == ["ClusterManagementAddOn"]
-
-    patch = {"metadata": {"labels": {SET_LABEL: "default"}}}
-    await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), patch)
-    await fleet.until(addon, is_gone)
-
-
-async def test_addon_enabled_by_hand_goes_with_its_kind(fleet: AddonFleet) -> None:
-    name = f"by-hand{fleet.mark}"
-    await known(fleet, name)
-    addon = await fleet.enable(name, await fleet.cluster())
-    await fleet.until(addon, lambda obj: bool((obj or {})["metadata"].get("ownerReferences")))
-
-    await fleet.client.delete(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(name))
-
-    await fleet.until(addon, is_gone)
 
 
 def installing(fleet: AddonFleet, *manifests: Object, **more: Any) -> AddonDefinition:

@@ -45,6 +45,7 @@ class Label:
     ADDON_NAME: Final = "open-cluster-management.io/addon-name"
     ADDON_CLUSTER: Final = "addon.open-cluster-management.io/cluster-name"  # of rights made for an add-on's agent
     CLUSTER_SET: Final = "cluster.open-cluster-management.io/clusterset"
+    PLACEMENT: Final = "cluster.open-cluster-management.io/placement"  # on decisions: whose they are
     TOKEN_ADDON: Final = "addon.open-cluster-management.io/name"  # noqa: S105 - a label key
     TOKEN_INFRASTRUCTURE: Final = "addon.open-cluster-management.io/token-infrastructure"  # noqa: S105 - a label key
     SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
@@ -66,6 +67,7 @@ class Annotation:
     ADDON_PRE_DELETE: Final = "addon.open-cluster-management.io/addon-pre-delete"  # on manifests that are hooks
     ADDON_TRUSTED_GRANTS: Final = "addon.watchword.dev/trusted-grants"  # rights an administrator allows by name
     ADDON_INSTALLED_BY: Final = "addon.watchword.dev/installed-by"  # how an add-on came to be enabled
+    DISABLE_AUTOMATIC_INSTALLATION: Final = "addon.open-cluster-management.io/disable-automatic-installation"
     HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
     INSTALL_NAMESPACE: Final = "addon.open-cluster-management.io/v1alpha1-install-namespace"
     # The seed's spelling and the shipped one; either marks a cluster that registers by AWS IAM.
@@ -76,9 +78,14 @@ class Annotation:
     APPLIED_DIGEST: Final = "open-cluster-management.io/config-spec-hash"
     # Ours: who the cluster is, so that two clusters never share a name.
     CLUSTER_UID: Final = "agent.open-cluster-management.io/cluster-uid"
+    # Ours: which key was let in first under this name. Only who may accept clusters may write it.
+    FIRST_KEY: Final = "watchword.dev/first-key"
     # Ours: a new value asks the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
 
+
+HUB_ANNOTATIONS = (Annotation.AUTO_ACCEPTED_ON, Annotation.FIRST_KEY)
+"""What the hub notes on a ManagedCluster; its agent, who may edit everything else there, may not touch it."""
 
 AGENT_ANNOTATION_PREFIX = "agent.open-cluster-management.io/"
 
@@ -96,6 +103,10 @@ class Finalizer:
     CLUSTER_MANAGER: Final = "operator.open-cluster-management.io/cluster-manager-cleanup"
 
 
+HUB_FINALIZERS = (Finalizer.CLUSTER_ACCESS, Finalizer.CLUSTER_CONTENT)
+"""What holds a deleted ManagedCluster until nothing of it is left; its agent may not lift it."""
+
+
 class ConditionType:
     """Condition types that other programs read."""
 
@@ -111,6 +122,7 @@ class ConditionType:
     TOKEN_INFRASTRUCTURE_READY: Final = "TokenInfrastructureReady"  # noqa: S105 - a condition type
     ADDON_TOKEN_REFRESHED: Final = "AddonTokenRefreshed"  # noqa: S105 - a condition type
     TOKEN_REFRESHED: Final = "TokenRefreshed"  # noqa: S105 - the shipped system's spelling of the same
+    INSTALL_STRATEGY_FOLLOWED: Final = "InstallStrategyFollowed"
     REGISTRATION_APPLIED: Final = "RegistrationApplied"
     MANIFEST_APPLIED: Final = "ManifestApplied"
     HOOK_COMPLETED: Final = "HookManifestCompleted"

@@ -69,6 +69,9 @@ MANAGED_CLUSTER_SETS = Resource(
 MANAGED_CLUSTER_SET_BINDINGS = Resource(
     "cluster.open-cluster-management.io", "v1beta2", "managedclustersetbindings", "ManagedClusterSetBinding"
 )
+PLACEMENT_DECISIONS = Resource(
+    "cluster.open-cluster-management.io", "v1beta1", "placementdecisions", "PlacementDecision"
+)
 CLUSTER_CLAIMS = Resource(
     "cluster.open-cluster-management.io", "v1alpha1", "clusterclaims", "ClusterClaim", namespaced=False
 )

@@ -81,7 +81,7 @@ def disable(connection: Connection, names: tuple[str, ...], clusters: str) -> No
                     click.echo(f"add-on {key.name} is not enabled on {key.namespace}")
                     continue
                 if Annotation.ADDON_INSTALLED_BY in annotations_of(found):
-                    click.echo(f"add-on {key.name} comes with a cluster set and will return", err=True)
+                    click.echo(_will_return(key), err=True)
                 await client.delete(MANAGED_CLUSTER_ADDONS, key)
                 click.echo(f"add-on {key.name} disabled on {key.namespace}")
 
@@ -106,6 +106,14 @@ def show(connection: Connection, name: str, cluster: str, output: str) -> None:
 
 def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _will_return(key: ObjectKey) -> str:
+    opt_out = f"{Annotation.DISABLE_AUTOMATIC_INSTALLATION}=true"
+    return (
+        f"add-on {key.name} is installed by its strategy and will return: "
+        f"take {key.namespace} out of it, or annotate ManagedCluster {key.namespace} with {opt_out}"
+    )
 
 
 def _note(*, dry_run: bool) -> str:

@@ -114,6 +114,7 @@ HUB_RIGHTS = (
         ("create",),
         ("default",),
     ),
+    Right("add-ons are enabled where placements say", CLUSTER_GROUP, ("placementdecisions",), READ),
     Right("clusters are accepted by allow-list", REGISTER_GROUP, ("managedclusters/accept",), ("update",)),
     Right("accepted clusters may renew", REGISTER_GROUP, ("managedclusters/clientcertificates",), ("renew",)),
     Right(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from watchword.addons.controllers import AddonParts, controllers, follow
+from watchword.api.meta import ObjectKey
 from watchword.api.names import Label
 from watchword.api.resources import (
     ADDON_TEMPLATES,
     CLUSTER_MANAGEMENT_ADDONS,
+    CUSTOM_RESOURCE_DEFINITIONS,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
@@ -17,14 +19,16 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.hub.addons.feature_labels import FeatureLabelReconciler, clusters_concerned
+from watchword.hub.addons.install_strategy import InstallStrategyReconciler, Strategies
 from watchword.hub.addons.installation import AddonInstallationReconciler
+from watchword.hub.addons.placements import PlacementFollower, Placements
 from watchword.hub.addons.templates import TemplateCatalog
 from watchword.hub.addons.token_infrastructure import TokenInfrastructureReconciler, concerned_by_cluster
 from watchword.hub.addons.token_manifests import of_addon
 from watchword.hub.controllers import HubParts
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import Scope
-from watchword.runtime.reconcile import ControllerSpec, Wake
+from watchword.runtime.reconcile import Bell, ControllerSpec, Wake
 
 TOKEN_OBJECTS = Scope(labels=f"{Label.TOKEN_INFRASTRUCTURE}=true")
 
@@ -35,7 +39,7 @@ def addon_extension(parts: HubParts) -> Iterable[ControllerSpec]:
     templates = TemplateCatalog(parts.cache)
     described = tuple(Wake(kind, templates.concerned) for kind in (ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS))
     yield _token_infrastructure(parts)
-    yield _installation(parts)
+    yield from _installation(parts)
     yield ControllerSpec(
         "addon-feature-labels",
         MANAGED_CLUSTERS,
@@ -65,11 +69,29 @@ def _token_infrastructure(parts: HubParts) -> ControllerSpec:
     return ControllerSpec("token-infrastructure", MANAGED_CLUSTER_ADDONS, reconciler, (*wakes, by_cluster), workers=16)
 
 
-def _installation(parts: HubParts) -> ControllerSpec:
-    reconciler = AddonInstallationReconciler(parts.cache, parts.client)
-    wakes = (
-        Wake(CLUSTER_MANAGEMENT_ADDONS, reconciler.by_kind),
-        Wake(MANAGED_CLUSTERS, reconciler.by_cluster),
-        Wake(MANAGED_CLUSTER_SETS, reconciler.by_set),
+def _installation(parts: HubParts) -> Iterable[ControllerSpec]:
+    placements = Placements(parts.cache)
+    strategies = Strategies(parts.cache, placements)
+    installing = AddonInstallationReconciler(parts.cache, parts.client, strategies)
+    judging = InstallStrategyReconciler(strategies, parts.status)
+    bell = Bell()
+
+    def ring(keys: Iterable[ObjectKey]) -> None:
+        for key in keys:
+            bell.ring(key)
+
+    following = PlacementFollower(
+        placements, lambda obj: ring(installing.by_decision(obj)), lambda: ring(installing.by_placements())
     )
-    return ControllerSpec("addon-installation", MANAGED_CLUSTER_ADDONS, reconciler, wakes)
+    wakes = (
+        Wake(CLUSTER_MANAGEMENT_ADDONS, installing.by_kind),
+        Wake(MANAGED_CLUSTERS, installing.by_cluster),
+        Wake(MANAGED_CLUSTER_SETS, installing.by_set),
+    )
+    told = (
+        Wake(MANAGED_CLUSTER_SETS, judging.by_set),
+        Wake(CUSTOM_RESOURCE_DEFINITIONS, judging.by_definition),
+    )
+    yield ControllerSpec("addon-installation", MANAGED_CLUSTER_ADDONS, installing, wakes, bell=bell)
+    yield ControllerSpec("addon-install-strategy", CLUSTER_MANAGEMENT_ADDONS, judging, told, workers=1)
+    yield ControllerSpec("placement-decisions", CUSTOM_RESOURCE_DEFINITIONS, following, workers=1)

@@ -1,0 +1,118 @@
+"""On which clusters an add-on's kind wants it enabled, and whether that can be known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from watchword.api.conditions import Condition
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
+from watchword.api.names import ConditionType
+from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, MANAGED_CLUSTER_SETS
+from watchword.hub.addons.placements import Placements
+from watchword.hub.cluster_sets import is_member
+from watchword.runtime.reconcile import Done, Outcome, Reader
+from watchword.runtime.status import StatusChange, StatusWriter
+
+CLUSTER_SETS, PLACEMENTS = "ClusterSets", "Placements"
+FOLLOWED = ConditionType.INSTALL_STRATEGY_FOLLOWED
+
+
+def strategy_of(known: Object) -> Mapping[str, Any]:
+    """Return how an add-on's kind wants to be installed; by hand unless it says otherwise."""
+    strategy: Mapping[str, Any] = (known.get("spec") or {}).get("installStrategy") or {}
+    return strategy
+
+
+def is_automatic(known: Object) -> bool:
+    """Whether the hub enables the add-on by itself."""
+    return strategy_of(known).get("type") in (CLUSTER_SETS, PLACEMENTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Strategies:
+    """Looks up what a strategy means for a cluster."""
+
+    reader: Reader
+    placements: Placements
+
+    def selects(self, known: Object, cluster: Object | None, name: str) -> bool | None:
+        """Say whether the strategy chooses a cluster; None when people choose, or when nobody can know."""
+        strategy = strategy_of(known)
+        match strategy.get("type"):
+            case "ClusterSets":
+                return cluster is not None and any(is_member(each, labels_of(cluster)) for each in self.sets(known))
+            case "Placements":
+                chosen = self.placements.chosen(strategy.get("placements") or ())
+                return None if chosen is None else name in chosen
+            case _:
+                return None
+
+    def sets(self, known: Object) -> list[Object]:
+        """Return the sets named that exist."""
+        found = (self.reader.get(MANAGED_CLUSTER_SETS, ObjectKey.cluster(name)) for name in set_names(known))
+        return [obj for obj in found if obj is not None]
+
+    def automatic(self, type_: str = "") -> Iterable[Object]:
+        """Return the kinds that are installed by themselves, by one strategy or by any."""
+        for known in self.reader.list(CLUSTER_MANAGEMENT_ADDONS):
+            if is_automatic(known) and type_ in ("", strategy_of(known).get("type")):
+                yield known
+
+
+@dataclass(frozen=True)
+class InstallStrategyReconciler:
+    """Reconciles ClusterManagementAddOn; woken by it, by cluster sets, and by whether decisions are served."""
+
+    strategies: Strategies
+    status: StatusWriter
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Say whether the strategy can be followed, and nothing where people choose."""
+        known = self.strategies.reader.get(CLUSTER_MANAGEMENT_ADDONS, key)
+        if known is None or is_deleting(known):
+            return Done()
+        said = self._judge(known)
+        change = StatusChange(conditions=(said,)) if said is not None else StatusChange(without=(FOLLOWED,))
+        await self.status.write(CLUSTER_MANAGEMENT_ADDONS, known, change)
+        return Done()
+
+    def _judge(self, known: Object) -> Condition | None:
+        match strategy_of(known).get("type"):
+            case "ClusterSets":
+                return judge_sets(set_names(known), self.strategies.sets(known))
+            case "Placements":
+                return judge_placements(served=self.strategies.placements.served)
+            case _:
+                return None
+
+    def by_set(self, _: Object) -> list[ObjectKey]:
+        """Map a change of any set to the kinds that are installed by sets."""
+        return [ObjectKey.of(known) for known in self.strategies.automatic(CLUSTER_SETS)]
+
+    def by_definition(self, _: Object) -> list[ObjectKey]:
+        """Map the definition of decisions to the kinds that are installed by placements."""
+        return [ObjectKey.of(known) for known in self.strategies.automatic(PLACEMENTS)]
+
+
+def set_names(known: Object) -> list[str]:
+    """Return the sets that a strategy names."""
+    return [str(row.get("name")) for row in strategy_of(known).get("clusterSets") or ()]
+
+
+def judge_sets(named: Sequence[str], found: Sequence[Object]) -> Condition:
+    """Say whether all the sets named are there."""
+    missing = sorted(set(named) - {obj["metadata"]["name"] for obj in found})
+    if missing:
+        message = f"there is no ManagedClusterSet {', '.join(missing)}: create it, or name another"
+        return Condition.false(FOLLOWED, "ClusterSetNotFound", message)
+    return Condition.true(FOLLOWED, "ClusterSetsFollowed", "the add-on comes and goes with the sets' clusters")
+
+
+def judge_placements(*, served: bool) -> Condition:
+    """Say whether anybody decides about placements here."""
+    if served:
+        return Condition.true(FOLLOWED, "PlacementsFollowed", "the add-on comes and goes with the decisions")
+    message = "this hub serves no PlacementDecision: install what decides about placements, or use ClusterSets"
+    return Condition.false(FOLLOWED, "PlacementsNotServed", message)

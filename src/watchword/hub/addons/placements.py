@@ -1,0 +1,95 @@
+"""Which clusters placements have chosen, on a hub where somebody serves placements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from watchword.api.conditions import is_true
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
+from watchword.api.names import Label
+from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, PLACEMENT_DECISIONS
+from watchword.runtime.cache import Cache
+from watchword.runtime.informer import Informer, Scope
+from watchword.runtime.reconcile import Done, Outcome
+from watchword.runtime.records import Delta
+
+DEFINITION = ObjectKey.cluster(PLACEMENT_DECISIONS.group_resource)
+BY_PLACEMENT = "placement"
+
+
+class Placements:
+    """Reads decisions; what is not served cannot be followed, and nobody is chosen or left out meanwhile."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._informer: Informer | None = None
+        self._known: dict[str, frozenset[str]] = {}  # placement → clusters
+        cache.informer(CUSTOM_RESOURCE_DEFINITIONS, Scope(fields=f"metadata.name={DEFINITION.name}"))
+
+    @property
+    def served(self) -> bool:
+        """Whether the hub serves decisions at all."""
+        found = self._cache.get(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
+        return found is not None and not is_deleting(found) and is_true(found, "Established")
+
+    def chosen(self, placements: Iterable[Mapping[str, Any]]) -> frozenset[str] | None:
+        """Return the clusters that any of the placements chose; None while that cannot be known."""
+        if self._informer is None or not self._informer.synced or not self.served:
+            return None
+        return frozenset[str]().union(*(self._chosen_by(placement_key(row)) for row in placements))
+
+    def _chosen_by(self, placement: str) -> frozenset[str]:
+        """Return one placement's clusters; read once until a decision changes, for every cluster's news asks."""
+        if placement not in self._known:
+            found = self._cache.by_index(PLACEMENT_DECISIONS, BY_PLACEMENT, placement)
+            self._known[placement] = frozenset(name for decision in found for name in clusters_of(decision))
+        return self._known[placement]
+
+    async def follow(self, tell: Callable[[Object], None]) -> None:
+        """Follow decisions from now on, and return once all are known; each that changes is told as it was and is."""
+        if self._informer is None:
+            self._informer = self._cache.informer(PLACEMENT_DECISIONS)
+            self._cache.index(PLACEMENT_DECISIONS, BY_PLACEMENT, lambda obj: filter(None, [placement_of(obj)]))
+            self._cache.listen(PLACEMENT_DECISIONS, lambda delta: self._changed(delta, tell))
+        await self._informer.sync()
+
+    def _changed(self, delta: Delta, tell: Callable[[Object], None]) -> None:
+        self._known.clear()
+        for decision in (delta.old, delta.new):
+            if decision is not None:
+                tell(decision)
+
+
+@dataclass(frozen=True)
+class PlacementFollower:
+    """Reconciles the definition of PlacementDecision: once it is served, decisions are followed."""
+
+    placements: Placements
+    tell: Callable[[Object], None]
+    began: Callable[[], None]
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Begin to follow decisions, if there can be any."""
+        if key == DEFINITION and self.placements.served:
+            await self.placements.follow(self.tell)
+            self.began()
+        return Done()
+
+
+def placement_key(row: Mapping[str, Any]) -> str:
+    """Return namespace and name of a placement that a strategy names."""
+    return f"{row.get('namespace')}/{row.get('name')}"
+
+
+def placement_of(decision: Object) -> str:
+    """Return namespace and name of the placement that a decision belongs to, empty when it says none."""
+    name = labels_of(decision).get(Label.PLACEMENT, "")
+    return f"{decision['metadata']['namespace']}/{name}" if name else ""
+
+
+def clusters_of(decision: Object) -> list[str]:
+    """Return the clusters that a decision names."""
+    rows = (decision.get("status") or {}).get("decisions") or ()
+    return [str(row["clusterName"]) for row in rows if row.get("clusterName")]
