@@ -277,3 +277,8 @@ def test_what_is_written_is_what_is_read(name: str, token: str, ca: bytes, passw
     written = Kubeconfig.single(name, ClusterEntry("https://h", ca_data=ca), user)
 
     assert parse_kubeconfig(dump_kubeconfig(written)) == written
+
+
+def test_without_any_kubeconfig_the_error_says_how_to_name_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"there is no kubeconfig at .*/\.kube/config: name one with --kubeconfig"):
+        load_kubeconfig(environment={"HOME": str(tmp_path)})

@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
 
 from watchword import __version__
-from watchword.cli._failures import BUG, FAILED, NOT_USABLE, REFUSED, UNREACHABLE, judge_failure
+from watchword.cli._failures import BUG, FAILED, NOT_USABLE, REFUSED, UNKNOWN_HERE, UNREACHABLE, judge_failure
 from watchword.cli.main import COMMANDS, cli, run
 from watchword.kube.errors import ConfigError, Conflict, Forbidden, Unauthorized, Unreachable
 
@@ -67,7 +68,12 @@ def test_completion_prints_code_for_the_shell(shell: str, capsys: pytest.Capture
     [
         pytest.param(ConfigError("no such context"), NOT_USABLE, "no such context", id="configuration"),
         pytest.param(Unreachable("no answer"), UNREACHABLE, "no answer", id="no answer"),
-        pytest.param(Unauthorized("who are you", code=401), REFUSED, "who are you", id="unknown identity"),
+        pytest.param(
+            Unauthorized("who are you", code=401),
+            REFUSED,
+            f"{UNKNOWN_HERE} (who are you); get a new kubeconfig",
+            id="unknown identity",
+        ),
         pytest.param(Forbidden("not for you", code=403), REFUSED, "not for you", id="refused"),
         pytest.param(Conflict("moved on", code=409), FAILED, "moved on", id="any other answer"),
         pytest.param(FileNotFoundError(2, "No such file", "x.yaml"), FAILED, "x.yaml: no such file", id="system"),
@@ -112,3 +118,22 @@ def test_failures_end_in_one_sentence_and_a_code(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines()[-1:] == printed
+
+
+UNREACHABLE_SERVER = """\
+current-context: nowhere
+contexts: [{name: nowhere, context: {cluster: nowhere, user: nobody}}]
+clusters: [{name: nowhere, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: nobody, user: {token: none}}]
+"""
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_a_closed_standard_stream_is_not_mistaken_for_a_socket(closed: str, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(UNREACHABLE_SERVER)
+    script = f'exec "$0" -m watchword status --kubeconfig "$1" {closed}'
+
+    done = subprocess.run(["sh", "-c", script, sys.executable, kubeconfig], capture_output=True, check=False)
+
+    assert done.returncode == UNREACHABLE

@@ -40,6 +40,8 @@ EXIT_CODES: tuple[tuple[str, str, int], ...] = (
     ("watchword.kube.errors", "Forbidden", REFUSED),
 )
 
+UNKNOWN_HERE = "the server does not know this credential: it may have expired, or belong to another cluster"
+
 OURS = "watchword."
 
 
@@ -56,8 +58,13 @@ def judge_failure(error: Exception) -> Failure:
     for module, name, exit_code in EXIT_CODES:
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(error, kind):
-            return Failure(str(error), exit_code)
+            return Failure(_sentence(error, name), exit_code)
     return Failure(str(error), FAILED)
+
+
+def _sentence(error: Exception, kind: str) -> str:
+    """Return what to tell; servers say nothing but the word when they do not know who asks."""
+    return f"{UNKNOWN_HERE} ({error}); get a new kubeconfig" if kind == "Unauthorized" else str(error)
 
 
 def _is_ours(error: Exception) -> bool:

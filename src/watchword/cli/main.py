@@ -71,15 +71,24 @@ class Settings:
 def cli(ctx: click.Context, verbosity: int) -> None:
     """Give every member of a Kubernetes fleet a credential.
 
-    Clusters, add-ons, service accounts and image pulls get credentials that are discovered, issued,
-    rotated and revoked without a human touching a key.
+    Clusters and their add-ons get credentials that are discovered, issued, rotated and revoked without a
+    human touching a key. To see it, run `watchword up`: nothing else is needed.
     """
     ctx.obj = Settings(verbosity)
 
 
 def main() -> None:
     """Run the command line of this process and exit."""
+    _fill_standard_streams()
     sys.exit(run(sys.argv[1:]))
+
+
+def _fill_standard_streams() -> None:
+    """Put nothing where a standard stream was closed: a socket that got its number would be mistaken for it."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
 
 
 def run(argv: Sequence[str]) -> int:

@@ -35,6 +35,8 @@ def load_kubeconfig(path: Path | None = None, environment: Mapping[str, str] = o
     if path is not None:
         return read_kubeconfig(path)
     paths = find_kubeconfigs(environment)
+    if not environment.get("KUBECONFIG") and not paths[0].exists():
+        raise ConfigError(f"there is no kubeconfig at {paths[0]}: name one with --kubeconfig, or in KUBECONFIG")
     if len(paths) == 1:
         return read_kubeconfig(paths[0])
     present = [candidate for candidate in paths if candidate.exists() and candidate.stat().st_size]
