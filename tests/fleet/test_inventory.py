@@ -83,6 +83,30 @@ def test_a_denied_cluster_is_as_the_administrator_wants_it() -> None:
     assert judge_cluster(cluster, []).health is Health.GOOD
 
 
+def a_request(requester: str, *, addon: str = "", decided: bool = False) -> Object:
+    labels = {Label.CLUSTER_NAME: "edge", **({Label.ADDON_NAME: addon} if addon else {})}
+    status = {"conditions": [{"type": "Denied"}]} if decided else {}
+    key = ObjectKey.cluster("edge-1")
+    spec = {"username": requester}
+    return CERTIFICATE_SIGNING_REQUESTS.manifest(key, metadata={"labels": labels}, spec=spec, status=status)
+
+
+@pytest.mark.parametrize(
+    ("request_", "health"),
+    [
+        pytest.param(a_request("system:open-cluster-management:edge:a1"), Health.GOOD, id="it renews"),
+        pytest.param(a_request("system:bootstrap:abcdef", addon="sample"), Health.GOOD, id="of an add-on"),
+        pytest.param(a_request("system:bootstrap:abcdef", decided=True), Health.GOOD, id="turned away"),
+        pytest.param(a_request("system:bootstrap:abcdef"), Health.PENDING, id="another key"),
+    ],
+)
+def test_a_joined_cluster_for_whose_name_another_key_asks_needs_a_person(request_: Object, health: Health) -> None:
+    row = judge_cluster(a_cluster("edge", WELL), [request_])
+
+    assert row.health is health
+    assert ("watchword rejoin --take-over --cluster-name edge" in row.note) is (health is Health.PENDING)
+
+
 def an_addon(driver: str, conditions: Conditions | None = None) -> Object:
     registrations = [{"type": "kubeClient", "kubeClient": {"driver": driver, "subject": {"user": "somebody"}}}]
     status = {**said(conditions or {}), "registrations": registrations}

@@ -44,7 +44,7 @@ def command(connection: Connection, days: int, output: str) -> None:
         click.echo(f"nothing of {len(inventory.credentials)} credentials ends within {days} days")
     unknown = count_unforeseeable(inventory)
     if unknown:
-        click.echo(f"{unknown} credentials do not say when they end: `watchword status` names them", err=True)
+        click.echo(f"credentials that do not say when they end: {unknown}; `watchword status` names them", err=True)
 
 
 async def _read(connection: Connection, now: datetime) -> Inventory:

@@ -101,7 +101,14 @@ def write_inventory(inventory: Inventory, now: datetime, form: str, width: int |
         return write_document(inventory_document(inventory, now), form)
     wide = form == "wide" or width is None or width >= WIDE
     parts = [_clusters(inventory, width), _addons(inventory, width), _credentials(inventory, now, width, wide=wide)]
-    return "\n".join(part for part in parts if part) or "there are no clusters: `watchword token create` invites one\n"
+    return "\n".join(part for part in parts if part) or _nothing(inventory)
+
+
+def _nothing(inventory: Inventory) -> str:
+    """Say why nothing is shown: there is nothing, or it may not be seen."""
+    if "clusters" in inventory.unseen:
+        return f"clusters cannot be listed: {inventory.unseen['clusters']}\n"
+    return "there are no clusters: `watchword token create` invites one\n"
 
 
 def _clusters(inventory: Inventory, width: int | None) -> str:

@@ -98,16 +98,25 @@ class Inventory:
 
 def take_inventory(facts: HubFacts, *, now: datetime) -> Inventory:
     """Decide about every row from the facts and the instant alone."""
+    requests = _by_cluster(facts.requests)
+    clusters = [(each, requests.get(each["metadata"]["name"], ())) for each in facts.clusters]
     return Inventory(
-        sorted((judge_cluster(each, facts.requests) for each in facts.clusters), key=_cluster_order),
+        sorted((judge_cluster(*each) for each in clusters), key=_cluster_order),
         sorted((judge_addon(each) for each in facts.addons), key=_addon_order),
-        sorted(_credentials(facts, now), key=_credential_order),
+        sorted(_credentials(facts, clusters, now), key=_credential_order),
         facts.unseen,
     )
 
 
+def _by_cluster(requests: Iterable[Object]) -> dict[str, list[Object]]:
+    found: dict[str, list[Object]] = {}
+    for request in requests:
+        found.setdefault(labels_of(request).get(Label.CLUSTER_NAME, ""), []).append(request)
+    return found
+
+
 def judge_cluster(obj: Object, requests: Sequence[Object]) -> ClusterRow:
-    """Say how far a cluster has come."""
+    """Say how far a cluster has come; the requests are those that carry its label."""
     cluster = Cluster.read(obj)
     available = find_condition(obj, ConditionType.AVAILABLE)
     accepted = "yes" if cluster.accepted else "no"
@@ -127,17 +136,32 @@ def _standing(cluster: Cluster, available: Condition | None, requests: Sequence[
         return Health.PENDING, granted.message if granted is not None else "accepted; the hub prepares for it"
     if not is_true(cluster.object, ConditionType.JOINED):
         return Health.PENDING, "accepted; its agent has not taken up its work"
+    asked = another_key_asks(cluster.name, requests)
+    take_over = f"another key asks for its name: watchword rejoin --take-over --cluster-name {cluster.name}"
     if available is None or available.status != "True":
-        return Health.FAILING, available.message if available is not None else "nothing was heard of it"
-    return Health.GOOD, ""
+        heard = available.message if available is not None else "nothing was heard of it"
+        return Health.FAILING, f"{heard}; {take_over}" if asked else heard
+    return (Health.PENDING, take_over) if asked else (Health.GOOD, "")
 
 
 def _outside(cluster: Cluster, granted: Condition | None, requests: Sequence[Object]) -> tuple[Health, str]:
+    asked = another_key_asks(cluster.name, requests)
     if granted is not None and granted.reason == "HubClusterAdminDenied":
-        return Health.GOOD, "denied by the administrator"
-    asked = any(is_pending(csr) and labels_of(csr).get(Label.CLUSTER_NAME) == cluster.name for csr in requests)
+        denied = "denied by the administrator"
+        return (Health.PENDING, f"{denied}, and asks to come back") if asked else (Health.GOOD, denied)
     waits = "has asked to join" if asked else "has introduced itself"
     return Health.PENDING, f"{waits}: watchword accept --clusters {cluster.name}"
+
+
+def another_key_asks(cluster: str, requests: Sequence[Object]) -> bool:
+    """Whether somebody who does not hold the cluster's credential waits for one under its name."""
+    own = f"{cluster_group(cluster)}:"
+    return any(
+        is_pending(csr)
+        and Label.ADDON_NAME not in labels_of(csr)
+        and not str((csr.get("spec") or {}).get("username") or "").startswith(own)
+        for csr in requests
+    )
 
 
 def judge_addon(obj: Object) -> AddonRow:
@@ -164,14 +188,16 @@ def _credential_condition(addon: Addon) -> Condition | None:
     return next((condition for condition in found if condition is not None), None)
 
 
-def _credentials(facts: HubFacts, now: datetime) -> Iterable[CredentialRow]:
+def _credentials(
+    facts: HubFacts, clusters: Iterable[tuple[Object, Sequence[Object]]], now: datetime
+) -> Iterable[CredentialRow]:
     for authority in facts.authorities:
         life = Life(authority.not_before, authority.not_after)
         yield CredentialRow(AUTHORITY, "", "the hub", authority.common_name, life, judge_authority(life, now=now))
     for record in facts.tokens:
         yield _token_row(record, now)
-    for obj in facts.clusters:
-        row = judge_cluster_credential(obj, facts.requests, now=now)
+    for obj, requests in clusters:
+        row = judge_cluster_credential(obj, requests, now=now)
         if row is not None:
             yield row
     for obj in facts.addons:

@@ -1,4 +1,4 @@
-"""How instants and times are shown to people: short, and never more exact than useful."""
+"""How times and numbers are shown to people: short, and never more exact than useful."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def write_span(span: timedelta) -> str:
         return f"{minutes}m"
     hours = minutes // 60
     return f"{hours}h" if hours < 48 else f"{hours // 24}d"
+
+
+def write_count(number: int, noun: str) -> str:
+    """Return a number of things, one of them without the plural."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def write_left(expires: datetime | None, now: datetime) -> str:

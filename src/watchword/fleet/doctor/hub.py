@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
 from watchword.api.meta import ObjectKey, annotations_of, labels_of
-from watchword.api.names import HUB_NAMESPACE, Label
+from watchword.api.names import HUB_NAMESPACE, KUBE_CLIENT_SIGNER, Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CONFIG_MAPS,
@@ -29,6 +29,7 @@ from watchword.fleet.hub_process import LEASE
 from watchword.fleet.inventory import AUTHORITY, Inventory, take_inventory
 from watchword.fleet.reading import read_facts
 from watchword.fleet.signer_probe import SignerProbe
+from watchword.fleet.words import write_count
 from watchword.hub.acceptance_guard import AcceptanceGuard
 from watchword.kube.errors import Forbidden, KubeError, NotFound
 from watchword.kube.reviews import Access, may_i
@@ -62,7 +63,7 @@ async def kinds(patient: Patient) -> Iterable[Finding]:
         return [fail("the server does not know ManagedClusters: it is not a hub", INIT)]
     except Forbidden:
         return [warn("you may not list clusters", "ask the hub's administrator for the right to list managedclusters")]
-    return well(f"is a hub with {len(found.items)} clusters")
+    return well(f"is a hub with {write_count(len(found.items), 'cluster')}")
 
 
 async def rights(patient: Patient) -> Iterable[Finding]:
@@ -107,7 +108,7 @@ async def signer(patient: Patient) -> Iterable[Finding]:
     trouble = await SignerProbe(patient.client, patient.clock).run()
     if not trouble:
         return well("certificates are issued")
-    return [fail(trouble, "register clusters by another driver, such as aws-irsa")]
+    return [fail(trouble, f"let a signer for {KUBE_CLIENT_SIGNER} run, as kube-controller-manager does")]
 
 
 async def discovery(patient: Patient) -> Iterable[Finding]:
@@ -131,7 +132,7 @@ async def discovery(patient: Patient) -> Iterable[Finding]:
         for token in unsigned
     ]
     findings += [warn(f"Secret {each.name} is meant to be a token and is none: {each.why}") for each in ignored]
-    return findings or well(f"cluster-info is published and signed for {len(signing)} tokens")
+    return findings or well(f"cluster-info is published and signed for {write_count(len(signing), 'token')}")
 
 
 async def fleet(patient: Patient) -> Iterable[Finding]:
@@ -142,7 +143,8 @@ async def fleet(patient: Patient) -> Iterable[Finding]:
         *judge_fleet(inventory),
         *(warn(f"{what} cannot be seen: {why}") for what, why in inventory.unseen.items()),
     ]
-    return findings or well(f"{len(inventory.clusters)} clusters and {len(inventory.credentials)} credentials are well")
+    clusters = write_count(len(inventory.clusters), "cluster")
+    return findings or well(f"{clusters} and {write_count(len(inventory.credentials), 'credential')} are well")
 
 
 def judge_fleet(inventory: Inventory) -> list[Finding]:
