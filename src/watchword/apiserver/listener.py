@@ -1,23 +1,20 @@
-"""Serves a control plane on a TLS socket; the only place that knows of HTTP libraries."""
+"""Serves a control plane on a TLS socket."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import isasyncgen
-from typing import Any
 
-from watchword._http.server import web
-from watchword.api.http import Peer, Request, Response
-from watchword.apiserver.errors import MAX_BODY_BYTES, too_large
-from watchword.apiserver.negotiation import error_response
+from watchword.apiserver.errors import MAX_BODY_BYTES
+from watchword.apiserver.http.connection import Connection, Handle
+from watchword.apiserver.http.reading import ReadingLimits
 
-Handle = Callable[[Request], Awaitable[Response]]
-Serve = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 CurrentContext = Callable[[], ssl.SSLContext]
+SWEEP_EVERY = 5.0
+"""How often connections are looked at that may have had their time; one timer for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +23,8 @@ class ListenerLimits:
 
     connections: int = 4096
     header_bytes: int = 64 * 1024
-    keepalive_seconds: float = 180.0
+    keepalive_seconds: float = 180.0  # how long a connection may rest between requests
+    request_seconds: float = 60.0  # how long a client may take to send one request
     drain_seconds: float = 10.0  # how long requests under way may take when the server stops
 
 
@@ -34,79 +32,92 @@ class Listener:
     """Accepts connections, hands plain requests to a function, and writes its answers."""
 
     def __init__(self, handle: Handle, context: CurrentContext, limits: ListenerLimits | None = None) -> None:
-        self._handle = handle
+        self.handle = handle
         self._context = context
         self._limits = limits or ListenerLimits()
-        self._server = _BoundedServer(self._serve, self._limits)
-        self._runner = web.ServerRunner(self._server, shutdown_timeout=self._limits.drain_seconds)
-        self._streams: set[asyncio.Task[Any]] = set()
-        self._stopping = False
+        self.reading = ReadingLimits(self._limits.header_bytes, MAX_BODY_BYTES)
+        self._connections: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+        self._all_left = asyncio.Event()
+        self._pause = min(SWEEP_EVERY, self._limits.keepalive_seconds, self._limits.request_seconds)
+        self._date = (0, "")
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port, which the system chooses when 0 was asked for."""
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, ssl_context=front_context(self._context), backlog=1024)
-        await site.start()
-        return int(self._runner.addresses[0][1])
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self), host, port, ssl=front_context(self._context), backlog=1024, reuse_address=True
+        )
+        self._sweep = loop.call_later(self._pause, self._close_idle)
+        return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
         """Accept no more, end the watches cleanly, let the rest finish."""
-        self._stopping = True
-        for task in tuple(self._streams):
-            task.cancel()
-        await self._runner.cleanup()
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in tuple(self._connections):
+            connection.finish()
+        await self._empty(self._limits.drain_seconds)
+        for connection in tuple(self._connections):
+            connection.abort()
+        await self._empty(self._limits.drain_seconds)
+        await server.wait_closed()
 
-    async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
-        if (http.content_length or 0) > MAX_BODY_BYTES:
-            return _plain(http, error_response(None, too_large()))
+    def entered(self, connection: Connection) -> bool:
+        """Take note of a connection; False when there are too many."""
+        if len(self._connections) >= self._limits.connections or self._server is None:
+            return False
+        self._connections.add(connection)
+        return True
+
+    def left(self, connection: Connection) -> None:
+        """Forget a connection."""
+        self._connections.discard(connection)
+        if not self._connections:
+            self._all_left.set()
+
+    def date(self) -> str:
+        """Return the time of day as HTTP writes it, made once a second."""
+        now = int(time.time())
+        if now != self._date[0]:
+            self._date = now, http_date(now)
+        return self._date[1]
+
+    async def _empty(self, patience: float) -> None:
+        if not self._connections:
+            return
+        self._all_left.clear()
         try:
-            body = await http.read() if http.body_exists else b""
-        except web.HTTPRequestEntityTooLarge:
-            return _plain(http, error_response(None, too_large()))
-        answer = await self._handle(
-            Request(
-                method=http.method,
-                path=http.rel_url.raw_path,
-                query=tuple(http.rel_url.query.items()),
-                headers=tuple(http.headers.items()),
-                body=body,
-                peer=_peer(http),
-            )
-        )
-        if answer.stream is None:
-            return _plain(http, answer)
-        return await self._stream(http, answer)
+            async with asyncio.timeout(patience):
+                await self._all_left.wait()
+        except TimeoutError:
+            return
 
-    async def _stream(self, http: web.BaseRequest, answer: Response) -> web.StreamResponse:
-        response = web.StreamResponse(status=answer.status, headers=_headers(answer))
-        assert answer.stream is not None
-        task = asyncio.current_task()
-        assert task is not None
-        self._streams.add(task)
-        try:
-            await response.prepare(http)
-            await _pour(response, answer.stream)
-        except asyncio.CancelledError:
-            if not self._stopping:
-                raise
-            task.uncancel()
-            with contextlib.suppress(ConnectionError):
-                await response.write_eof()
-        except ConnectionError:
-            pass  # the client left: nobody is there to be told
-        finally:
-            self._streams.discard(task)
-        return response
+    def _close_idle(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for connection in tuple(self._connections):
+            if connection.is_overdue(now, self._limits.keepalive_seconds, self._limits.request_seconds):
+                connection.abort()
+        self._sweep = loop.call_later(self._pause, self._close_idle)
 
 
-async def _pour(response: web.StreamResponse, stream: AsyncIterator[bytes]) -> None:
-    try:
-        async for chunk in stream:
-            await response.write(chunk)
-        await response.write_eof()
-    finally:
-        if isasyncgen(stream):
-            await stream.aclose()
+def http_date(seconds: float) -> str:
+    """Return an instant as the headers of HTTP write it, whatever the locale."""
+    at = time.gmtime(seconds)
+    return (
+        f"{_DAYS[at.tm_wday]}, {at.tm_mday:02} {_MONTHS[at.tm_mon - 1]} {at.tm_year} "
+        f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02} GMT"
+    )
+
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def front_context(current: CurrentContext) -> ssl.SSLContext:
@@ -142,65 +153,3 @@ def serving_context(certificate_file: str, key_file: str, client_roots_pem: byte
 
 
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME
-
-
-class _BoundedServer(web.Server):
-    """Counts connections and turns away those beyond the limit."""
-
-    def __init__(
-        self, serve: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], limits: ListenerLimits
-    ) -> None:
-        super().__init__(
-            serve,
-            request_factory=_request,
-            handler_cancellation=True,
-            access_log=None,
-            keepalive_timeout=limits.keepalive_seconds,
-            max_line_size=limits.header_bytes,
-            max_field_size=limits.header_bytes,
-            max_headers=256,
-        )
-        self._limit = limits.connections
-
-    def __call__(self) -> Any:
-        if len(self.connections) >= self._limit:
-            return _TurnAway()
-        return super().__call__()
-
-
-class _TurnAway(asyncio.Protocol):
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
-
-
-def _request(*arguments: Any) -> web.BaseRequest:
-    message, payload, protocol, writer, task = arguments[:5]
-    return web.BaseRequest(
-        message, payload, protocol, writer, task, asyncio.get_running_loop(), client_max_size=MAX_BODY_BYTES
-    )
-
-
-def _plain(http: web.BaseRequest, answer: Response) -> web.Response:
-    body = b"" if http.method == "HEAD" else answer.body
-    return web.Response(status=answer.status, headers=_headers(answer), body=body)
-
-
-def _headers(answer: Response) -> Any:
-    from multidict import CIMultiDict  # noqa: PLC0415 - a part of aiohttp
-
-    return CIMultiDict(answer.headers)
-
-
-def _peer(http: web.BaseRequest) -> Peer:
-    secure = http.get_extra_info("ssl_object")
-    return Peer(http.remote or "", _chain(secure) if secure is not None else ())
-
-
-def _chain(secure: ssl.SSLObject) -> tuple[bytes, ...]:
-    leaf = secure.getpeercert(binary_form=True)
-    if leaf is None:
-        return ()
-    unverified = getattr(secure, "get_unverified_chain", None)  # Python 3.13
-    if unverified is None:
-        return (leaf,)
-    return tuple(bytes(der) for der in unverified()) or (leaf,)

@@ -123,7 +123,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read(tmp_path: P
 async def test_headers_beyond_the_limit_are_refused(tmp_path: Path) -> None:
     long = {"X-Long": "x" * 100_000}
     async with listening(tmp_path) as (stage, _), stage.client() as client, client.get("/", headers=long) as answer:
-        assert answer.status == 400
+        assert answer.status == 431
 
     assert stage.requests == []
 
@@ -160,6 +160,75 @@ async def test_a_watcher_that_hangs_up_frees_its_stream(tmp_path: Path) -> None:
 
         async with asyncio.timeout(5):
             await stage.ended.wait()
+
+
+async def raw(stage: Stage) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    context = ssl.create_default_context(cadata=stage.material.root_bundle.decode())
+    return await asyncio.open_connection("127.0.0.1", stage.port, ssl=context)
+
+
+async def test_requests_sent_ahead_are_answered_in_their_order(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (stage, _):
+        reader, writer = await raw(stage)
+        writer.write(b"".join(b"GET /%d HTTP/1.1\r\n\r\n" % number for number in range(50)))
+        writer.write(b"GET /last HTTP/1.1\r\nConnection: close\r\n\r\n")
+
+        answers = await reader.read()
+        writer.close()
+
+    assert answers.count(b"HTTP/1.1 200 OK") == 51
+    assert [request.path for request in stage.requests] == [*(f"/{number}" for number in range(50)), "/last"]
+
+
+async def test_a_client_that_asks_first_is_told_to_send_its_body(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (stage, _):
+        reader, writer = await raw(stage)
+        writer.write(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(b"ok")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
+        writer.close()
+
+    assert stage.requests[0].body == b"ok"
+
+
+async def test_an_older_client_gets_a_stream_without_chunks(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (stage, listener):
+        reader, writer = await raw(stage)
+        writer.write(b"GET /watch HTTP/1.0\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert await reader.readexactly(4) == b"one\n"
+
+        await listener.stop()
+        writer.close()
+
+    assert b"chunked" not in head
+
+
+@pytest.mark.parametrize(
+    ("limits", "sent"),
+    [
+        pytest.param(ListenerLimits(request_seconds=0.1), b"GET / HTTP/1.1\r\nX: ", id="a head that does not end"),
+        pytest.param(
+            ListenerLimits(request_seconds=0.1),
+            b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nab",
+            id="a body that does not end",
+        ),
+        pytest.param(ListenerLimits(keepalive_seconds=0.1), b"", id="no request"),
+    ],
+)
+async def test_a_client_that_keeps_us_waiting_is_let_go(tmp_path: Path, limits: ListenerLimits, sent: bytes) -> None:
+    async with listening(tmp_path, limits) as (stage, _):
+        reader, writer = await raw(stage)
+        writer.write(sent)
+
+        async with asyncio.timeout(10):
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        writer.close()
+
+    assert stage.requests == []
 
 
 def test_a_context_accepts_no_protocol_older_than_tls_1_2(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""HTTP/1.1 on sockets: bytes become plain requests, plain answers become bytes."""

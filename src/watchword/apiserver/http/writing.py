@@ -1,0 +1,28 @@
+"""Writes answers as HTTP/1.1, head and body together."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from watchword.api.http import Response
+
+CHUNK = b"%x\r\n%b\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+_BREAKS = str.maketrans("\r\n\0", "   ")
+
+
+def head(answer: Response, framing: str, date: str, *, keep_alive: bool) -> bytes:
+    """Return the head of an answer; `framing` is the header that says how long its body is, or empty."""
+    lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, '')}\r\nDate: {date}\r\n{framing}"]
+    # What a client said may come back in a header: it must not end it.
+    lines.extend(f"{name}: {value.translate(_BREAKS)}\r\n" for name, value in answer.headers)
+    lines.append("\r\n" if keep_alive else "Connection: close\r\n\r\n")
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def whole(answer: Response, date: str, *, keep_alive: bool) -> bytes:
+    """Return an answer whose body is known."""
+    return head(answer, f"Content-Length: {len(answer.body)}\r\n", date, keep_alive=keep_alive) + answer.body
