@@ -30,6 +30,8 @@ async def test_three_commands_bring_a_cluster_in_and_one_takes_it_out(
         assert await joining == 0
         capsys.readouterr()
         assert await watchword(edge, "unjoin", "--cluster-name", "edge-1", "-o", "json") == 0
-        assert json.loads(capsys.readouterr().out)["left"] == []
+        farewell = json.loads(capsys.readouterr().out)
+        assert farewell["left"] == []
+        assert "lease/open-cluster-management/watchword-operator-lock" in farewell["removed"]
         assert await watchword(hub, "clusters") == 0
         assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["edge-1", "false"]

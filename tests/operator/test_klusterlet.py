@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from tests.operator.conftest import Operated
@@ -21,6 +22,8 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
+from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
+from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.operator.conditions import judge_hub_connection
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
@@ -199,6 +202,16 @@ def test_judge_hub_connection_by_certificate(life: timedelta, reason: str) -> No
 
 
 SET = base64.b64encode(b"x").decode()
+BY_CERTIFICATE = base64.b64encode(
+    dump_kubeconfig(
+        Kubeconfig(
+            clusters={"hub": ClusterEntry("https://hub:6443")},
+            users={"agent": UserEntry(certificate_file=Path("tls.crt"), key_file=Path("tls.key"))},
+            contexts={"hub": ContextEntry("hub", "agent")},
+            current_context="hub",
+        )
+    )
+).decode()
 
 
 @pytest.mark.parametrize(
@@ -213,6 +226,12 @@ SET = base64.b64encode(b"x").decode()
             None, {"kubeconfig": SET, "cluster-name": SET, "tls.crt": SET}, "HubKubeConfigError", id="unreadable"
         ),
         pytest.param(None, {"kubeconfig": SET, "cluster-name": SET}, "HubConnectionFunctional", id="by token"),
+        pytest.param(
+            None,
+            {"kubeconfig": BY_CERTIFICATE, "cluster-name": SET},
+            "HubKubeConfigMissing",
+            id="asked and not answered",
+        ),
     ],
 )
 def test_judge_hub_connection(bootstrap: Object | None, hub: Object | None, reason: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from watchword.api.meta import Manifest, Object, Resource
-from watchword.api.resources import CLUSTER_MANAGERS, CUSTOM_RESOURCE_DEFINITIONS, KLUSTERLETS, NAMESPACES
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource
+from watchword.api.resources import CLUSTER_MANAGERS, CUSTOM_RESOURCE_DEFINITIONS, KLUSTERLETS, LEASES, NAMESPACES
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.operator.bundles import BundleOptions, operator_bundle
+from watchword.operator.bundles import OPERATOR, BundleOptions, operator_bundle
+from watchword.operator.controllers import LEASE as OPERATOR_LEASE
 from watchword.operator.klusterlet_manifests import namespace_of
 from watchword.operator.rendering import IMAGE
 
@@ -41,7 +42,10 @@ async def unneeded_operator(client: Client, agent_namespace: str) -> list[Manife
     if await _present(client, KLUSTERLETS) or await _present(client, CLUSTER_MANAGERS):
         return []
     rows = operator_bundle(choose_options(IMAGE, [agent_namespace], hub=False))
-    return [row for row in reversed(rows) if row[0] not in (CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES)]
+    removed = [row for row in reversed(rows) if row[0] not in (CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES)]
+    # Once its rights are gone the operator cannot give its lease back, and the next one would wait for it to expire.
+    lease = ObjectKey(OPERATOR.namespace, OPERATOR_LEASE)
+    return [*removed, (LEASES, LEASES.manifest(lease))]
 
 
 async def _present(client: Client, resource: Resource) -> list[Object]:

@@ -12,6 +12,8 @@ from watchword.api.conditions import Condition, is_true
 from watchword.api.meta import Object
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET
 from watchword.api.time import rfc3339
+from watchword.kube.errors import KubeError
+from watchword.kube.kubeconfig_reading import parse_kubeconfig
 from watchword.operator.features import find_unknown
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
@@ -78,6 +80,9 @@ def judge_hub_connection(bootstrap: Object | None, hub: Object | None, *, now: d
 
 def _judge_credential(data: Mapping[str, str], now: datetime) -> Condition:
     if "tls.crt" not in data:
+        if _awaits_certificate(data):
+            message = "the agent has asked for a certificate and has none yet: has the hub accepted this cluster?"
+            return Condition.true(HUB_CONNECTION_DEGRADED, "HubKubeConfigMissing", message)
         return Condition.false(HUB_CONNECTION_DEGRADED, "HubConnectionFunctional", "the agent has a credential")
     try:
         certificate = parse_certificate(base64.b64decode(data["tls.crt"], validate=True))
@@ -90,3 +95,11 @@ def _judge_credential(data: Mapping[str, str], now: datetime) -> Condition:
         return Condition.true(HUB_CONNECTION_DEGRADED, "HubKubeConfigUnauthorized", message)
     message = f"the agent has a certificate until {until}"
     return Condition.false(HUB_CONNECTION_DEGRADED, "HubConnectionFunctional", message)
+
+
+def _awaits_certificate(data: Mapping[str, str]) -> bool:
+    """Whether the kubeconfig names a certificate; what cannot be read is the agent's to judge."""
+    try:
+        return parse_kubeconfig(base64.b64decode(data["kubeconfig"])).choose().user.certificate_file is not None
+    except (KubeError, binascii.Error):
+        return False
