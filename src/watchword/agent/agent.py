@@ -11,8 +11,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any, TypeAlias
 
-import structlog
-
+from watchword._structlog import structlog
 from watchword.agent.cluster_lease import LeaseRenewalReconciler
 from watchword.agent.cluster_registration import Introduction, introduce
 from watchword.agent.cluster_status import ClusterStatusReconciler, judge_rotated

@@ -8,8 +8,7 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Protocol
 
-import structlog
-
+from watchword._structlog import structlog
 from watchword.agent.hub_connection import HubConnection
 from watchword.api.conditions import is_true
 from watchword.api.meta import ObjectKey

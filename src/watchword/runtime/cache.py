@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-import structlog
 
+from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError

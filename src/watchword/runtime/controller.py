@@ -10,8 +10,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-import structlog
-
+from watchword._structlog import structlog
 from watchword.api.meta import ObjectKey
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError
 from watchword.runtime.cache import Cache

@@ -10,8 +10,7 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
-import structlog
-
+from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES
 from watchword.api.time import rfc3339_micro

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-import structlog
-
+from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import EVENTS
 from watchword.api.time import rfc3339_micro

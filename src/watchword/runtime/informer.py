@@ -8,8 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import structlog
-
+from watchword._structlog import structlog
 from watchword.api.meta import Resource
 from watchword.api.selectors import parse_field_selector, parse_label_selector
 from watchword.kube.watch import Change, Fact, Snapshot

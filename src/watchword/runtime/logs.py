@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-import structlog
-from structlog.typing import Processor
-
+from watchword._structlog import structlog
 from watchword.api.time import rfc3339_micro
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.redaction import redact_fields
+
+if TYPE_CHECKING:
+    from structlog.typing import Processor
 
 
 def configure_logging(

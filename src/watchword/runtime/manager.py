@@ -11,8 +11,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any, TypeAlias
 
-import structlog
-
+from watchword._structlog import structlog
 from watchword.api.meta import ObjectKey
 from watchword.kube.client import Client
 from watchword.kube.watch import FollowOptions

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import msgspec
-import structlog
 
+from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.selectors import parse_label_selector
 from watchword.runtime.records import (

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-import structlog
-
+from watchword._structlog import structlog
 from watchword.runtime.clock import Clock
 
 NOTICEABLE = timedelta(seconds=2)

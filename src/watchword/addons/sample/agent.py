@@ -6,8 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 
-import structlog
-
+from watchword._structlog import structlog
 from watchword.addons.sample.hub import NAME, REPORT
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, LEASES

@@ -9,8 +9,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any, TypeAlias
 
-import structlog
-
+from watchword._structlog import structlog
 from watchword.kube.retry import Backoff
 
 Work: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]

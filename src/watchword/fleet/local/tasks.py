@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import structlog
-
+from watchword._structlog import structlog
 from watchword.apiserver.node.model import HttpProbe, Launch
 
 Verb: TypeAlias = Callable[[Launch, asyncio.Event], Awaitable[None]]

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-import structlog
-
+from watchword._structlog import structlog
 from watchword.fleet.local.blueprint import FreePorts, Wish, choose_blueprint
 from watchword.fleet.local.building import build, story_of
 from watchword.fleet.local.folder import FleetFolder

@@ -7,8 +7,7 @@ from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
-import structlog
-
+from watchword._structlog import structlog
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CONFIG_MAPS,
