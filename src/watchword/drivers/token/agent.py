@@ -45,6 +45,7 @@ from watchword.runtime.clock import Clock
 DEFAULT_LIFE = timedelta(days=365)
 AWAITING = timedelta(minutes=5)  # the hub's condition wakes us; this is for the one whose event was lost
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
+SETTLING_PAUSE = timedelta(seconds=0.5)  # the hub reports rights that its API server may learn of a moment later
 
 REASONS: tuple[tuple[type[KubeError], str], ...] = (
     (Unauthorized, "ClusterCredentialRefused"),
@@ -56,6 +57,9 @@ REASONS: tuple[tuple[type[KubeError], str], ...] = (
     (KubeError, "TokenCreationFailed"),
 )
 """What a refusal means, for conditions; the first that fits."""
+
+SETTLING = frozenset({"TokenRequestForbidden", "ServiceAccountMissing"})
+"""Refusals that usually end by themselves: an API server behind the one that the hub wrote to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ class TokenAgentDriver:
 
     def _note(self, wanted: Wanted, before: Setback | None, answer: Pending) -> Pending:
         failures = before.failures + 1 if before is not None and before.wanted == wanted else 1
-        pause = choose_pause(failures)
+        pause = choose_pause(failures, settling=answer.reason in SETTLING)
         key = (wanted.cluster, wanted.addon)
         self.setbacks[key] = Setback(wanted, answer, failures, self.clock.now() + pause)
         return _again_in(answer, pause)
@@ -152,9 +156,14 @@ def judge_refusal(trouble: KubeError) -> Pending:
     return _failed(reason, f"{who}: {trouble}")
 
 
-def choose_pause(failures: int) -> timedelta:
-    """Return how long to wait after so many failures in a row: from ten seconds to five minutes."""
-    return min(FIRST_PAUSE * (1 << min(failures - 1, 10)), LONGEST_PAUSE)
+def choose_pause(failures: int, *, settling: bool = False) -> timedelta:
+    """Return how long to wait after so many failures in a row: seldom more often than every ten seconds.
+
+    What usually settles by itself is looked at again at once, but soon as seldom as everything else.
+    """
+    first, growth = (SETTLING_PAUSE, 4) if settling else (FIRST_PAUSE, 2)
+    factor: int = growth ** min(failures - 1, 10)
+    return min(first * factor, LONGEST_PAUSE)
 
 
 def _failed(reason: str, message: str) -> Pending:
