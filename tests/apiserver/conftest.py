@@ -23,6 +23,7 @@ from watchword.apiserver.standard import standard_access
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.tokens.request import TokenLimits
 from watchword.apiserver.trust import passing_rules
+from watchword.apiserver.watching.watch import BOOKMARK_EVERY
 from watchword.runtime.virtual import VirtualClock
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -67,9 +68,17 @@ class Api:
 
 
 @pytest.fixture
-async def api() -> AsyncIterator[Api]:
+def bookmark_every() -> float:
+    """How many seconds lie between two bookmarks of a watch."""
+    return BOOKMARK_EVERY
+
+
+@pytest.fixture
+async def api(bookmark_every: float) -> AsyncIterator[Api]:
     """An API over memory in which the namespace `default` exists."""
-    plane = ControlPlane(MemoryStore(), lambda: NOON, lambda _: Access(as_tester, AllowAll()))
+    plane = ControlPlane(
+        MemoryStore(), lambda: NOON, lambda _: Access(as_tester, AllowAll()), bookmark_every=bookmark_every
+    )
     await plane.start()
     found = Api(plane)
     await found.send("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})

@@ -38,6 +38,14 @@ async def test_a_key_added_many_times_is_handed_out_once(queue: WorkQueue[str]) 
     assert len(queue) == 0
 
 
+@pytest.mark.real_time
+async def test_a_key_that_is_due_within_a_millisecond_wakes_beside_others(queue: WorkQueue[str]) -> None:
+    queue.add_after("now", 0.0001)  # for so little, uvloop sets no timer
+    queue.add_after("later", 60)
+
+    assert await take(queue) == "now"
+
+
 async def test_a_key_added_while_worked_on_comes_back_only_afterwards(queue: WorkQueue[str]) -> None:
     queue.add("a")
     await take(queue)

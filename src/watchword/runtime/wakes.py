@@ -18,7 +18,8 @@ class Wakes(Generic[K]):
         self._at: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
         self._serial = 0
-        self._timer: asyncio.TimerHandle | None = None
+        # With its instant: uvloop returns a handle that does not know it when that is less than a millisecond away.
+        self._timer: tuple[float, asyncio.Handle] | None = None
 
     def __len__(self) -> int:
         return len(self._at)
@@ -44,7 +45,7 @@ class Wakes(Generic[K]):
         self._at.clear()
         self._heap.clear()
         if self._timer is not None:
-            self._timer.cancel()
+            self._timer[1].cancel()
             self._timer = None
 
     def shift(self, seconds: float) -> None:
@@ -64,11 +65,12 @@ class Wakes(Generic[K]):
         if not self._heap:
             return
         when = self._heap[0][0]
-        if self._timer is not None and not self._timer.cancelled():
-            if self._timer.when() <= when:
+        if self._timer is not None:
+            set_for, handle = self._timer
+            if set_for <= when:
                 return
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(when, self._fire)
+            handle.cancel()
+        self._timer = when, asyncio.get_running_loop().call_at(when, self._fire)
 
     def _fire(self) -> None:
         self._timer = None

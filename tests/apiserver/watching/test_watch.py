@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -54,6 +54,17 @@ async def test_bookmarks_come_every_minute_and_just_before_the_end(api: Any) -> 
     seen = await events(await opened(api, timeoutSeconds="150", allowWatchBookmarks="true", resourceVersion="1"))
 
     assert seen == [("BOOKMARK", "")] * 3
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("bookmark_every", [0.0104, 0.0003])
+async def test_bookmarks_keep_coming_although_timers_ring_a_hair_early(api: Any) -> None:
+    stream = await opened(api, timeoutSeconds="60", allowWatchBookmarks="true", resourceVersion="1")
+
+    seen = [await anext(stream) for _ in range(10)]  # uvloop rounds to milliseconds
+
+    assert {orjson.loads(frame)["type"] for frame in seen} == {"BOOKMARK"}
+    await cast("AsyncGenerator[bytes]", stream).aclose()
 
 
 async def test_initial_events_end_with_an_annotated_bookmark(api: Any) -> None:

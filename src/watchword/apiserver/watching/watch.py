@@ -52,7 +52,7 @@ class Watch:
         self._overflowed = False
         self._stirred = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm: tuple[float, asyncio.Handle] | None = None
 
     def receive(self, event: Event) -> None:
         """Queue one change; a watcher that falls too far behind is cut off after what it already has."""
@@ -116,15 +116,20 @@ class Watch:
 
     async def _wait_until(self, when: float) -> None:
         # One timer for many waits: setting one up for each costs more than handing on an event.
-        if self._alarm is None or self._alarm.when() > when or self._alarm.when() <= self._loop.time():
+        if self._alarm is None or self._alarm[0] > when:
             self._cancel_alarm()
-            self._alarm = self._loop.call_at(when, self._stirred.set)
+            self._alarm = when, self._loop.call_at(when, self._ring)
         self._stirred.clear()
         await self._stirred.wait()
 
+    def _ring(self) -> None:
+        # Forgotten once it has rung: it may ring a hair early, and must then be set again.
+        self._alarm = None
+        self._stirred.set()
+
     def _cancel_alarm(self) -> None:
         if self._alarm is not None:
-            self._alarm.cancel()
+            self._alarm[1].cancel()
             self._alarm = None
 
     def _drain(self) -> bytes:
