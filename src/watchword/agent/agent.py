@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -75,6 +75,10 @@ Duty: TypeAlias = Callable[[DutyParts], Iterable[ControllerSpec]]
 """Asks the caches for what it follows and returns its controllers."""
 
 
+Follow: TypeAlias = Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]
+"""Notices for ever that the hub is somewhere else: looks also when the event is set, and calls back when it is."""
+
+
 @dataclass(frozen=True)
 class AgentParts:
     """What an agent stands on."""
@@ -88,6 +92,7 @@ class AgentParts:
     metrics: Metrics = field(default_factory=Metrics)
     new_key: NewKey = PrivateKey.generate
     catalog: Catalog = CATALOG  # the drivers that there are
+    follow: Follow | None = None  # None: the hub stays where it is
     manager: ManagerOptions = field(
         default_factory=lambda: ManagerOptions(name="watchword.dev/agent", identity="agent")
     )
@@ -126,6 +131,11 @@ class Agent:
         skew = parts.metrics.credentials.clock_skew
         skew.set_function(lambda: client.clock_skew.total_seconds() if client.clock_skew is not None else 0.0)
         manager.add_job("introduction", lambda: self._introduce(hub.client, access, identity))
+        if parts.follow is not None:
+            follow, secret = parts.follow, identity.secret_key
+            manager.add_job(
+                "hub-whereabouts", lambda: follow(connection.doubted, lambda: connection.moved.ring(secret))
+            )
         manager.add_job("duties", lambda: self._take_up_duties(cluster, hub, client, access.ready))
         try:
             async with _running(self._fall_back(access, hub), "fallback"):
@@ -195,7 +205,7 @@ class Agent:
             for resource in (MANAGED_CLUSTERS, CERTIFICATE_SIGNING_REQUESTS)
         )
         lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, access.is_itself)
-        yield ControllerSpec("hub-credential", SECRETS, keeper, to_secret, workers=1)
+        yield ControllerSpec("hub-credential", SECRETS, keeper, to_secret, workers=1, bell=access.connection.moved)
         yield ControllerSpec("hub-access", MANAGED_CLUSTERS, access, workers=1, origin=HUB)
         yield ControllerSpec("cluster-lease", MANAGED_CLUSTERS, lease, workers=1, origin=HUB, bell=access.news)
         yield ControllerSpec(

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable
 from watchword.kube.transport import Transport
+from watchword.runtime.reconcile import Bell
 
 
 class HubConnection:
@@ -21,6 +22,8 @@ class HubConnection:
     def __init__(self) -> None:
         self._current: Transport | None = None
         self._streams: dict[asyncio.Timeout, None] = {}  # in the order in which they were opened
+        self.doubted = asyncio.Event()  # set when the hub could not be reached
+        self.moved = Bell()  # rung when it is reached another way
 
     @property
     def connected(self) -> bool:
@@ -39,7 +42,12 @@ class HubConnection:
 
     async def send(self, request: Request) -> Response:
         """Send one request and return the whole answer."""
-        return await self._transport().send(request)
+        transport = self._transport()
+        try:
+            return await transport.send(request)
+        except Unreachable:
+            self.doubted.set()
+            raise
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response]:

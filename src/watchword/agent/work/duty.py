@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from watchword.agent.agent import HUB, DutyParts
+from watchword.agent.hub_whereabouts import origin_of
 from watchword.agent.options import AgentOptions
 from watchword.agent.work.applying import Applier
 from watchword.agent.work.catalog import Catalog
@@ -40,7 +41,7 @@ def work_duty(parts: DutyParts) -> Iterable[ControllerSpec]:
     parts.add_job("applied objects", watches.run)
     objects, catalog = Objects(cluster.client, watches), Catalog(cluster.client)
     releaser = Releaser(objects, catalog)
-    address = _Address(lambda: parts.hub_entry().server)
+    address = _Address(lambda: origin_of(parts.hub_entry()))
     ledger = Ledger(cluster.cache, cluster.client, cluster.status, address, agent_id(parts.options))
     works = WorkReconciler(
         hub,

@@ -1,0 +1,172 @@
+"""Where an agent looks for its hub: what people say anew counts, in between the hub itself is followed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+
+from watchword.agent.hub_follower import HubFollower
+from watchword.agent.hub_whereabouts import Whereabouts, origin_of
+from watchword.agent.secret_data import KUBECONFIG, hub_kubeconfig
+from watchword.api.http import Response
+from watchword.discovery.cluster_info import ClusterInfo
+from watchword.drivers.interface import SecretData
+from watchword.kube.client import Client
+from watchword.kube.errors import ConfigError
+from watchword.kube.kubeconfig import ClusterEntry, UserEntry
+from watchword.kube.transport import Transport
+from watchword.pki.authority import Authority
+from watchword.testing.publishing import Publisher, SimulatedNetwork
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+OLD, NEW = (Authority.make(name, now=NOW) for name in ("old", "new"))
+A, B, C = "https://a:6443", "https://b:6443", "https://c:6443"
+
+
+@dataclass
+class Said:
+    """A connector of which only counts what people say."""
+
+    said: ClusterEntry | None
+
+    def entry(self) -> ClusterEntry:
+        if self.said is None:
+            raise ConfigError("nobody says anything")
+        return self.said
+
+    def can_join(self) -> bool:
+        return self.said is not None
+
+    def joining(self) -> Transport:
+        raise NotImplementedError
+
+    def own(self, data: SecretData) -> Transport:
+        del data
+
+        async def nothing(_: object) -> Response:
+            return Response(200)
+
+        return Client.from_handler(nothing).transport
+
+
+def an_entry(server: str = A, *by: Authority) -> ClusterEntry:
+    return ClusterEntry(server, ca_data=b"".join(authority.certificate.pem for authority in by or (OLD,)))
+
+
+def a_secret(entry: ClusterEntry) -> dict[str, bytes]:
+    return {KUBECONFIG: hub_kubeconfig(entry, UserEntry())}
+
+
+def info(*endpoints: str, by: tuple[Authority, ...] = (OLD,)) -> ClusterInfo:
+    return ClusterInfo(endpoints, tuple(authority.certificate for authority in by))
+
+
+def a_hub(published: ClusterInfo, authority: Authority = OLD) -> Publisher:
+    hub = Publisher(authority)
+    hub.publish(published)
+    return hub
+
+
+def test_a_hub_is_where_people_say_until_it_is_found_elsewhere() -> None:
+    hub = Whereabouts(Said(an_entry()))
+    assert hub.entry() == an_entry()
+
+    assert hub.found(B, OLD.certificate.pem)
+
+    assert (hub.entry().server, origin_of(hub.entry())) == (B, A)
+    assert not hub.found(B, OLD.certificate.pem)
+
+
+def test_what_people_say_anew_counts() -> None:
+    people = Said(an_entry())
+    hub = Whereabouts(people)
+    hub.found(B, OLD.certificate.pem)
+
+    people.said = an_entry(C)
+
+    assert hub.entry() == an_entry(C)
+    assert origin_of(hub.entry()) == C
+
+
+def test_a_move_of_a_move_remembers_where_it_began() -> None:
+    hub = Whereabouts(Said(an_entry()))
+    hub.found(B, OLD.certificate.pem)
+    hub.found(C, NEW.certificate.pem)
+
+    assert (hub.entry().server, hub.entry().ca_data, origin_of(hub.entry())) == (C, NEW.certificate.pem, A)
+
+
+@pytest.mark.parametrize("still_said", [True, False], ids=["people say the old place", "nobody says anything"])
+async def test_after_a_restart_the_hub_is_where_it_was_found(*, still_said: bool) -> None:
+    before = Whereabouts(Said(an_entry()))
+    before.found(B, NEW.certificate.pem)
+    written = a_secret(before.entry())
+    known = replace(before.entry(), rest={}) if not still_said else an_entry()
+
+    after = Whereabouts(Said(known))
+    after.own(written)
+
+    assert after.entry() == replace(before.entry(), rest=after.entry().rest)
+    assert origin_of(after.entry()) == A
+
+
+async def test_a_rotation_of_the_authority_reaches_the_agent() -> None:
+    hub, people = a_hub(info(A, by=(OLD, NEW))), Whereabouts(Said(an_entry()))
+    follower = HubFollower(people, SimulatedNetwork({A: hub}), Random(1))
+
+    assert await follower.look()
+
+    assert people.entry().ca_data == an_entry(A, OLD, NEW).ca_data
+    assert not await follower.look()
+
+
+async def test_a_hub_is_followed_when_its_address_ends() -> None:
+    network = SimulatedNetwork({A: a_hub(info(B)), B: a_hub(info(B))})
+    people = Whereabouts(Said(an_entry()))
+    follower = HubFollower(people, network, Random(1))
+    assert not await follower.look()  # it works where it is
+
+    network.servers[A].up = False
+
+    assert await follower.look()
+    assert people.entry().server == B
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(None, id="nobody says anything"),
+        pytest.param(replace(an_entry(), proxy_url="http://proxy"), id="through a proxy"),
+        pytest.param(replace(an_entry(), tls_server_name="hub"), id="under another name"),
+        pytest.param(replace(an_entry(), insecure=True), id="without trust"),
+        pytest.param(ClusterEntry(A), id="by the roots of the system"),
+        pytest.param(ClusterEntry(A, ca_data=b"nonsense"), id="by nonsense"),
+    ],
+)
+async def test_what_people_arranged_is_left_alone(said: ClusterEntry | None) -> None:
+    network = SimulatedNetwork({A: a_hub(info(A, by=(OLD, NEW)))})
+
+    assert not await HubFollower(Whereabouts(Said(said)), network, Random(1)).look()
+
+    assert network.servers[A].requests == []
+
+
+async def test_an_idle_agent_looks_seldom_and_a_doubting_one_not_all_the_time() -> None:
+    hub, doubted, moves = a_hub(info(A)), asyncio.Event(), list[str]()
+    follower = HubFollower(Whereabouts(Said(an_entry())), SimulatedNetwork({A: hub}), Random(1))
+    running = asyncio.create_task(follower.run(doubted, lambda: moves.append("moved")))
+    await asyncio.sleep(timedelta(hours=10).total_seconds())
+    idle = len(hub.requests)
+
+    for _ in range(600):
+        doubted.set()
+        await asyncio.sleep(1)
+    running.cancel()
+
+    assert idle <= 50
+    assert 8 <= len(hub.requests) - idle <= 11
+    assert moves == []
