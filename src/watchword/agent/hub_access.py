@@ -84,7 +84,7 @@ class HubAccess:
     refusal: Pending | None = None  # the hub's last no, until a yes
     used: Use = Use.NONE
     news: Bell = field(default_factory=Bell)  # rung when there is something new to report, or another way to report it
-    ready: asyncio.Event = field(default_factory=asyncio.Event)  # set once the own credential opens doors
+    ready: asyncio.Event = field(default_factory=asyncio.Event)  # set once the cluster has joined, as itself
     _data: SecretData = field(default_factory=dict, repr=False)
     _shown: SecretData = field(default_factory=dict, repr=False)  # of which the transport in use was made
     _settling: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
@@ -125,8 +125,13 @@ class HubAccess:
             # Compared, not remembered: the answer to the write that stored it may have been lost.
             if use != self.used or (use is Use.OWN and dict(self._data) != dict(self._shown)):
                 await self._switch(use)
-        if self.used is Use.OWN and situation.accepted:
+        if self.used is Use.OWN and situation.accepted and self._has_joined():
             self.ready.set()
+
+    def _has_joined(self) -> bool:
+        """Whether the hub was told so: then the own credential opens doors, and what matters most is done."""
+        found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.cluster_name))
+        return found is not None and is_true(found, ConditionType.JOINED)
 
     async def _switch(self, use: Use) -> None:
         log = structlog.get_logger("watchword.agent")

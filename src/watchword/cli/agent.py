@@ -82,10 +82,9 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
 async def _run(connection: Connection, options: AgentOptions, flags: dict[str, Any], stop: asyncio.Event) -> None:
     from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
 
-    from watchword.agent.addons.duty import addon_duty  # noqa: PLC0415 - same
     from watchword.agent.agent import Agent, AgentParts  # noqa: PLC0415 - same
+    from watchword.agent.duties import DUTIES  # noqa: PLC0415 - same
     from watchword.agent.kubeconfig_connector import KubeconfigConnector  # noqa: PLC0415 - same
-    from watchword.agent.work import work_duty  # noqa: PLC0415 - same
     from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
     from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
     from watchword.runtime.manager import ManagerOptions  # noqa: PLC0415 - same
@@ -95,8 +94,7 @@ async def _run(connection: Connection, options: AgentOptions, flags: dict[str, A
     manager = ManagerOptions("watchword.dev/agent", identity(), lease=lease, health=flags["listen"])
     async with connection.client() as client:
         connector = KubeconfigConnector(flags["bootstrap_kubeconfig"])
-        duties = (addon_duty, work_duty)
-        parts = AgentParts(options, client, connector, SystemClock(), SystemRandom(), duties=duties, manager=manager)
+        parts = AgentParts(options, client, connector, SystemClock(), SystemRandom(), duties=DUTIES, manager=manager)
         await Agent(parts).run(stop)
 
 
