@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from hashlib import sha256
+from random import Random
 from typing import Any
 
 from watchword.agent.hub_access import HubConnector
@@ -18,6 +21,8 @@ from watchword.kube.transport import Transport
 
 EXTENSION = "watchword.dev/followed-from"
 """What tells, inside a kubeconfig, that the hub was followed, and from where."""
+
+JOINING_TAKES = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,19 @@ class Whereabouts:
         known = self.move is not None and self.move.holds_for(given)
         self.move = Move(self.move.given if self.move is not None and known else Given.of(given), server, ca_data)
         return True
+
+
+def following(hub: Whereabouts, random: Random) -> Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]:
+    """Return what follows a hub over sockets: begun, and imported, when the haste of joining is over."""
+
+    async def follow(doubted: asyncio.Event, moved: Callable[[], None]) -> None:
+        await asyncio.sleep(JOINING_TAKES.total_seconds())
+        from watchword.agent.hub_follower import HubFollower  # noqa: PLC0415 - as this function says
+        from watchword.discovery.dialing import HttpsDialer  # noqa: PLC0415 - same
+
+        await HubFollower(hub, HttpsDialer(), random).run(doubted, moved)
+
+    return follow
 
 
 def read_move(entry: ClusterEntry) -> Move | None:

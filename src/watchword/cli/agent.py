@@ -84,6 +84,7 @@ async def _run(connection: Connection, options: AgentOptions, flags: dict[str, A
 
     from watchword.agent.agent import Agent, AgentParts  # noqa: PLC0415 - same
     from watchword.agent.duties import DUTIES  # noqa: PLC0415 - same
+    from watchword.agent.hub_whereabouts import Whereabouts, following  # noqa: PLC0415 - same
     from watchword.agent.kubeconfig_connector import KubeconfigConnector  # noqa: PLC0415 - same
     from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
     from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
@@ -93,8 +94,18 @@ async def _run(connection: Connection, options: AgentOptions, flags: dict[str, A
     lease = ObjectKey(options.namespace, f"{options.hub_secret}-lock") if elect else None
     manager = ManagerOptions("watchword.dev/agent", identity(), lease=lease, health=flags["listen"])
     async with connection.client() as client:
-        connector = KubeconfigConnector(flags["bootstrap_kubeconfig"])
-        parts = AgentParts(options, client, connector, SystemClock(), SystemRandom(), duties=DUTIES, manager=manager)
+        hub = Whereabouts(KubeconfigConnector(flags["bootstrap_kubeconfig"]))
+        random = SystemRandom()
+        parts = AgentParts(
+            options,
+            client,
+            hub,
+            SystemClock(),
+            random,
+            duties=DUTIES,
+            follow=following(hub, random),
+            manager=manager,
+        )
         await Agent(parts).run(stop)
 
 
