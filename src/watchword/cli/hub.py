@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from watchword.cli.connection_options import Connection, connection_options
 from watchword.cli.process_options import Gates, identity, process_options, run_until_stopped
+
+if TYPE_CHECKING:
+    from watchword.fleet.hub_process import HubOptions
 
 AUTO_APPROVAL = "ManagedClusterAutoApproval"
 
@@ -36,23 +39,21 @@ def command(connection: Connection, **flags: Any) -> None:
     They accept and remove clusters, approve their certificates, keep their rights, and sign what joining
     clusters are told. Any number of replicas may run; one works at a time.
     """
-    run_until_stopped(lambda stop: _run(connection, flags, stop))
+    options = options_of(flags)
+    run_until_stopped(lambda stop: _run(connection, options, stop))
 
 
-async def _run(connection: Connection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
-
-    from watchword.drivers.interface import AllowList  # noqa: PLC0415 - same
-    from watchword.fleet.hub_process import HubOptions, run_hub  # noqa: PLC0415 - same
-    from watchword.hub.addons.extension import addon_extension  # noqa: PLC0415 - same
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+def options_of(flags: dict[str, Any]) -> HubOptions:
+    """Return what the flags mean."""
+    from watchword.drivers.interface import AllowList  # noqa: PLC0415 - help must not pay for it
+    from watchword.fleet.hub_process import HubOptions  # noqa: PLC0415 - same
 
     allow = AllowList(
         enabled=flags["feature_gates"].get(AUTO_APPROVAL, False),
         users=frozenset(_split(flags["users"])),
         groups=frozenset(_split(flags["groups"])),
     )
-    options = HubOptions(
+    return HubOptions(
         identity=identity(),
         drivers=tuple(_split([flags["drivers"]])),
         allow=allow,
@@ -60,6 +61,15 @@ async def _run(connection: Connection, flags: dict[str, Any], stop: asyncio.Even
         elect=not flags["disable_leader_election"],
         health=flags["listen"],
     )
+
+
+async def _run(connection: Connection, options: HubOptions, stop: asyncio.Event) -> None:
+    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+
+    from watchword.fleet.hub_process import run_hub  # noqa: PLC0415 - same
+    from watchword.hub.addons.extension import addon_extension  # noqa: PLC0415 - same
+    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+
     async with connection.client() as client:
         await run_hub(
             client, options, clock=SystemClock(), random=SystemRandom(), extensions=[addon_extension], stop=stop

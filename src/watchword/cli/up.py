@@ -16,8 +16,9 @@ from watchword.cli.fleet_options import folder_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from watchword.fleet.hub_process import HubOptions
     from watchword.fleet.local.folder import FleetFolder
-    from watchword.fleet.local.pods import AgentFlags
+    from watchword.fleet.local.pods import FlagReaders
     from watchword.fleet.local.up import UpOptions
 
 INTERRUPTED = 130
@@ -71,7 +72,7 @@ def _run(folder: FleetFolder, options: UpOptions, *, as_json: bool) -> None:
     async def main() -> None:
         stop = asyncio.Event()
         listen_for_signals(stop)
-        await up(folder, options, front, read_agent_flags, stop)
+        await up(folder, options, front, flag_readers(), stop)
 
     # What the imports made lives as long as the process: looking for garbage in it is a waste.
     gc.freeze()
@@ -81,13 +82,19 @@ def _run(folder: FleetFolder, options: UpOptions, *, as_json: bool) -> None:
         run(main())
 
 
-def read_agent_flags(arguments: Sequence[str]) -> AgentFlags:
-    """Read the command line that the operator rendered, as the program itself would."""
-    from watchword.cli import agent  # noqa: PLC0415 - help must not pay for it
-    from watchword.fleet.local.pods import AgentFlags  # noqa: PLC0415 - same
+def flag_readers() -> FlagReaders:
+    """Return how pods read what the operator rendered: as the program itself does."""
+    from watchword.cli import agent, hub  # noqa: PLC0415 - help must not pay for it
+    from watchword.fleet.local.pods import AgentFlags, FlagReaders  # noqa: PLC0415 - same
 
-    flags = agent.command.make_context("agent", list(arguments)).params
-    return AgentFlags(agent.options_of(flags), flags["bootstrap_kubeconfig"])
+    def read_hub(arguments: Sequence[str]) -> HubOptions:
+        return hub.options_of(hub.command.make_context("hub", list(arguments)).params)
+
+    def read_agent(arguments: Sequence[str]) -> AgentFlags:
+        flags = agent.command.make_context("agent", list(arguments)).params
+        return AgentFlags(agent.options_of(flags), flags["bootstrap_kubeconfig"])
+
+    return FlagReaders(read_hub, read_agent)
 
 
 def listen_for_signals(stop: asyncio.Event) -> None:

@@ -18,7 +18,13 @@ from pathlib import Path
 import orjson
 import pytest
 
+from watchword.api.conditions import is_true
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import HUB_NAMESPACE
+from watchword.api.resources import CLUSTER_MANAGERS, LEASES, PODS
 from watchword.cli.main import run
+from watchword.kube.connect import connect
+from watchword.runtime.loop import run as run_async
 
 pytestmark = [pytest.mark.timeout(300)]
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -129,6 +135,22 @@ def test_kubectl_lists_the_clusters(fleet: Path) -> None:
         ["cluster1", "true", "True", "True"],
         ["cluster2", "true", "True", "True"],
     ]
+
+
+def test_the_hub_runs_as_its_cluster_manager_says(fleet: Path) -> None:
+    async def read() -> tuple[Object, list[Object], Object]:
+        hub = connect(fleet / "kubeconfig", "hub")
+        manager = await hub.get(CLUSTER_MANAGERS, ObjectKey.cluster("cluster-manager"))
+        pods = (await hub.list(PODS, namespace=HUB_NAMESPACE, labels="app=cluster-manager-controller")).items
+        lease = await hub.get(LEASES, ObjectKey(HUB_NAMESPACE, "watchword-hub-lock"))
+        await hub.close()
+        return manager, pods, lease
+
+    manager, pods, lease = run_async(read())
+
+    assert is_true(manager, "Available")
+    assert [pod["status"]["phase"] for pod in pods] == ["Running"]
+    assert [pod["metadata"]["name"] for pod in pods] == [lease["spec"]["holderIdentity"]]
 
 
 def test_status_shows_every_credential(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,9 +15,6 @@ from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.runtime.clock import Clock
 
-POD_COMMANDS = ("operator", "agent", "sample-addon")
-"""What the nodes of a fleet on this machine run, as tasks of its one process."""
-
 
 @dataclass
 class Member:
@@ -26,8 +23,8 @@ class Member:
     place: Place
     folder: Path
     clock: Clock
+    runner: Runner  # of its pods
     in_memory: bool = False
-    runner: Runner | None = None  # runs the cluster's workloads; None: nobody does
     instance: Instance = field(init=False)
     client: Client = field(init=False)
 
@@ -49,8 +46,7 @@ class Member:
             self.folder,
             port=self.place.port,
             in_memory=self.in_memory,
-            node=self.runner is not None,
-            node_commands=POD_COMMANDS,
+            node=True,
             runner=self.runner,
         )
         instance = Instance(settings, self.clock.now)

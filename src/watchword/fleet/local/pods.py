@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from random import SystemRandom
@@ -18,7 +18,10 @@ from watchword.agent.options import AgentOptions
 from watchword.agent.work.duty import work_duty
 from watchword.api.meta import ObjectKey
 from watchword.apiserver.node.model import Launch
+from watchword.fleet.hub_process import HubOptions, run_hub
 from watchword.fleet.local.tasks import TaskRunner
+from watchword.hub.addons.extension import addon_extension
+from watchword.hub.cluster_cleanup import ClusterCleanup
 from watchword.kube.client import Client
 from watchword.kube.connect import connect, connect_incluster
 from watchword.operator.controllers import OperatorOptions, run_operator
@@ -39,30 +42,58 @@ class AgentFlags:
     bootstrap: Path | None
 
 
-ReadAgentFlags = Callable[[Sequence[str]], AgentFlags]
+@dataclass(frozen=True, slots=True)
+class FlagReaders:
+    """Read command lines that the operator rendered, as the program itself would."""
+
+    hub: Callable[[Sequence[str]], HubOptions]
+    agent: Callable[[Sequence[str]], AgentFlags]
 
 
 @dataclass(frozen=True)
 class Pods:
-    """The verbs that a cluster's pods run."""
+    """The verbs that the pods of hub and clusters run."""
 
     clock: Clock
-    read_agent_flags: ReadAgentFlags
+    read: FlagReaders
 
     def runner(self) -> TaskRunner:
         """Return who runs them."""
-        return TaskRunner({"operator": self.operator, "agent": self.agent, "sample-addon": self.sample_addon})
+        return TaskRunner(
+            {
+                "operator": self.operator,
+                "hub": self.hub,
+                "clean-clusters": self.clean_clusters,
+                "agent": self.agent,
+                "sample-addon": self.sample_addon,
+            }
+        )
 
     async def operator(self, launch: Launch, stop: asyncio.Event) -> None:
-        """Carry out the Klusterlet."""
+        """Carry out the ClusterManager or the Klusterlet."""
         flags = read_flags(launch.arguments)
         options = OperatorOptions(identity=launch.pod.name, namespace=flags["namespace"], timing=TIMING)
         async with own_cluster(launch) as client:
             await run_operator(client, options, clock=self.clock, random=SystemRandom(), stop=stop)
 
+    async def hub(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Be the hub that the ClusterManager describes; `up` has applied what it needs a moment ago."""
+        options = replace(
+            self.read.hub(launch.arguments[1:]), identity=launch.pod.name, install=False, health=None, timing=TIMING
+        )
+        async with own_cluster(launch) as client:
+            await run_hub(
+                client, options, clock=self.clock, random=SystemRandom(), extensions=(addon_extension,), stop=stop
+            )
+
+    async def clean_clusters(self, launch: Launch, _: asyncio.Event) -> None:
+        """Delete clusters that left and were not deleted, once."""
+        async with own_cluster(launch) as client:
+            await ClusterCleanup(client, self.clock).run()
+
     async def agent(self, launch: Launch, stop: asyncio.Event) -> None:
         """Be the agent that the Klusterlet describes."""
-        flags = self.read_agent_flags(launch.arguments[1:])
+        flags = self.read.agent(launch.arguments[1:])
         options = flags.options
         lease = ObjectKey(options.namespace, f"{options.hub_secret}-lock")
         manager = ManagerOptions("watchword.dev/agent", launch.pod.name, lease=lease, timing=TIMING)

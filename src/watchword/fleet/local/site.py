@@ -16,12 +16,13 @@ from watchword.api.resources import LEASES
 from watchword.apiserver.material import write_private
 from watchword.discovery.token_secret import TokenRecord
 from watchword.fleet.bootstrap_access import BootstrapAccess
+from watchword.fleet.hub_process import LEASE as HUB_LEASE
 from watchword.fleet.inventory import Inventory, take_inventory
 from watchword.fleet.local.blueprint import Blueprint, Place
 from watchword.fleet.local.crew import Crew
 from watchword.fleet.local.folder import FleetFolder
 from watchword.fleet.local.member import Member
-from watchword.fleet.local.pods import Pods, ReadAgentFlags
+from watchword.fleet.local.pods import FlagReaders, Pods
 from watchword.fleet.observing import Observer
 from watchword.kube.kubeconfig import ContextEntry, Kubeconfig
 from watchword.kube.kubeconfig_files import dump_kubeconfig
@@ -39,7 +40,7 @@ class Site:
     folder: FleetFolder
     blueprint: Blueprint
     clock: Clock
-    read_agent_flags: ReadAgentFlags
+    read: FlagReaders
     in_memory: bool = False
     hub: Member = field(init=False)
     clusters: list[Member] = field(init=False)
@@ -56,11 +57,10 @@ class Site:
         self.since = self.clock.now()
         self.hub = self._member(self.blueprint.hub)
         self.clusters = [self._member(place) for place in self.blueprint.clusters]
-        for member in self.clusters:
-            member.runner = Pods(self.clock, self.read_agent_flags).runner()
 
     def _member(self, place: Place) -> Member:
-        return Member(place, self.folder.place(place.name), self.clock, self.in_memory)
+        runner = Pods(self.clock, self.read).runner()
+        return Member(place, self.folder.place(place.name), self.clock, runner, self.in_memory)
 
     @property
     def authorities(self) -> tuple[Certificate, ...]:
@@ -80,6 +80,10 @@ class Site:
     def lease_of(self, cluster: str) -> Object | None:
         """Return the lease that a cluster's agent renews, as the hub last told it."""
         return self.watching.cache.get(LEASES, ObjectKey(cluster, CLUSTER_LEASE))
+
+    def hub_lease(self) -> Object | None:
+        """Return the lease that the hub's controllers hold."""
+        return self.watching.cache.get(LEASES, HUB_LEASE)
 
     async def start_members(self, members: Iterable[Member]) -> None:
         """Start control planes, all or none."""

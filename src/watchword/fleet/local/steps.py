@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from random import SystemRandom
 from typing import TypeAlias
 
+from watchword.api.bootstrap import CLUSTER_INFO
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label
-from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339_micro
 from watchword.discovery.cluster_info import ClusterInfo
@@ -23,7 +23,8 @@ from watchword.discovery.waiting import Patience
 from watchword.fleet.accepting import Doorkeeper
 from watchword.fleet.bootstrap_access import HubAddress, find_hub
 from watchword.fleet.hub_desk import HubDesk
-from watchword.fleet.hub_process import HubOptions, run_hub
+from watchword.fleet.hub_process import LEASE as HUB_LEASE
+from watchword.fleet.hub_readiness import SignatureLook
 from watchword.fleet.hub_setup import HubSetup, set_up_hub
 from watchword.fleet.initial_token import TokenWish, ensure_token
 from watchword.fleet.joining import Membership, join
@@ -31,13 +32,14 @@ from watchword.fleet.local.member import Member
 from watchword.fleet.local.sample import is_served, start_sample
 from watchword.fleet.local.site import Site, each
 from watchword.fleet.observing import EVENT_SOURCE, LEASE_SOURCE, observing
-from watchword.hub.addons.extension import addon_extension
 from watchword.hub.first_request import Terms
+from watchword.runtime.informer import Scope
 
 Tell: TypeAlias = Callable[[str], None]
 """Says more about the step that is under way."""
 
 A_DAY = 24 * 3600
+HUB_LEASE_SOURCE = (LEASES, Scope(HUB_LEASE.namespace, fields=f"metadata.name={HUB_LEASE.name}"))
 DRIVERS = ("token", "csr")
 """How add-ons get their credential, cluster by cluster in turn, so that both ways are seen."""
 
@@ -62,33 +64,31 @@ async def start_planes(site: Site, tell: Tell) -> str:
 
 
 async def make_hub(site: Site, tell: Tell) -> str:
-    """Make one of them a hub, and run its controllers."""
-    instance = site.hub.instance
-    info = ClusterInfo((instance.server,), site.authorities)
-    tell("kinds, roles and cluster-info")
-    await set_up_hub(site.hub.client, HubSetup(info, deploy=False))
-    options = HubOptions(identity="up", elect=False, install=False, own_ca=instance.material.root_bundle)
-    site.crew.start(
-        "hub",
-        lambda stop: run_hub(
-            site.hub.client,
-            options,
-            clock=site.clock,
-            random=SystemRandom(),
-            extensions=(addon_extension,),
-            stop=stop,
-        ),
-    )
+    """Make one of them a hub: an operator and a ClusterManager, which deploys the controllers."""
+    server = site.hub.instance.server
+    tell("operator, kinds, roles and cluster-info")
+    await set_up_hub(site.hub.client, HubSetup(ClusterInfo((server,), site.authorities)))
     site.observer = await site.stack.enter_async_context(
-        observing(site.hub.client, {}, extra=(EVENT_SOURCE, LEASE_SOURCE))
+        observing(site.hub.client, {}, extra=(EVENT_SOURCE, LEASE_SOURCE, HUB_LEASE_SOURCE))
     )
-    return instance.server
+    tell("waiting for the controllers that the operator deploys")
+    await site.watching.until(lambda: is_heard(site.hub_lease(), site.since))
+    return server
 
 
-async def make_token(site: Site, _: Tell) -> str:
+async def make_token(site: Site, tell: Tell) -> str:
     """Make the token by which clusters find the hub and introduce themselves."""
-    site.token = await ensure_token(TokenStore(site.hub.client), TokenWish(), now=site.clock.now())
-    return f"token {site.token.token.id}, good for a day"
+    record = site.token = await ensure_token(TokenStore(site.hub.client), TokenWish(), now=site.clock.now())
+    look = SignatureLook(record.token.id)
+
+    def signed() -> bool:
+        missing = look(site.watching.cache.get(CONFIG_MAPS, CLUSTER_INFO))
+        if missing:
+            tell(missing)
+        return not missing
+
+    await site.watching.until(signed)
+    return f"token {record.token.id}, good for a day"
 
 
 async def discover_hub(site: Site, tell: Tell) -> str:
@@ -205,8 +205,13 @@ def is_settled(cluster: Object | None, lease: Object | None, since: datetime) ->
     if (cluster.get("spec") or {}).get("hubAcceptsClient") is not True:
         return is_decided(cluster)
     wanted = (ConditionType.JOINED, ConditionType.AVAILABLE, ConditionType.CERTIFICATE_ROTATED)
-    heard = ((lease or {}).get("spec") or {}).get("renewTime") or ""
-    return all(is_true(cluster, type_) for type_ in wanted) and str(heard) >= rfc3339_micro(since)
+    return all(is_true(cluster, type_) for type_ in wanted) and is_heard(lease, since)
+
+
+def is_heard(lease: Object | None, since: datetime) -> bool:
+    """Whether the holder of a lease has renewed it since then."""
+    renewed = ((lease or {}).get("spec") or {}).get("renewTime") or ""
+    return str(renewed) >= rfc3339_micro(since)
 
 
 def _count(clusters: list[Member]) -> str:

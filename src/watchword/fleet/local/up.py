@@ -16,7 +16,7 @@ from watchword.fleet.local.blueprint import FreePorts, Wish, choose_blueprint
 from watchword.fleet.local.building import build, story_of
 from watchword.fleet.local.folder import FleetFolder
 from watchword.fleet.local.fronts import Front
-from watchword.fleet.local.pods import ReadAgentFlags
+from watchword.fleet.local.pods import FlagReaders
 from watchword.fleet.local.site import Site
 from watchword.fleet.local.story import Story
 from watchword.fleet.local.view import Scene
@@ -38,14 +38,12 @@ class UpOptions:
     patience: timedelta | None = None  # None: as long as it takes
 
 
-async def up(
-    folder: FleetFolder, options: UpOptions, front: Front, read_agent_flags: ReadAgentFlags, stop: asyncio.Event
-) -> None:
+async def up(folder: FleetFolder, options: UpOptions, front: Front, read: FlagReaders, stop: asyncio.Event) -> None:
     """Run a fleet until asked to stop; the folder is claimed. Raises what keeps it from coming up."""
     blueprint = choose_blueprint(folder.recorded(), options.wish, FreePorts())
     folder.record(blueprint)
     clock: Clock = SystemClock()
-    site = Site(folder, blueprint, clock, read_agent_flags, options.in_memory)
+    site = Site(folder, blueprint, clock, read, options.in_memory)
     story = story_of()
     story.listeners.append(front.step)
     stage = Stage(site, story, front, stop)
