@@ -69,7 +69,7 @@ class FollowOptions:
     send_initial_events: bool = True  # one request instead of list and watch, where the server can
     initial_patience: float = 10.0  # silence before the end of the initial events: an older server
     stall_after: float = 90.0  # bookmarks come every minute, once they come at all
-    session: tuple[int, int] = (300, 600)  # how long one connection is asked to last
+    session: tuple[int, int] = (900, 1800)  # how long one connection is to last: silence shows a broken one
     relist_every: float = 0.0  # a safety net for callers that want one; 0: never without cause
     backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, limit=30.0))
     random: Random = field(default_factory=Random)
@@ -109,7 +109,6 @@ class _Follower:
     initial: dict[ObjectKey, bytes] | None = None  # collects the snapshot while the server streams it
     failures: int = 0
     silences: int = 0
-    bookmarked: bool = False  # a kind of which nothing was ever stored may never get a bookmark
     streams: bool = field(init=False)
     relist_at: float = field(init=False, default=0.0)
 
@@ -165,7 +164,6 @@ class _Follower:
             send_initial_events=not self.version,
             timeout_seconds=self.options.random.randint(shortest, longest),
             stall_after=self.options.stall_after,
-            expect_bookmarks=self.bookmarked,
             initial_patience=self.options.initial_patience,
         )
 
@@ -199,7 +197,6 @@ class _Follower:
             raise _StartAgain("the server went back in time: it was restored, or events came out of order")
         self.version = event.resource_version or self.version
         if event.type == "BOOKMARK":
-            self.bookmarked = True
             return Heartbeat(self.version)
         repeated = event.resource_version == self.changed  # a bookmark of that version repeats nothing
         self.changed = event.resource_version

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from watchword.agent.agent import Agent, AgentParts, Duty
 from watchword.agent.options import AgentOptions
@@ -39,6 +39,14 @@ BOOTSTRAP_USER = "system:serviceaccount:open-cluster-management:agent-registrati
 AGENTS_NAMESPACE = "open-cluster-management-agent"
 AUTOMATIC = AllowList(enabled=True, users=frozenset({BOOTSTRAP_USER}))
 
+Through: TypeAlias = Callable[[Transport], Transport]
+"""What requests pass on their way: something that counts them, or loses some."""
+
+
+def unhindered(transport: Transport) -> Transport:
+    """Put nothing in the way."""
+    return transport
+
 
 @dataclass
 class PlaneConnector:
@@ -47,6 +55,7 @@ class PlaneConnector:
     plane: Plane
     server: str = "https://hub.test:6443"
     may_join: bool = True
+    through: Through = unhindered
 
     def entry(self) -> ClusterEntry:
         """Return the hub as agents write it into their kubeconfigs."""
@@ -58,12 +67,12 @@ class PlaneConnector:
 
     def joining(self) -> Transport:
         """Return a transport as a joining cluster."""
-        return self.plane.fresh_client(BOOTSTRAP_USER, (BOOTSTRAP_GROUP,)).transport
+        return self.through(self.plane.fresh_client(BOOTSTRAP_USER, (BOOTSTRAP_GROUP,)).transport)
 
     def own(self, data: SecretData) -> Transport:
         """Return a transport with the credential of a Secret; a kubeconfig that cannot be read is an error."""
         parse_kubeconfig(data[KUBECONFIG]).choose()
-        return transport_with(self.plane, data["tls.crt"], data["tls.key"])
+        return self.through(transport_with(self.plane, data["tls.crt"], data["tls.key"]))
 
 
 def transport_with(plane: Plane, certificate: bytes, key: bytes) -> Transport:
@@ -84,6 +93,7 @@ class Membership:
     plane: Plane
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     clusters: list[str] = field(default_factory=list)
+    through: Through = unhindered  # for every request of hubs and agents that are started from then on
 
     @property
     def client(self) -> Client:
@@ -93,11 +103,12 @@ class Membership:
     def start_hub(self, allow: AllowList | None = None, extensions: Sequence[Extension] = ()) -> asyncio.Task[None]:
         """Run the hub's controllers."""
         options = HubOptions(allow=allow or AllowList(), elect=False, install=False)
-        return self._start(
-            run_hub(
-                self.plane.fresh_client(), options, clock=self.plane.clock, random=_seeded("hub"), extensions=extensions
-            )
-        )
+        work = run_hub(self._client(), options, clock=self.plane.clock, random=_seeded("hub"), extensions=extensions)
+        return self._start(work)
+
+    def _client(self) -> Client:
+        client = self.plane.fresh_client()
+        return client.over(self.through(client.transport))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -125,8 +136,8 @@ class Membership:
         """Run the agent of a cluster with these options; its Secret is named after the cluster."""
         parts = AgentParts(
             AgentOptions(name, hub_secret=f"hub-{name}", **options),
-            self.plane.fresh_client(),
-            connector or PlaneConnector(self.plane),
+            self._client(),
+            connector or PlaneConnector(self.plane, through=self.through),
             self.plane.clock,
             _seeded(name),
             duties=duties,
