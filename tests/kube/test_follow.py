@@ -163,6 +163,28 @@ async def test_a_silent_watch_is_reconnected_and_twice_silent_listed_again() -> 
     assert asyncio.get_running_loop().time() - start >= 180
 
 
+def resting(*chunks: bytes) -> Step:
+    """Watch a kind of which nothing more happens: the server says nothing, and ends the watch when it was asked to."""
+
+    async def stream(seconds: int) -> AsyncIterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+        await asyncio.sleep(seconds)
+
+    return lambda request: Response(200, stream=stream(int(request.parameter("timeoutSeconds"))))
+
+
+async def test_a_kind_at_rest_costs_one_request_in_each_session() -> None:
+    start, troubles = asyncio.get_running_loop().time(), list[KubeError]()
+    script = Script(resting(bookmark(5, end=True)), *[resting()] * 10, resting(bookmark(7)))
+
+    await facts(script, 2, on_trouble=troubles.append)
+
+    assert script.versions() == ["", *["5"] * 11]
+    assert asyncio.get_running_loop().time() - start >= 11 * 300
+    assert troubles == []
+
+
 async def test_a_server_that_went_back_in_time_is_listed_again() -> None:
     script = Script(watching(bookmark(50, end=True), bookmark(9)), watching(bookmark(9, end=True)))
 

@@ -47,8 +47,7 @@ class WatchQuery:
     resource_version: str = ""
     send_initial_events: bool = False
     timeout_seconds: int = 0
-    stall_after: float = 90.0  # bookmarks come every minute, from servers that send them for this kind
-    expect_bookmarks: bool = True  # False: a server may have none to send, so silence means nothing before the first
+    stall_after: float = 90.0  # bookmarks come every minute, once they come at all on this connection
     initial_patience: float = 10.0  # the same until the initial events have ended
 
     def parameters(self) -> dict[str, str]:
@@ -77,7 +76,8 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
             raise MalformedAnswer("the server answered a watch with a whole body: is this a Kubernetes API server?")
         chunks = aiter(response.stream)
         splitter = LineSplitter()
-        unheard = query.stall_after if query.expect_bookmarks else max(query.stall_after, query.timeout_seconds + 30.0)
+        # A server bookmarks only revisions beyond the one a watch began at: of a kind at rest there may be none.
+        unheard = max(query.stall_after, query.timeout_seconds + 30.0)
         patience = query.initial_patience if query.send_initial_events else unheard
         while (chunk := await _next_chunk(chunks, patience)) is not None:
             for line in splitter.feed(chunk):
