@@ -13,7 +13,8 @@ from tests.addons.fleet import AddonFleet
 from watchword.addons.sample.hub import NAME, REPORT
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
-from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, NAMESPACES
+from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, NAMESPACES
+from watchword.cli._failures import REFUSED, UNREACHABLE
 from watchword.cli.main import run
 from watchword.testing.credentials import write_private
 from watchword.testing.membership import PlaneConnector
@@ -27,10 +28,14 @@ async def watchword(fleet: AddonFleet, *argv: str, code: int = 0) -> None:
     assert await asyncio.to_thread(run, [*argv, "--kubeconfig", str(fleet.plane.kubeconfig)]) == code
 
 
-async def test_addon_is_enabled_listed_shown_and_disabled(fleet: AddonFleet, capsys: Output) -> None:
+async def offer(fleet: AddonFleet, name: str) -> None:
+    await fleet.client.apply(CLUSTER_MANAGEMENT_ADDONS, CLUSTER_MANAGEMENT_ADDONS.manifest(ObjectKey.cluster(name)))
+
+
+async def test_addon_is_enabled_listed_and_disabled(fleet: AddonFleet, capsys: Output) -> None:
     cluster = await fleet.cluster()
     await watchword(fleet, "addon", "enable", "reporter", "--clusters", cluster, "--namespace", fleet.namespace)
-    await watchword(fleet, "addon", "enable", "reporter", "--clusters", cluster)
+    await watchword(fleet, "addon", "enable", "--names", "reporter", "--clusters", cluster)
     said = capsys.readouterr().out
     assert f"add-on reporter enabled on {cluster}" in said
     assert f"add-on reporter is enabled on {cluster} already" in said
@@ -42,9 +47,45 @@ async def test_addon_is_enabled_listed_shown_and_disabled(fleet: AddonFleet, cap
     await watchword(fleet, "addon", "list", "--cluster", cluster)
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if not line.startswith("{")]
     assert rows[1] == ["reporter", cluster, "Unknown", "token", "good"]
-    await watchword(fleet, "addon", "disable", "reporter", "other", "--clusters", cluster)
+    await watchword(fleet, "addon", "disable", "reporter", "other", "--clusters", cluster, "--wait")
     assert f"add-on other is not enabled on {cluster}" in capsys.readouterr().out
-    await fleet.gone(MANAGED_CLUSTER_ADDONS, key)
+    assert await fleet.client.find(MANAGED_CLUSTER_ADDONS, key) is None
+
+
+async def test_an_addon_on_offer_is_listed_before_it_is_enabled_anywhere(fleet: AddonFleet, capsys: Output) -> None:
+    await offer(fleet, f"idle{fleet.mark}")
+
+    await watchword(fleet, "addon", "list")
+
+    assert [f"idle{fleet.mark}", "-", "-", "-", "-"] in [row.split() for row in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        pytest.param(["enable", "reporter", "-c", "nowhere"], "there is no cluster nowhere", id="no cluster"),
+        pytest.param(["show", "reporter", "--cluster", "nowhere"], "there is no add-on reporter", id="not enabled"),
+    ],
+)
+async def test_what_cannot_be_enabled_or_shown_is_named(
+    argv: list[str], sentence: str, fleet: AddonFleet, capsys: Output
+) -> None:
+    await watchword(fleet, "addon", *argv, code=REFUSED)
+
+    assert sentence in capsys.readouterr().err
+
+
+async def test_enabling_what_nobody_serves_is_remarked_and_waited_for_in_vain(
+    fleet: AddonFleet, capsys: Output
+) -> None:
+    cluster, name = await fleet.cluster(), f"misspelt{fleet.mark}"
+
+    argv = ["addon", "enable", name, "-c", cluster, "--wait", "--timeout", "1s"]
+    await watchword(fleet, *argv, code=UNREACHABLE)
+
+    said = capsys.readouterr().err
+    assert f"nobody on this hub has heard of add-on {name}: is it spelt right?" in said
+    assert f"`watchword addon show {name} --cluster {cluster}` says how far it came" in said
 
 
 async def test_addon_is_shown_with_its_credential_and_conditions(fleet: AddonFleet, capsys: Output) -> None:

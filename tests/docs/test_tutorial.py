@@ -51,14 +51,16 @@ def _read(mark: str, lines: list[str]) -> Block:
     return Block(mark, commands, tuple(line for line in lines if line and not line.startswith("$ ")))
 
 
-def first_words(answers: tuple[str, ...]) -> set[str]:
-    """Return what an answer must hold to be the one that is printed on the page."""
-    return {line.split()[0] for line in answers}
+def missing(answers: tuple[str, ...], said: str) -> set[str]:
+    """Return what an answer lacks to be the one that is printed on the page: steps whole, else first words."""
+    telltales = (line.partition(":")[0] if line.startswith("✓") else line.split()[0] for line in answers)
+    return {telltale for telltale in telltales if telltale not in said}
 
 
 @contextmanager
-def staying(command: str, ready: str, home: Path, env: Mapping[str, str]) -> Iterator[None]:
+def staying(block: Block, home: Path, env: Mapping[str, str]) -> Iterator[None]:
     """Run a command that stays, as in a terminal of its own, from the word it says until Ctrl-C."""
+    (command,) = block.commands
     process = subprocess.Popen(
         ["bash", "-c", f"exec {command}"], cwd=home, env=env, stdout=PIPE, stderr=STDOUT, text=True
     )
@@ -67,10 +69,11 @@ def staying(command: str, ready: str, home: Path, env: Mapping[str, str]) -> Ite
     try:
         for line in process.stdout:
             said.append(line)
-            if ready in line:
+            if block.ready in line:
                 break
         else:
             pytest.fail(f"{command} ended: {''.join(said)}")
+        assert missing(block.answers, "".join(said)) == set(), "".join(said)
         listener = threading.Thread(target=said.extend, args=(process.stdout,))
         listener.start()
         yield
@@ -117,10 +120,10 @@ def test_the_tutorial_works_from_its_first_command_to_its_last(tmp_path: Path, e
             if block.needs_kubectl and not has_kubectl:
                 left_out += block.commands
             elif block.ready:
-                terminals.enter_context(staying(block.commands[0], block.ready, tmp_path, environment))
+                terminals.enter_context(staying(block, tmp_path, environment))
             else:
                 said, environment = typed(block, tmp_path, environment)
-                assert {word for word in first_words(block.answers) if word not in said} == set(), said
+                assert missing(block.answers, said) == set(), said
 
     if left_out:
         pytest.skip(f"kubectl is not installed, so all ran but: {'; '.join(left_out)}")

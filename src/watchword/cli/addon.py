@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
 
 import click
 
-from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS
-from watchword.cli.addon_output import COLUMNS, addon_row, describe_addon, write_documents
+from watchword.cli.addon_output import COLUMNS, addon_row, describe_addon
+from watchword.cli.cluster_output import without_managed_fields
 from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.discovery_options import tell
 from watchword.cli.tables import render_table, terminal_width
-from watchword.kube.errors import AlreadyExists
+from watchword.cli.verb_options import (
+    cluster_names,
+    output_option,
+    split,
+    waiting_options,
+    with_options,
+    write_document,
+)
+from watchword.fleet.enabling import AddonDesk, returns_by_itself
+from watchword.fleet.errors import Refused
 from watchword.runtime.loop import run
 
-FORMATS = ("text", "json", "yaml")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group("addon")
@@ -25,87 +38,127 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--cluster", default="", help="Only those of one cluster.")
-@click.option("--output", "-o", type=click.Choice(FORMATS), default=FORMATS[0], help="How to print them.")
+@output_option()
 @connection_options
 def list_(connection: Connection, cluster: str, output: str) -> None:
     """List add-ons: where they are enabled, whether they are available, by which driver they got a credential."""
 
-    async def read() -> Sequence[Object]:
+    async def read() -> tuple[Sequence[Object], Sequence[str]]:
         async with connection.client() as client:
-            return (await client.list(MANAGED_CLUSTER_ADDONS, namespace=cluster)).items
+            found = (await client.list(MANAGED_CLUSTER_ADDONS, namespace=cluster)).items
+            return found, () if cluster or output != "table" else await AddonDesk(client).offered()
 
-    found = run(read())
-    if output != "text":
-        click.echo(write_documents(found, output), nl=False)
+    found, offered = run(read())
+    if output != "table":
+        items = [without_managed_fields(obj) for obj in found]
+        kind = f"{MANAGED_CLUSTER_ADDONS.kind}List"
+        document = {"apiVersion": MANAGED_CLUSTER_ADDONS.api_version, "kind": kind, "items": items}
+        click.echo(write_document(document, output), nl=False)
         return
     rows = [addon_row(obj) for obj in found]
+    enabled = {name for name, *_ in rows}
+    rows += [(name, "-", "-", "-", "-") for name in offered if name not in enabled]
     click.echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
 
 
+def _which(rehearsal: str) -> Callable[[F], F]:
+    """Add what names add-ons and clusters; the command gets `keys`. `--names` is clusteradm's way to say it."""
+    return with_options(
+        click.argument("addons", nargs=-1, metavar="ADDON..."),
+        click.option("--names", multiple=True, hidden=True, help="The add-ons, separated by commas."),
+        click.option("--clusters", "-c", multiple=True, help="On which clusters; several, separated by commas."),
+        click.option("--dry-run", is_flag=True, help=rehearsal),
+    )
+
+
+def _keys(flags: dict[str, Any]) -> list[ObjectKey]:
+    names = split([*flags["addons"], *flags["names"]])
+    if not names:
+        raise click.UsageError("name the add-on: `watchword addon list` shows those that this hub has")
+    return [ObjectKey(cluster, name) for cluster in cluster_names(flags["clusters"]) for name in names]
+
+
 @command.command("enable")
-@click.argument("names", nargs=-1, required=True, metavar="ADDON...")
-@click.option("--clusters", required=True, help="On which clusters, separated by commas.")
-@click.option("--namespace", default="", help="Where it is installed on the cluster.")
-@click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing.")
+@_which("Ask the server whether it would do it, and change nothing.")
+@click.option("--namespace", "-n", default="", help="Where it is installed on the cluster.")
+@waiting_options("the add-on has its credential and is available")
+@output_option()
 @connection_options
-def enable(connection: Connection, names: tuple[str, ...], clusters: str, namespace: str, dry_run: bool) -> None:  # noqa: FBT001 - a flag
+def enable(connection: Connection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Enable add-ons on clusters; what is enabled already stays as it is."""
-    metadata = {"annotations": {Annotation.INSTALL_NAMESPACE: namespace}} if namespace else {}
+    keys = _keys(flags)
 
-    async def create() -> None:
+    async def create() -> list[bool]:
         async with connection.client() as client:
-            for key in (ObjectKey(cluster, name) for cluster in _split(clusters) for name in names):
-                addon = MANAGED_CLUSTER_ADDONS.manifest(key, metadata=dict(metadata), spec={})
-                try:
-                    await client.create(MANAGED_CLUSTER_ADDONS, addon, dry_run=dry_run)
-                except AlreadyExists:
-                    click.echo(f"add-on {key.name} is enabled on {key.namespace} already")
-                else:
-                    click.echo(f"add-on {key.name} enabled on {key.namespace}{_note(dry_run=dry_run)}")
+            desk = AddonDesk(client, tell, flags["dry_run"])
+            for name in await desk.unheard_of(key.name for key in keys):
+                tell(f"nobody on this hub has heard of add-on {name}: is it spelt right? It waits for its manager")
+            changed = [await desk.enable(key, flags["namespace"]) for key in keys]
+            for key in keys if wait is not None and not flags["dry_run"] else ():
+                await desk.at_work(key, wait or timedelta(0))
+            return changed
 
-    run(create())
+    said = {True: "add-on {} enabled on {}", False: "add-on {} is enabled on {} already"}
+    _report(keys, run(create()), said, output, dry_run=flags["dry_run"])
 
 
 @command.command("disable")
-@click.argument("names", nargs=-1, required=True, metavar="ADDON...")
-@click.option("--clusters", required=True, help="On which clusters, separated by commas.")
+@_which("Say what would be disabled, and change nothing.")
+@waiting_options("everything that it installed is removed")
+@output_option()
 @connection_options
-def disable(connection: Connection, names: tuple[str, ...], clusters: str) -> None:
+def disable(connection: Connection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Disable add-ons on clusters: what they installed is removed, and their credentials with it."""
+    keys = _keys(flags)
 
-    async def delete() -> None:
+    async def delete() -> list[bool]:
         async with connection.client() as client:
-            for key in (ObjectKey(cluster, name) for cluster in _split(clusters) for name in names):
-                found = await client.find(MANAGED_CLUSTER_ADDONS, key)
-                if found is None:
-                    click.echo(f"add-on {key.name} is not enabled on {key.namespace}")
-                    continue
-                if Annotation.ADDON_INSTALLED_BY in annotations_of(found):
-                    click.echo(_will_return(key), err=True)
-                await client.delete(MANAGED_CLUSTER_ADDONS, key)
-                click.echo(f"add-on {key.name} disabled on {key.namespace}")
+            desk = AddonDesk(client, tell, flags["dry_run"])
+            found = [await desk.disable(key) for key in keys]
+            for key, addon in zip(keys, found, strict=True):
+                if addon is not None and returns_by_itself(addon):
+                    tell(_will_return(key))
+            for key in keys if wait is not None and not flags["dry_run"] else ():
+                await desk.gone(key, wait or timedelta(0))
+            return [addon is not None for addon in found]
 
-    run(delete())
+    said = {True: "add-on {} disabled on {}", False: "add-on {} is not enabled on {}"}
+    _report(keys, run(delete()), said, output, dry_run=flags["dry_run"])
 
 
 @command.command("show")
 @click.argument("name", metavar="ADDON")
-@click.option("--cluster", required=True, help="On which cluster.")
-@click.option("--output", "-o", type=click.Choice(FORMATS), default=FORMATS[0], help="How to print it.")
+@click.option("--cluster", "--clusters", required=True, help="On which cluster.")
+@output_option()
 @connection_options
 def show(connection: Connection, name: str, cluster: str, output: str) -> None:
     """Show one add-on: its credentials, and everything that is said about it."""
 
     async def read() -> Object:
         async with connection.client() as client:
-            return await client.get(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, name))
+            found = await client.find(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, name))
+            if found is None:
+                raise Refused(f"there is no add-on {name} on cluster {cluster}: `watchword addon list` shows all")
+            return found
 
     found = run(read())
-    click.echo(describe_addon(found) if output == "text" else write_documents([found], output), nl=False)
+    click.echo(
+        describe_addon(found) if output == "table" else write_document(without_managed_fields(found), output), nl=False
+    )
 
 
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+def _report(
+    keys: Sequence[ObjectKey], changed: Sequence[bool], said: dict[bool, str], output: str, *, dry_run: bool
+) -> None:
+    if output != "table":
+        rows = [
+            {"addon": key.name, "cluster": key.namespace, "changed": news}
+            for key, news in zip(keys, changed, strict=True)
+        ]
+        click.echo(write_document(rows, output), nl=False)
+        return
+    for key, news in zip(keys, changed, strict=True):
+        click.echo(said[news].format(key.name, key.namespace) + (" (dry run)" if dry_run else ""))
 
 
 def _will_return(key: ObjectKey) -> str:
@@ -114,7 +167,3 @@ def _will_return(key: ObjectKey) -> str:
         f"add-on {key.name} is installed by its strategy and will return: "
         f"take {key.namespace} out of it, or annotate ManagedCluster {key.namespace} with {opt_out}"
     )
-
-
-def _note(*, dry_run: bool) -> str:
-    return " (dry run)" if dry_run else ""

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import orjson
-
-from watchword.api import yaml
 from watchword.api.addon import CUSTOM_SIGNER, Addon, Registration
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object
@@ -47,16 +42,3 @@ def _registration(addon: Addon, row: Registration) -> str:
     how = f"from signer {row.signer}" if row.type == CUSTOM_SIGNER else by_driver
     who = row.subject.user or "(not declared)"
     return f"{row.secret_name(addon.name)}, {how}, as {who}"
-
-
-def write_documents(objects: Sequence[Object], output: str) -> str:
-    """Return objects as JSON or YAML, without what only the server needs."""
-    rows: list[Object] = [_without_managed_fields(obj) for obj in objects]
-    if output == "json":
-        return orjson.dumps(rows if len(rows) != 1 else rows[0], option=orjson.OPT_INDENT_2).decode() + "\n"
-    return "---\n".join(yaml.dump(row) for row in rows)
-
-
-def _without_managed_fields(obj: Object) -> Object:
-    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
-    return {**obj, "metadata": metadata}

@@ -13,6 +13,7 @@ from watchword.cli.cluster_output import COLUMNS, describe, without_managed_fiel
 from watchword.cli.connection_options import Connection, connection_options
 from watchword.cli.tables import render_table, terminal_width
 from watchword.cli.verb_options import output_option, write_document
+from watchword.fleet.errors import Refused
 from watchword.fleet.hub_desk import HubDesk
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.loop import run
@@ -76,5 +77,7 @@ async def _list(connection: Connection, selector: str) -> list[Object]:
 
 async def _show(connection: Connection, name: str) -> tuple[Object, list[Object]]:
     async with connection.client() as client:
-        cluster = await client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+        cluster = await client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+        if cluster is None:
+            raise Refused(f"there is no cluster {name}: `watchword clusters` lists all")
         return cluster, await HubDesk(client, SystemClock()).requests_of(name)

@@ -14,6 +14,7 @@ from watchword.cli.discovery_options import duration
 from watchword.cli.secret_values import SecretReader
 from watchword.cli.tables import render_table, terminal_width
 from watchword.cli.token_output import COLUMNS, write_documents, write_row
+from watchword.cli.verb_options import output_option
 from watchword.discovery.binding import ClusterBinding
 from watchword.discovery.errors import TokenRefused
 from watchword.discovery.known_cluster import find_cluster_info
@@ -22,8 +23,6 @@ from watchword.discovery.token_secret import TokenRecord, TokenUsage
 from watchword.discovery.token_store import TokenStore, choose_token, join_command
 from watchword.discovery.tokens import BootstrapToken, parse_token_id
 from watchword.runtime.loop import run
-
-FORMATS = ("text", "json", "yaml")
 
 
 @click.group("token")
@@ -51,7 +50,7 @@ def generate() -> None:
 @click.option("--max-uses", type=click.IntRange(1), help="How many clusters it may bring in.")
 @click.option("--force-weak-token", is_flag=True, help="Accept a token that is easy to guess.")
 @click.option("--print-join-command", is_flag=True, help="Print the whole command for the joining machine.")
-@click.option("--output", "-o", type=click.Choice(FORMATS), default=FORMATS[0], help="How to print the token.")
+@output_option()
 @click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing.")
 @connection_options
 def create(connection: Connection, token: str, output: str, **options: Any) -> None:
@@ -63,14 +62,14 @@ def create(connection: Connection, token: str, output: str, **options: Any) -> N
     record = _record(choose_token(given, force=options["force_weak_token"]), options)
     if not options["print_join_command"]:
         run(_create(connection, record, dry_run=options["dry_run"]))
-        click.echo(record.token.reveal() if output == "text" else write_documents([record], output, secrets=True))
+        click.echo(record.token.reveal() if output == "table" else write_documents([record], output, secrets=True))
     else:
         click.echo(run(_create_and_tell(connection, record, dry_run=options["dry_run"])))
 
 
 @command.command("list")
 @click.option("--show-secret", is_flag=True, help="Show the whole tokens, not only their ids.")
-@click.option("--output", "-o", type=click.Choice(FORMATS), default=FORMATS[0], help="How to print the tokens.")
+@output_option()
 @connection_options
 def list_(connection: Connection, show_secret: bool, output: str) -> None:  # noqa: FBT001 - a flag
     """List the tokens: id, time left, expiration, usages, description, groups.
@@ -80,7 +79,7 @@ def list_(connection: Connection, show_secret: bool, output: str) -> None:  # no
     records, ignored = run(_list(connection))
     for secret in ignored:
         click.echo(f"ignored Secret kube-system/{secret.name}: {secret.why}", err=True)
-    if output != "text":
+    if output != "table":
         click.echo(write_documents(records, output, secrets=show_secret), nl=False)
         return
     now = datetime.now(UTC)
