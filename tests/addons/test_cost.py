@@ -6,16 +6,18 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from random import Random
 
 import pytest
-from tests.addons.fleet import AddonFleet
+from tests.addons.fleet import AddonFleet, account_of
 
 from watchword.agent.addons.duty import addon_duty
 from watchword.agent.agent import Agent, AgentParts
 from watchword.agent.options import AgentOptions
 from watchword.api.http import Request, Response
 from watchword.api.names import ConditionType
+from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.fleet.hub_process import HubOptions, run_hub
 from watchword.hub.addons.extension import addon_extension
 from watchword.kube.client import Client
@@ -70,6 +72,35 @@ async def start_counting(fleet: AddonFleet, hub_side: Counter[str], agent_side: 
     fleet.members.tasks.append(asyncio.create_task(Agent(parts).run()))
     await fleet.members.joined(name)
     return name
+
+
+@pytest.mark.planes("embedded")
+async def test_recovery_takes_the_requests_that_it_must_and_waits_for_nothing(fleet: AddonFleet) -> None:
+    hub_side, agent_side = Counter[str](), Counter[str]()
+    name = await start_counting(fleet, hub_side, agent_side)
+    key = await fleet.enable("first", name)
+    await fleet.says(key, ConditionType.ADDON_AVAILABLE, "Unknown")
+    await fleet.refreshed(key)
+
+    for resource, broken, made, stored in (
+        (SERVICE_ACCOUNTS, account_of(key), ["POST", "PATCH"], ["POST", "PATCH"]),
+        (SECRETS, fleet.secret_key(key), [], ["POST", "POST"]),
+    ):
+        first = await fleet.secret(key)
+        hub_side.clear()
+        agent_side.clear()
+        began = fleet.plane.clock.now()
+        await fleet.client.delete(resource, broken)
+        await fleet.secret(key, lambda data, first=first: data["token"] != first["token"])  # type: ignore[misc]  # now
+
+        assert fleet.plane.clock.now() - began < timedelta(milliseconds=100), resource.plural
+        assert methods(hub_side) == made
+        assert methods(agent_side)[:2] == stored  # what follows is the report, and nobody waits for it
+
+
+def methods(seen: Counter[str]) -> list[str]:
+    """Return what was asked, in order."""
+    return [request.partition(" ")[0] for request in seen.elements()]
 
 
 @pytest.mark.planes("embedded")

@@ -243,7 +243,6 @@ LEAVING = an_addon("a", cluster="c1", annotations=BY_STRATEGY, deletionTimestamp
 @pytest.mark.parametrize(
     ("known", "cluster", "present", "selected", "step"),
     [
-        pytest.param(None, IN, None, True, Step.NOTHING, id="unknown add-on"),
         pytest.param(a_kind(), IN, None, None, Step.NOTHING, id="enabled by hand only"),
         pytest.param(a_kind(), IN, None, True, Step.ENABLE, id="chosen"),
         pytest.param(a_kind(), IN, None, False, Step.NOTHING, id="not chosen"),
@@ -263,7 +262,7 @@ LEAVING = an_addon("a", cluster="c1", annotations=BY_STRATEGY, deletionTimestamp
     ],
 )
 def test_choose_step(
-    known: Object | None,
+    known: Object,
     cluster: Object | None,
     present: Object | None,
     selected: bool | None,  # noqa: FBT001 - a column

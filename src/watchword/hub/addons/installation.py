@@ -26,12 +26,12 @@ class Step(Enum):
     DISABLE = auto()
 
 
-def choose_step(known: Object | None, cluster: Object | None, present: Object | None, *, selected: bool | None) -> Step:
+def choose_step(known: Object, cluster: Object | None, present: Object | None, *, selected: bool | None) -> Step:
     """Decide from the add-on's kind, the cluster, what is there, and whether the strategy chooses the cluster.
 
     Where it neither does nor does not, people choose. What a person enabled is not taken away.
     """
-    if known is None or is_deleting(known):
+    if is_deleting(known):
         return Step.NOTHING  # the garbage collector removes what belonged to it
     wanted = selected and cluster is not None and not is_deleting(cluster) and is_accepted(cluster)
     if present is None:
@@ -60,11 +60,13 @@ class AddonInstallationReconciler:
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Take the one step that is due, if any."""
         known = self.reader.get(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(key.name))
+        if known is None:
+            return Done()
         present = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
-        match self.step(key):
-            case Step.ENABLE if known is not None:
+        match self._step(known, key, present):
+            case Step.ENABLE:
                 await self.client.create(MANAGED_CLUSTER_ADDONS, instance_manifest(known, key))
-            case Step.TIE if known is not None and present is not None:
+            case Step.TIE if present is not None:
                 owners = [*(present["metadata"].get("ownerReferences") or []), owner_reference(known)]
                 patch = with_preconditions(present, {"metadata": {"ownerReferences": owners}})
                 await self.client.patch(MANAGED_CLUSTER_ADDONS, key, patch)
@@ -74,24 +76,21 @@ class AddonInstallationReconciler:
                 pass
         return Done()
 
-    def step(self, key: ObjectKey) -> Step:
-        """Return what is due for one add-on on one cluster."""
-        known = self.reader.get(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(key.name))
-        if known is None:
-            return Step.NOTHING
+    def _step(self, known: Object, key: ObjectKey, present: Object | None) -> Step:
         cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
         selected = self.strategies.selects(known, cluster, key.namespace)
-        return choose_step(known, cluster, self.reader.get(MANAGED_CLUSTER_ADDONS, key), selected=selected)
+        return choose_step(known, cluster, present, selected=selected)
 
     def by_cluster(self, cluster: Object) -> list[ObjectKey]:
         """Map a cluster to the add-ons for which something is due on it: most news about clusters mean nothing."""
         name = cluster["metadata"]["name"]
-        return self._due(ObjectKey(name, known["metadata"]["name"]) for known in self.strategies.automatic())
+        return [key for known in self.strategies.automatic() for key in self._due(known, [name])]
 
     def by_kind(self, known: Object) -> list[ObjectKey]:
         """Map an add-on's kind to the clusters on which something is due."""
-        name = known["metadata"]["name"]
-        return self._due(ObjectKey(obj["metadata"]["name"], name) for obj in self.reader.list(MANAGED_CLUSTERS))
+        current = self.reader.get(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.of(known))  # not as it was before the change
+        names = (obj["metadata"]["name"] for obj in self.reader.list(MANAGED_CLUSTERS))
+        return [] if current is None else self._due(current, names)
 
     def by_set(self, _: Object) -> list[ObjectKey]:
         """Map a change of a set to everything that is due: sets change rarely, and may select anything."""
@@ -101,16 +100,16 @@ class AddonInstallationReconciler:
         """Map a decision to what is due on its clusters, for the kinds that name its placement."""
         named = placement_of(decision)
         kinds = [known for known in self.strategies.automatic(PLACEMENTS) if named in _placements(known)]
-        return self._due(
-            ObjectKey(name, known["metadata"]["name"]) for known in kinds for name in clusters_of(decision)
-        )
+        return [key for known in kinds for key in self._due(known, clusters_of(decision))]
 
     def by_placements(self) -> list[ObjectKey]:
         """Return everything that is due once all decisions are known."""
         return [key for known in self.strategies.automatic(PLACEMENTS) for key in self.by_kind(known)]
 
-    def _due(self, keys: Iterable[ObjectKey]) -> list[ObjectKey]:
-        return [key for key in keys if self.step(key) is not Step.NOTHING]
+    def _due(self, known: Object, clusters: Iterable[str]) -> list[ObjectKey]:
+        keys = [ObjectKey(name, known["metadata"]["name"]) for name in clusters]
+        here = self.reader.get
+        return [key for key in keys if self._step(known, key, here(MANAGED_CLUSTER_ADDONS, key)) is not Step.NOTHING]
 
 
 def _placements(known: Object) -> set[str]:
