@@ -103,3 +103,20 @@ def test_the_clock_check_can_be_switched_off() -> None:
 def test_the_next_look_is_at_the_very_end_of_patience() -> None:
     verdict = judge_lease(a_cluster(), seen(-MINUTE, MINUTE), now=NOW)
     assert verdict.recheck_in == 4 * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        pytest.param(seen(-5 * MINUTE, 5 * MINUTE), ["ManagedClusterLeaseUpdateStopped"], id="its agent went silent"),
+        pytest.param(seen(None, 5 * MINUTE), ["ManagedClusterLeaseUpdateStopped"], id="its lease is gone for long"),
+        pytest.param(seen(None, MINUTE), [], id="its lease is just gone"),
+    ],
+)
+def test_a_deleted_cluster_is_judged_on_for_its_removal_waits_for_its_agent(
+    observed: Observation, expected: list[str]
+) -> None:
+    metadata = {"name": "edge-1", "uid": "u", "deletionTimestamp": rfc3339_micro(NOW)}
+    deleted = Cluster.read({"metadata": metadata, "spec": {"hubAcceptsClient": True, "leaseDurationSeconds": 60}})
+    verdict = judge_lease(deleted, observed, now=NOW)
+    assert [reason for reason in reasons(verdict.conditions) if "Lease" in reason] == expected

@@ -47,10 +47,19 @@ def test_a_fleet_gets_over_it(images: Images, kind: Kind) -> None:
             (an_incident(Kind.DENIAL, at=DAY, lasts=2 * DAY),),
             id="what was asked while denied kept a member from renewing as itself",
         ),
+        pytest.param(
+            (
+                an_incident(Kind.PARTITION, at=DAY, lasts=7 * DAY),
+                an_incident(Kind.REMOVAL, at=2 * DAY, lasts=HOUR),
+            ),
+            id="a cluster that was deleted while its agent was silent stayed for ever",
+        ),
     ],
 )
 def test_what_broke_a_promise_once_breaks_none_again(images: Images, incidents: tuple[Incident, ...]) -> None:
-    short_lived = Settings(seed=1, clusters=1, days=14, quiet=5 * DAY, shortest_life=3 * DAY, longest_life=4 * DAY)
+    short_lived = Settings(
+        seed=1, clusters=1, days=14, quiet=5 * DAY, lease=DAY, shortest_life=3 * DAY, longest_life=4 * DAY
+    )
 
     report = simulate(short_lived, images, Script(incidents))
 

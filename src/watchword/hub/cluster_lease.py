@@ -49,14 +49,14 @@ class ClusterLeaseReconciler:
             self.seen.pop(key, None)
             return Done()
         cluster = Cluster.read(found)
-        if cluster.deleting or not is_true(found, ConditionType.HUB_ACCEPTED):
+        if not is_true(found, ConditionType.HUB_ACCEPTED):
             return Done()
 
         lease = self.reader.get(LEASES, cluster.lease_key)
-        if lease is None:
+        if lease is None and not cluster.deleting:
             await self.ensurer.ensure_exists(LEASES, lease_manifest(cluster))
             return Done()  # its arrival wakes us again
-        verdict = judge_lease(cluster, self._observe(key, lease), now=self.clock.now())
+        verdict = judge_lease(cluster, self._observe(key, lease or {}), now=self.clock.now())
         await self.status.set_conditions(MANAGED_CLUSTERS, found, verdict.conditions)
         return RetryAfter(verdict.recheck_in)
 
@@ -92,11 +92,12 @@ def judge_lease(cluster: Cluster, observed: Observation, *, now: datetime) -> Ve
     """Decide from facts alone: no I/O and no hidden clock, so every case is one table row."""
     patience = cluster.lease_duration * MISSED_RENEWALS_TOLERATED
     renewed_at = parse_rfc3339(observed.renew_time)
-    if renewed_at is None:  # the agent has not come yet, so there is nothing to miss
+    if renewed_at is None and not cluster.deleting:  # the agent has not come yet, so there is nothing to miss
         return Verdict((), recheck_in=patience)
 
-    clock = _judge_clock(cluster, observed, renewed_at, patience)
-    silent_for = now - (observed.seen_at if observed.live else min(observed.seen_at, renewed_at))
+    # A deleted cluster is judged on, also without a lease: its removal waits for an agent that may never come.
+    clock = _judge_clock(cluster, observed, renewed_at, patience) if renewed_at else ()
+    silent_for = now - (observed.seen_at if observed.live or not renewed_at else min(observed.seen_at, renewed_at))
     if silent_for < patience:
         return Verdict(clock, recheck_in=patience - silent_for)
     silent = Condition.unknown(
