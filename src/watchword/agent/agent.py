@@ -24,7 +24,7 @@ from watchword.agent.hub_connection import HubConnection
 from watchword.agent.identity import Identity, recall_identity
 from watchword.agent.options import AgentOptions
 from watchword.agent.scopes import only, requests_of
-from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, Beside, hub_kubeconfig
+from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, Beside, HubKubeconfigs
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation
 from watchword.api.resources import (
@@ -103,6 +103,7 @@ class Agent:
 
     def __init__(self, parts: AgentParts) -> None:
         self._parts = parts
+        self._kubeconfigs = HubKubeconfigs(parts.connector.entry)
         self._log = structlog.get_logger("watchword.agent").bind(cluster=parts.options.cluster_name)
 
     async def run(self, stop: asyncio.Event | None = None) -> None:
@@ -214,7 +215,7 @@ class Agent:
 
     def _keeping(self, driver: AgentDriver, identity: Identity, hub: Reader) -> Keeping:
         frame: dict[str, bytes] = {
-            KUBECONFIG: hub_kubeconfig(self._parts.connector.entry(), driver.user_entry()),
+            KUBECONFIG: self._kubeconfigs.for_user(driver.user_entry()),
             CLUSTER_NAME: identity.cluster.encode(),
             AGENT_NAME: identity.agent.encode(),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from watchword.api.meta import Object
@@ -16,6 +16,8 @@ KUBECONFIG, CLUSTER_NAME, AGENT_NAME = "kubeconfig", "cluster-name", "agent-name
 
 # The names that agents of the shipped system use, so that either can take over the other's Secret.
 HUB, USER, CONTEXT, NAMESPACE = "hub", "default-auth", "default-context", "configuration"
+
+WRITTEN_KEPT = 3  # one for each driver, and one that was valid before the hub moved
 
 
 def decode_data(secret: Object | None) -> dict[str, bytes]:
@@ -38,6 +40,24 @@ def hub_kubeconfig(hub: ClusterEntry, user: UserEntry) -> bytes:
     """Return the kubeconfig that goes with a credential; files stand beside it."""
     config = Kubeconfig({HUB: hub}, {USER: user}, {CONTEXT: ContextEntry(HUB, USER, NAMESPACE)}, CONTEXT)
     return dump_kubeconfig(config)
+
+
+@dataclass(frozen=True, slots=True)
+class HubKubeconfigs:
+    """Writes the kubeconfigs that go with credentials, each once while the hub stays where it is."""
+
+    entry: Callable[[], ClusterEntry]
+    written: list[tuple[ClusterEntry, UserEntry, bytes]] = field(default_factory=list, repr=False)
+
+    def for_user(self, user: UserEntry) -> bytes:
+        """Return the kubeconfig of a user of the hub as it is described now."""
+        entry = self.entry()
+        for known, other, text in self.written:
+            if (known, other) == (entry, user):
+                return text
+        text = hub_kubeconfig(entry, user)
+        self.written[:] = [(entry, user, text), *self.written[:WRITTEN_KEPT]]
+        return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,14 +42,16 @@ class LinearPattern:
         self._states: list[_State] = []
         self._accept = self._new()
         self._start = self._sequence(tree, self._accept)
-        self._positional = any(state.condition is not None for state in self._states)
+        # Anchors look at the ends alone, which makes what follows a place memorable; other conditions look around.
+        self._anchored = all(state.condition in _ANCHORS for state in self._states)
         self._moves: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._closures: dict[tuple[frozenset[int], bool, bool], frozenset[int]] = {}
 
     def search(self, text: str) -> bool:
         """Whether the expression matches somewhere."""
         current = frozenset[int]()
         for position in range(len(text) + 1):
-            current = self._closed([*current, self._start], text, position)
+            current = self._entered(current, text, position)
             if self._accept in current:
                 return True
             if position < len(text):
@@ -70,6 +72,17 @@ class LinearPattern:
                 for after in states[index].after
             )
             self._moves[key] = found
+        return found
+
+    def _entered(self, current: frozenset[int], text: str, position: int) -> frozenset[int]:
+        if not self._anchored:
+            return self._closed([*current, self._start], text, position)
+        key = (current, position == 0, position == len(text))
+        found = self._closures.get(key)
+        if found is None:
+            if len(self._closures) >= MOST_REMEMBERED:
+                self._closures.clear()
+            found = self._closures[key] = self._closed([*current, self._start], text, position)
         return found
 
     def _closed(self, entered: Iterable[int], text: str, position: int) -> frozenset[int]:
@@ -180,11 +193,20 @@ def _at_boundary(text: str, position: int) -> bool:
     return _is_word(text, position - 1) is not _is_word(text, position)
 
 
+def _at_beginning(_: str, position: int) -> bool:
+    return position == 0
+
+
+def _at_end(text: str, position: int) -> bool:
+    return position == len(text)
+
+
+_ANCHORS = (None, _at_beginning, _at_end)
 _CONDITIONS: dict[Any, Condition] = {
-    op.AT_BEGINNING: lambda _, position: position == 0,
-    op.AT_BEGINNING_STRING: lambda _, position: position == 0,
-    op.AT_END: lambda text, position: position == len(text),
-    op.AT_END_STRING: lambda text, position: position == len(text),
+    op.AT_BEGINNING: _at_beginning,
+    op.AT_BEGINNING_STRING: _at_beginning,
+    op.AT_END: _at_end,
+    op.AT_END_STRING: _at_end,
     op.AT_BOUNDARY: _at_boundary,
     op.AT_NON_BOUNDARY: lambda text, position: not _at_boundary(text, position),
 }

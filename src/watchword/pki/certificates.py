@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeVar
 
 from cryptography import x509
@@ -28,6 +28,7 @@ from watchword.pki.usages import decode_extended_usage
 
 MAXIMUM_BUNDLE_BYTES = 1024 * 1024
 MAXIMUM_BUNDLE_CERTIFICATES = 512
+REMEMBERED = 512
 
 _Ext = TypeVar("_Ext", bound=x509.ExtensionType)
 
@@ -99,6 +100,8 @@ def join_bundle(certificates: Iterable[Certificate]) -> bytes:
     return b"".join(dict.fromkeys(certificate.pem for certificate in certificates))
 
 
+# Certificates are public and never change: an agent looks at its own, a server at its callers', time and again.
+@lru_cache(maxsize=REMEMBERED)
 def _read(der: bytes) -> Certificate:
     try:
         with strictly():

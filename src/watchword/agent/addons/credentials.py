@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -11,20 +11,17 @@ from watchword.agent.addons.declaration import declare
 from watchword.agent.addons.kinds import KINDS, Said, driver_of
 from watchword.agent.credential import Keeping
 from watchword.agent.options import AgentOptions
-from watchword.agent.secret_data import CLUSTER_NAME, KUBECONFIG, Beside, hub_kubeconfig
+from watchword.agent.secret_data import CLUSTER_NAME, KUBECONFIG, Beside, HubKubeconfigs
 from watchword.api.addon import KUBE_CLIENT
 from watchword.api.conditions import Condition
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.drivers.interface import AgentDriver, Answer, Issued, Pending, SecretData
-from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.runtime.clock import Clock
 from watchword.runtime.events import EventRecorder
 from watchword.runtime.metrics import CredentialMetrics
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.status import StatusChange, StatusWriter
-
-RENDERED_KEPT = 3  # one for each driver, and one that was valid before the hub moved
 
 
 @dataclass(frozen=True)
@@ -37,12 +34,11 @@ class AddonCredentials:
     events: EventRecorder  # of this cluster: where people look when the hub cannot be reached
     drivers: Mapping[str, AgentDriver]
     options: AgentOptions
-    entry: Callable[[], ClusterEntry]
+    kubeconfigs: HubKubeconfigs
     metrics: CredentialMetrics
     clock: Clock
     said: dict[str, dict[ObjectKey, Said]] = field(default_factory=dict)  # add-on → Secret → last word
     until: dict[ObjectKey, datetime] = field(default_factory=dict)  # Secret → when its credential ends
-    rendered: list[tuple[ClusterEntry, UserEntry, bytes]] = field(default_factory=list, repr=False)
 
     def holding(self, key: ObjectKey) -> Holding | None:
         """Return whose credential lies in a Secret, None when it is nobody's any more."""
@@ -67,17 +63,7 @@ class AddonCredentials:
         retired = others - driver.owned_keys()
         if holding.registration.type != KUBE_CLIENT:
             return Beside(frame, retired=retired)
-        return Beside(frame, {KUBECONFIG: self._kubeconfig(driver)}, retired)
-
-    def _kubeconfig(self, driver: AgentDriver) -> bytes:
-        """Return the kubeconfig that goes with a driver's credential: the same for all add-ons while the hub stays."""
-        entry, user = self.entry(), driver.user_entry()
-        for known, other, text in self.rendered:
-            if (known, other) == (entry, user):
-                return text
-        text = hub_kubeconfig(entry, user)
-        self.rendered[:] = [(entry, user, text), *self.rendered[:RENDERED_KEPT]]
-        return text
+        return Beside(frame, {KUBECONFIG: self.kubeconfigs.for_user(driver.user_entry())}, retired)
 
     async def report(self, key: ObjectKey, answer: Answer, _data: SecretData) -> None:
         """Write the condition once every credential of the add-on has been looked at, or one has failed."""

@@ -14,6 +14,7 @@ from watchword.agent.agent import HUB, DutyParts
 from watchword.agent.credential import CredentialReconciler
 from watchword.agent.options import AgentOptions
 from watchword.agent.scopes import only, requests_of
+from watchword.agent.secret_data import HubKubeconfigs
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTER_ADDONS, SECRETS
@@ -84,7 +85,7 @@ def _credentials(parts: DutyParts, book: AddonBook, options: AgentOptions) -> Ad
         parts.cluster.events,
         drivers,
         options,
-        parts.hub_entry,
+        HubKubeconfigs(parts.hub_entry),
         parts.credentials,
         parts.clock,
     )
