@@ -1,0 +1,86 @@
+"""Certificates are renewed in time in bad weather, and each of them is asked for once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+
+import pytest
+
+from watchword.agent.secret_data import decode_data
+from watchword.api.meta import ObjectKey, uid_of
+from watchword.api.names import Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
+from watchword.kube.faults import FaultPlan, FaultyTransport, WatchFaults
+from watchword.kube.transport import Transport
+from watchword.pki.certificates import parse_certificate
+from watchword.testing.membership import AGENTS_NAMESPACE, AUTOMATIC, Membership
+
+pytestmark = pytest.mark.planes("embedded")
+
+ONE_IN_A_HUNDRED = FaultPlan(
+    fail=0.004, refuse=0.002, lose=0.002, cut=0.002, watch=WatchFaults(drop=0.005, cut=0.0025, expire=0.0025)
+)
+CLUSTERS, HOURS, LOOK_EVERY = 3, 24, timedelta(minutes=10)
+
+
+@dataclass
+class Weather:
+    """Lets requests fail, the same ones in each run."""
+
+    random: Random = field(default_factory=lambda: Random("weather"))
+    lines: list[FaultyTransport] = field(default_factory=list)
+
+    def through(self, inner: Transport) -> Transport:
+        self.lines.append(FaultyTransport(inner, ONE_IN_A_HUNDRED, self.random))
+        return self.lines[-1]
+
+    @property
+    def struck(self) -> int:
+        return sum((line.injected for line in self.lines), Counter[str]()).total()
+
+
+@dataclass
+class Diary:
+    """What was seen of one cluster."""
+
+    serials: set[int] = field(default_factory=set)
+    requests: set[str] = field(default_factory=set)
+    uids: set[str] = field(default_factory=set)
+    shortest_left: timedelta = timedelta.max
+
+    async def note(self, fleet: Membership, name: str, now: datetime) -> None:
+        held = decode_data(await fleet.client.get(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}")))
+        certificate = parse_certificate(held["tls.crt"])
+        asked = await fleet.client.list(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={name}")
+        self.serials.add(certificate.serial)
+        self.requests |= {uid_of(request) for request in asked.items if "certificate" in (request.get("status") or {})}
+        self.uids.add(uid_of(await fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))))
+        self.shortest_left = min(self.shortest_left, certificate.not_after - now)
+
+
+async def test_no_certificate_expires_or_is_asked_for_twice_while_one_request_in_a_hundred_fails(
+    fleet: Membership,
+) -> None:
+    weather, diaries = Weather(), {fleet.name(): Diary() for _ in range(CLUSTERS)}
+    fleet.through = weather.through
+    fleet.start_hub(AUTOMATIC)
+    for name in diaries:
+        fleet.start_agent(name, certificate_life=timedelta(hours=1))
+    for name in diaries:
+        await fleet.joined(name)
+
+    for _ in range(int(timedelta(hours=HOURS) / LOOK_EVERY)):
+        await asyncio.sleep(LOOK_EVERY.total_seconds())
+        for name, diary in diaries.items():
+            await diary.note(fleet, name, fleet.plane.clock.now())
+
+    assert weather.struck > 100
+    for diary in diaries.values():
+        assert len(diary.serials) >= HOURS
+        assert diary.shortest_left > timedelta(minutes=5)
+        assert len(diary.requests) == len(diary.serials)
+        assert len(diary.uids) == 1
