@@ -28,7 +28,7 @@ from watchword.runtime.status import StatusWriter
 CONTENT: tuple[Resource, ...] = (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS)
 """What is removed from a cluster's namespace, in this order: add-ons first, for they withdraw their own work."""
 
-RECHECK = timedelta(seconds=5)
+RECHECK = timedelta(minutes=5)  # whatever changes wakes us; this is for the event that was lost
 LAST_PRIORITY = 100
 
 
