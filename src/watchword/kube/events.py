@@ -76,15 +76,15 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
             raise MalformedAnswer("the server answered a watch with a whole body: is this a Kubernetes API server?")
         chunks = aiter(response.stream)
         splitter = LineSplitter()
-        # A server bookmarks only revisions beyond the one a watch began at: of a kind at rest there may be none.
-        unheard = max(query.stall_after, query.timeout_seconds + 30.0)
+        # A server goes on to bookmark only revisions beyond the one a watch began at: of a kind at rest there are none.
+        begun, unheard = query.resource_version, max(query.stall_after, query.timeout_seconds + 30.0)
         patience = query.initial_patience if query.send_initial_events else unheard
         while (chunk := await _next_chunk(chunks, patience)) is not None:
             for line in splitter.feed(chunk):
                 event = read_event(line)
                 if event.ends_initial_events:
-                    patience = unheard
-                elif event.type == "BOOKMARK":
+                    begun, patience = event.resource_version, unheard
+                elif event.type == "BOOKMARK" and event.resource_version != begun:
                     patience = query.stall_after
                 yield event
         if splitter.pending:
