@@ -11,8 +11,8 @@ from tests.addons.fleet import KUBE_CLIENT, AddonFleet, account_of, drivers_of, 
 from watchword.api.addon import read_ready_message
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey, uid_of
-from watchword.api.names import Annotation, ConditionType, Finalizer
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
+from watchword.api.names import Annotation, ConditionType
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
 from watchword.drivers.token.judge import read_token
 from watchword.kube.kubeconfig_reading import parse_kubeconfig
@@ -189,19 +189,6 @@ async def test_restarted_agent_asks_for_nothing(fleet: AddonFleet) -> None:
     assert await fleet.client.get(SECRETS, fleet.secret_key(key)) == before
 
 
-async def test_removed_addon_leaves_nothing_on_either_side(fleet: AddonFleet) -> None:
-    key = await fleet.enable("reporter", await fleet.cluster())
-    await fleet.refreshed(key)
-
-    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
-
-    role = ObjectKey(key.namespace, "reporter-token-role")
-    await fleet.gone(SECRETS, fleet.secret_key(key))
-    await fleet.gone(SERVICE_ACCOUNTS, account_of(key))
-    await fleet.gone(ROLES, role)
-    await fleet.gone(ROLE_BINDINGS, role)
-
-
 async def test_addon_removed_while_no_agent_ran_leaves_nothing(fleet: AddonFleet) -> None:
     cluster = await fleet.cluster()
     key = await fleet.enable("reporter", cluster)
@@ -211,31 +198,6 @@ async def test_addon_removed_while_no_agent_ran_leaves_nothing(fleet: AddonFleet
 
     await fleet.start_agent(cluster)
 
-    await fleet.gone(SECRETS, fleet.secret_key(key))
-
-
-async def test_hook_keeps_its_credential_until_it_is_done(fleet: AddonFleet) -> None:
-    key = await fleet.enable("reporter", await fleet.cluster(), finalizers=[Finalizer.ADDON_PRE_DELETE])
-    first = await fleet.secret(key)
-
-    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
-    await fleet.client.delete(SECRETS, fleet.secret_key(key))
-    second = await fleet.secret(key)
-    assert (await who_am_i(fleet.as_token(second["token"]))).uid == first["service-account-uid"].decode()
-
-    await fleet.client.patch(MANAGED_CLUSTER_ADDONS, key, {"metadata": {"finalizers": None}})
-    await fleet.gone(SECRETS, fleet.secret_key(key))
-    await fleet.gone(SERVICE_ACCOUNTS, account_of(key))
-
-
-async def test_removed_cluster_leaves_no_account(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
-    key = await fleet.enable("reporter", cluster)
-    await fleet.refreshed(key)
-
-    await fleet.members.remove(cluster)
-
-    await fleet.gone(SERVICE_ACCOUNTS, account_of(key))
     await fleet.gone(SECRETS, fleet.secret_key(key))
 
 
