@@ -22,7 +22,7 @@ NAMED = re.compile(r"\bwatchword_[a-z_]+")
 def measured() -> set[str]:
     """Return every series that a process may show, as Prometheus names it."""
     metrics = Metrics()
-    metrics.credentials.denied("nothing")  # made when first asked for
+    metrics.credentials.rotation_failed("nothing", "asked for")  # made when first asked for
     names: set[str] = set()
     for family in metrics.registry.collect():
         counted = {f"{family.name}_total"} if family.type == "counter" else set()

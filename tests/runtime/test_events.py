@@ -31,7 +31,7 @@ class Desk:
             Reporter("watchword.io/hub", "hub-0"),
             clock=VirtualClock(asyncio.get_running_loop()),
             random=Random(1),
-            dropped=self.metrics.events_dropped,
+            counts=self.metrics,
             limits=EventLimits(waiting=100),
         )
 

@@ -12,10 +12,16 @@ from watchword.api.resources import SECRETS
 from watchword.kube.client import Client, Patch
 from watchword.runtime.errors import NotLeading
 from watchword.runtime.virtual import VirtualClock
-from watchword.runtime.writes import Fence, FencedTransport, WriteThroughTransport
+from watchword.runtime.writes import Fence, FencedTransport, WriteThroughTransport, conflicting_managers
 
 A = ObjectKey("ns", "a")
 STORED = orjson.dumps(SECRETS.manifest(A, metadata={"uid": "u", "resourceVersion": "6"}))
+
+
+def refusal(*messages: str) -> bytes:
+    """Return how a server refuses an apply."""
+    causes = [{"reason": "FieldManagerConflict", "message": message, "field": ".data.a"} for message in messages]
+    return orjson.dumps({"kind": "Status", "code": 409, "details": {"causes": causes}})
 
 
 class Desk:
@@ -132,3 +138,23 @@ async def test_answers_to_writes_are_remembered_and_nothing_else() -> None:
     await client.patch(SECRETS, A, {})
 
     assert folded == [STORED]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(b"", [], id="nothing"),
+        pytest.param(b"[]", [], id="not a Status"),
+        pytest.param(b'{"details": {"causes": "none"}}', [], id="not causes"),
+        pytest.param(
+            b'{"reason": "Conflict", "message": "the object has been modified"}', [], id="somebody was faster"
+        ),
+        pytest.param(refusal('conflict with "kubectl"', 'conflict with "kubectl" using v1'), ["kubectl"], id="one"),
+        pytest.param(
+            refusal('conflict with "a" with subresource "status" using v1', 'conflict with "b"'), ["a", "b"], id="two"
+        ),
+        pytest.param(refusal("conflict with everybody"), [], id="nobody named"),
+    ],
+)
+def test_conflicting_managers(body: bytes, expected: list[str]) -> None:
+    assert conflicting_managers(body) == expected

@@ -75,7 +75,7 @@ class RegistrationReconciler:
             return Condition.true(APPLIED, "NilRegistration", "the add-on asks for no access to the hub")
         if site.addon.kube_client is not None and identity.subject != site.addon.kube_client.subject:
             message = "the declared subject was not this add-on's, and was replaced"
-            self.events.warning(site.addon.object, "SubjectMismatch", message)
+            self.events.refusal(site.addon.object, "SubjectMismatch", message)
         if not identity.driver or not identity.subject.user:
             return Condition.false(APPLIED, "PermissionConfigPending", "waiting for the agent to say who it will be")
         return await self._write(definition, site, identity)

@@ -47,7 +47,7 @@ class AddonSigningReconciler:
             judge_request(csr, situation)
             certificate = self._sign(csr, signer, await self._authority(signer.authority))
         except Unacceptable as objection:
-            self.events.warning(csr, "SigningRefused", str(objection))
+            self.events.refusal(csr, "SigningRefused", str(objection))
             return Done()
         except PkiError as trouble:
             self.events.warning(csr, "SigningAuthorityUnusable", f"Secret {signer.authority}: {trouble}")

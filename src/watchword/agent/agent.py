@@ -129,8 +129,7 @@ class Agent:
         self._follow(cluster, hub, identity)
         await self._resume(access, driver, identity)
         manager.add(*self._controllers(cluster, hub, access, driver, identity))
-        skew = parts.metrics.credentials.clock_skew
-        skew.set_function(lambda: client.clock_skew.total_seconds() if client.clock_skew is not None else 0.0)
+        parts.metrics.credentials.watch_skew(lambda: client.clock_skew)
         manager.add_job("introduction", lambda: self._introduce(hub.client, access, identity))
         if parts.follow is not None:
             follow, secret = parts.follow, identity.secret_key

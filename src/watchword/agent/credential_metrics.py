@@ -46,7 +46,7 @@ class CountedCredential:
     def _count_held(self, answer: Kept | Issued) -> None:
         now, before = self.clock.now(), self.held
         if isinstance(answer, Issued) and before is None:
-            self.metrics.join.observe((now - self.began).total_seconds())
+            self.metrics.joined_after((now - self.began).total_seconds())
         elif isinstance(answer, Issued) and before is not None:
             self.metrics.rotated(KIND, remaining_ratio=choose_ratio(before, now))
         self.held, self.refused = answer, ""

@@ -17,6 +17,7 @@ from watchword.drivers.interface import AllowList, HubContext, HubDriver
 from watchword.hub import controllers as registration
 from watchword.hub import prerequisites
 from watchword.hub.credential_expiry import expiry_controllers
+from watchword.hub.revocation_time import revocation_controllers
 from watchword.hub.token_policy import TokenPolicy
 from watchword.kube.client import Client
 from watchword.kube.watch import FollowOptions
@@ -25,6 +26,7 @@ from watchword.runtime.connection import Connection
 from watchword.runtime.election import ElectionTiming
 from watchword.runtime.jitter import Quarantine
 from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.metrics import CredentialMetrics, Metrics
 from watchword.runtime.reconcile import ControllerSpec
 
 LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
@@ -48,6 +50,7 @@ class HubOptions:
     timing: ElectionTiming = field(default_factory=ElectionTiming)
     follow: FollowOptions | None = None
     quarantine: Quarantine = field(default_factory=Quarantine)
+    metrics: Metrics = field(default_factory=Metrics, compare=False)
 
 
 async def run_hub(
@@ -74,6 +77,7 @@ async def run_hub(
         ),
         clock=clock,
         random=random,
+        metrics=options.metrics,
     )
     connection = manager.connect(client)
     parts = hub_parts(connection, options, clock)
@@ -81,10 +85,16 @@ async def run_hub(
     manager.add(
         *discovery_controllers(connection.cache, connection.client, clock, authorities=OwnAuthorities(options.own_ca))
     )
-    manager.add(*expiry_controllers(connection.cache, manager.metrics.credentials, clock))
+    manager.add(*_measurements(connection, options.metrics.credentials, clock))
     for extension in extensions:
         manager.add(*extension(parts))
     await manager.run(stop)
+
+
+def _measurements(connection: Connection, metrics: CredentialMetrics, clock: Clock) -> Iterable[ControllerSpec]:
+    metrics.watch_skew(lambda: connection.client.clock_skew)
+    yield from expiry_controllers(connection.cache, metrics, clock)
+    yield from revocation_controllers(connection.cache, metrics, clock)
 
 
 def hub_parts(connection: Connection, options: HubOptions, clock: Clock) -> registration.HubParts:

@@ -14,7 +14,7 @@ from watchword.runtime.events import EventRecorder
 from watchword.runtime.informer import Informer
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.status import StatusWriter
-from watchword.runtime.writes import Fence, FencedTransport, WriteThroughTransport
+from watchword.runtime.writes import ConflictCountingTransport, Fence, FencedTransport, WriteThroughTransport
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,10 @@ class Connection:
     follow: FollowOptions = field(default_factory=FollowOptions)  # for watches beside those of the cache
 
 
-def guarded_client(client: Client, fence: Fence, cache: Cache) -> Client:
-    """Return the client that controllers use: fenced, and remembered by the cache."""
-    return client.over(FencedTransport(WriteThroughTransport(client.transport, cache.fold), fence))
+def guarded_client(client: Client, fence: Fence, cache: Cache, *, conflict: Callable[[str], None]) -> Client:
+    """Return the client that controllers use: fenced, remembered by the cache, its field conflicts counted."""
+    remembered = WriteThroughTransport(client.transport, cache.fold)
+    return client.over(FencedTransport(ConflictCountingTransport(remembered, conflict), fence))
 
 
 def judge_cache(cache: Cache, *, stale_after: timedelta) -> str:

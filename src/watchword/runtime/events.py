@@ -26,11 +26,15 @@ NOTE_LIMIT = 1024
 SHORT_LIMIT = 128
 
 
-class Dropped(Protocol):
-    """Counts events that were not sent."""
+class Counts(Protocol):
+    """Counts what people should know of even when nobody reads events."""
 
-    def inc(self) -> None:
-        """Count one more."""
+    def dropped_event(self) -> None:
+        """Count an event that was not sent."""
+        ...
+
+    def denied(self, reason: str) -> None:
+        """Count somebody who was refused."""
         ...
 
 
@@ -81,7 +85,7 @@ class EventRecorder:
         *,
         clock: Clock,
         random: Random,
-        dropped: Dropped,
+        counts: Counts,
         limits: EventLimits | None = None,
     ) -> None:
         self._client = client
@@ -91,7 +95,7 @@ class EventRecorder:
         }
         self._clock = clock
         self._random = random
-        self._dropped = dropped
+        self._counts = counts
         self._limits = limits or EventLimits()
         self._series: OrderedDict[_Identity, _Series] = OrderedDict()
         self._due: OrderedDict[_Identity, None] = OrderedDict()
@@ -106,6 +110,11 @@ class EventRecorder:
     def warning(self, obj: Mapping[str, Any], reason: str, note: str, *, action: str = "") -> None:
         """Tell that something went wrong."""
         self._record("Warning", obj, reason, note, action or reason)
+
+    def refusal(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
+        """Tell that somebody was refused what this object asks for, and count it: once, however often it is seen."""
+        if self._record("Warning", obj, reason, note, reason):
+            self._counts.denied(reason)
 
     async def run(self) -> None:
         """Send what was recorded, for ever, no faster than the limits allow."""
@@ -130,18 +139,20 @@ class EventRecorder:
         except TimeoutError:
             self._log.warning("events were not sent", count=len(self._due))
 
-    def _record(self, type_: str, obj: Mapping[str, Any], reason: str, note: str, action: str) -> None:
+    def _record(self, type_: str, obj: Mapping[str, Any], reason: str, note: str, action: str) -> bool:
+        """Take note; return whether it is news, and not the repetition of something said a moment ago."""
         who = _Identity(
             uid_of(obj), ObjectKey.of(obj), str(obj.get("kind") or ""), type_, _short(reason), _short(action)
         )
         now = self._clock.now()
         series = self._series.get(who)
-        if series is not None and now - series.last_observed < self._limits.series_gap:
+        repeated = series is not None and now - series.last_observed < self._limits.series_gap
+        if series is not None and repeated:
             series.count += 1
             series.last_observed = now
             self._wakes.add(who, asyncio.get_running_loop().time() + self._limits.series_flush.total_seconds())
         elif len(self._due) >= self._limits.waiting:
-            self._dropped.inc()
+            self._counts.dropped_event()
         else:
             self._series[who] = _Series(self._event(who, obj, note, now), now)
             self._put(who)
@@ -149,6 +160,7 @@ class EventRecorder:
             self._series.move_to_end(who)
         while len(self._series) > self._limits.remembered:
             self._wakes.drop(self._series.popitem(last=False)[0])
+        return not repeated
 
     def _event(self, who: _Identity, obj: Mapping[str, Any], note: str, now: datetime) -> Object:
         # Events about cluster-scoped objects live in the namespace `default`.
@@ -193,7 +205,7 @@ class EventRecorder:
                 await self._client.patch(EVENTS, ObjectKey.of(series.event), {"series": observed})
         except (KubeError, RuntimeTrouble) as error:
             self._series.pop(who, None)  # a repetition tries again with a new event
-            self._dropped.inc()
+            self._counts.dropped_event()
             self._log.debug("event not sent", error=str(error), reason=who.reason)
 
 

@@ -80,13 +80,13 @@ class Manager:
         """
         follow = follow or self.options.follow or FollowOptions()
         cache = Cache.of(client, follow, beside=beside)
-        guarded = guarded_client(client, self.fence, cache)
+        guarded = guarded_client(client, self.fence, cache, conflict=self.metrics.field_conflict)
         events = EventRecorder(
             guarded,
             Reporter(self.options.name, self.options.identity),
             clock=self.clock,
             random=self._random,
-            dropped=self.metrics.events_dropped,
+            counts=self.metrics,
         )
         connection = Connection(name, guarded, cache, StatusWriter(guarded, self.clock), events, follow)
         self.connections[name], self._clients[name] = connection, client

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
 
@@ -88,14 +89,31 @@ class Metrics:
         )
         self._objects = Gauge("watchword_cache_objects", "Objects in the cache", ["resource"], registry=self.registry)
         self.leading = Gauge("watchword_leading", "Whether this process holds the lease", registry=self.registry)
-        self.events_dropped = Counter(
+        self._events_dropped = Counter(
             "watchword_events_dropped", "Events that were not sent because there were too many", registry=self.registry
+        )
+        self._reasons, self._managers = LabelBudget(64), LabelBudget(32)
+        self._denied = Counter("watchword_denied", "Refusals", ["reason"], registry=self.registry)
+        self._conflicts = Counter(
+            "watchword_field_conflict", "Fields that another manager owns", ["manager"], registry=self.registry
         )
 
     @cached_property
     def credentials(self) -> CredentialMetrics:
         """What is counted of credentials, in the same registry; made once."""
         return CredentialMetrics(self.registry)
+
+    def dropped_event(self) -> None:
+        """Count an event that was not sent."""
+        self._events_dropped.inc()
+
+    def denied(self, reason: str) -> None:
+        """Count somebody who was refused."""
+        self._denied.labels(self._reasons.value(reason)).inc()
+
+    def field_conflict(self, manager: str) -> None:
+        """Count a field that another manager owns."""
+        self._conflicts.labels(self._managers.value(manager)).inc()
 
     def controller(self, name: str) -> ControllerMetrics:
         """Return the series of one controller."""
@@ -136,26 +154,32 @@ class CredentialMetrics:
             buckets=(0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0),
             registry=registry,
         )
-        self._denied = Counter("watchword_denied", "Refusals", ["reason"], registry=registry)
-        self._conflicts = Counter(
-            "watchword_field_conflict", "Fields that another manager owns", ["manager"], registry=registry
+        self._revocation = Histogram(
+            "watchword_revocation_seconds",
+            "From a denial to the moment at which the hub refuses the cluster",
+            buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600),
+            registry=registry,
         )
-        self._managers = LabelBudget(32)
-        self.revocation = Histogram(
-            "watchword_revocation_seconds", "From asking to the first refusal", registry=registry
+        self._join = Histogram(
+            "watchword_join_seconds",
+            "From the first request to a usable credential; people who accept take their time",
+            buckets=(0.5, 1, 2.5, 5, 10, 60, 600, 3600, 6 * 3600, 24 * 3600),
+            registry=registry,
         )
-        self.join = Histogram(
-            "watchword_join_seconds", "From the first request to a usable credential", registry=registry
-        )
-        self.clock_skew = Gauge("watchword_clock_skew_seconds", "The server's clock minus ours", registry=registry)
+        self._skew = Gauge("watchword_clock_skew_seconds", "The server's clock minus ours", registry=registry)
 
     def watch_expiry(self, kind: str, cluster: str, left: Callable[[], float]) -> None:
         """Read how many seconds a credential still lives whenever somebody looks."""
         self._expires.labels(kind, self._clusters.value(cluster)).set_function(left)
 
-    def expires_in(self, kind: str, cluster: str, seconds: float) -> None:
-        """Say how long a credential still lives."""
-        self._expires.labels(kind, self._clusters.value(cluster)).set(seconds)
+    def watch_skew(self, read: Callable[[], timedelta | None]) -> None:
+        """Read by how much the server's clock is ahead whenever somebody looks; None while nobody knows."""
+
+        def seconds() -> float:
+            skew = read()
+            return 0.0 if skew is None else skew.total_seconds()
+
+        self._skew.set_function(seconds)
 
     def forget(self, kind: str, cluster: str) -> None:
         """Drop the series of a credential that is gone."""
@@ -163,6 +187,14 @@ class CredentialMetrics:
             with suppress(KeyError):  # never measured
                 self._expires.remove(kind, cluster)
             self._clusters.forget(cluster)
+
+    def joined_after(self, seconds: float) -> None:
+        """Say how long it took from the first request to a credential that can be used."""
+        self._join.observe(seconds)
+
+    def revoked_after(self, seconds: float) -> None:
+        """Say how long it took from a denial until nothing was left of the rights."""
+        self._revocation.observe(seconds)
 
     def rotated(self, kind: str, *, remaining_ratio: float) -> None:
         """Count a rotation that succeeded with that fraction of life left."""
@@ -172,11 +204,3 @@ class CredentialMetrics:
     def rotation_failed(self, kind: str, reason: str) -> None:
         """Count a rotation that failed."""
         self._rotations.labels(kind, "failure", self._reasons.value(reason)).inc()
-
-    def denied(self, reason: str) -> None:
-        """Count a refusal."""
-        self._denied.labels(self._reasons.value(reason)).inc()
-
-    def field_conflict(self, manager: str) -> None:
-        """Count a field that another manager owns."""
-        self._conflicts.labels(self._managers.value(manager)).inc()

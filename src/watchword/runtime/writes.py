@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timedelta
+
+import orjson
 
 from watchword.api.http import Request, Response
 from watchword.kube.transport import Transport
@@ -13,6 +16,9 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.errors import NotLeading
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
+CONFLICT = 409
+FIELD_CONFLICT = "FieldManagerConflict"
+_MANAGER = re.compile(r'conflict with "([^"]{1,128})"')
 
 
 class Fence:
@@ -122,3 +128,38 @@ class WriteThroughTransport:
     async def close(self) -> None:
         """Release the transport below."""
         await self._inner.close()
+
+
+class ConflictCountingTransport:
+    """Counts whose fields an apply would have taken: two that fight over one are seen before they are noticed."""
+
+    def __init__(self, inner: Transport, count: Callable[[str], None]) -> None:
+        self._inner = inner
+        self._count = count
+
+    async def send(self, request: Request) -> Response:
+        """Send one request and look at a refusal."""
+        response = await self._inner.send(request)
+        if response.status == CONFLICT:
+            for manager in conflicting_managers(response.body):
+                self._count(manager)
+        return response
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
+        """Open a stream, unchanged."""
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        """Release the transport below."""
+        await self._inner.close()
+
+
+def conflicting_managers(body: bytes) -> list[str]:
+    """Return the managers that a server names in its refusal of an apply, each once."""
+    try:
+        causes = (orjson.loads(body).get("details") or {}).get("causes") or []
+        messages = [str(cause.get("message")) for cause in causes if cause.get("reason") == FIELD_CONFLICT]
+    except (AttributeError, TypeError, ValueError):
+        return []  # not a Status: whoever sent the request will say so
+    named = [match[1] for message in messages if (match := _MANAGER.match(message))]
+    return list(dict.fromkeys(named))

@@ -32,6 +32,7 @@ from watchword.kube.kubeconfig_reading import parse_kubeconfig
 from watchword.kube.local import LocalTransport
 from watchword.kube.transport import Transport
 from watchword.pki.certificates import parse_certificate
+from watchword.runtime.metrics import Metrics
 from watchword.testing.plane import Plane
 from watchword.testing.waiting import eventually, is_gone
 
@@ -100,9 +101,11 @@ class Membership:
         """The administrator of the hub."""
         return self.plane.client()
 
-    def start_hub(self, allow: AllowList | None = None, extensions: Sequence[Extension] = ()) -> asyncio.Task[None]:
+    def start_hub(
+        self, allow: AllowList | None = None, extensions: Sequence[Extension] = (), metrics: Metrics | None = None
+    ) -> asyncio.Task[None]:
         """Run the hub's controllers."""
-        options = HubOptions(allow=allow or AllowList(), elect=False, install=False)
+        options = HubOptions(allow=allow or AllowList(), elect=False, install=False, metrics=metrics or Metrics())
         work = run_hub(self._client(), options, clock=self.plane.clock, random=_seeded("hub"), extensions=extensions)
         return self._start(work)
 
