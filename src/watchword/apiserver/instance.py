@@ -9,6 +9,7 @@ import stat
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -19,8 +20,6 @@ from watchword.apiserver.listener import Listener, ListenerLimits
 from watchword.apiserver.material import Material, write_private
 from watchword.apiserver.model import Now
 from watchword.apiserver.node.model import COMMANDS, IMAGES, NodeSettings, Runner
-from watchword.apiserver.node.node import NodeParts, ProcessNode
-from watchword.apiserver.node.processes import ProcessRunner
 from watchword.apiserver.plane import ControlPlane
 from watchword.apiserver.standard import StandardRules, standard_access
 from watchword.apiserver.store.errors import CannotOpen
@@ -29,6 +28,9 @@ from watchword.apiserver.store.sqlite import SqliteStore
 from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
 from watchword.apiserver.trust import ADMIN
 from watchword.pki.jwt import TokenSigner
+
+if TYPE_CHECKING:
+    from watchword.apiserver.node.node import ProcessNode
 
 log = logging.getLogger(__name__)
 
@@ -132,6 +134,9 @@ class Instance:
         )
 
     def _make_node(self) -> ProcessNode:
+        from watchword.apiserver.node.node import NodeParts, ProcessNode  # noqa: PLC0415 - few instances run workloads
+        from watchword.apiserver.node.processes import ProcessRunner  # noqa: PLC0415 - same
+
         rules = self._rules()
         issuer = TokenIssuer(rules.issuer, TokenSigner(rules.token_keys.signing))
         settings = NodeSettings(

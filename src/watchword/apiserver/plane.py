@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from watchword.api.http import Request, Response
 from watchword.apiserver.access import Access, Compose
 from watchword.apiserver.crd.definitions import Definitions
 from watchword.apiserver.discovery import Discovery
 from watchword.apiserver.kinds import BUILTINS
-from watchword.apiserver.model import Handler, Now
-from watchword.apiserver.openapi import OpenApi
+from watchword.apiserver.model import Handler, HandlerRequest, Now
 from watchword.apiserver.registry.kind_table import KindTable
 from watchword.apiserver.registry.ownership import Ownership
 from watchword.apiserver.registry.pipeline import Pipeline
@@ -24,6 +24,9 @@ from watchword.apiserver.serving.presenting import Presenter
 from watchword.apiserver.serving.resources import ResourceServer
 from watchword.apiserver.store.model import Store
 from watchword.apiserver.watching.watch import BOOKMARK_EVERY
+
+if TYPE_CHECKING:
+    from watchword.apiserver.openapi import OpenApi
 
 
 class ControlPlane:
@@ -49,6 +52,7 @@ class ControlPlane:
         self.registry = ObjectRegistry(store, self.kinds, now=now, entropy=entropy)
         self.definitions = Definitions(self.registry, self.kinds, now)
         self.health = Health()
+        self._openapi_documents: OpenApi | None = None
         self._bookmark_every = bookmark_every
         self._access = compose(self.registry)
         self._server = self._compose_server(entropy, limit, observe)
@@ -90,16 +94,23 @@ class ControlPlane:
             )
         )
 
+    async def _openapi(self, request: HandlerRequest) -> Response:
+        """Answer from documents that the first question makes."""
+        if self._openapi_documents is None:
+            from watchword.apiserver.openapi import OpenApi  # noqa: PLC0415 - controllers never ask for them
+
+            self._openapi_documents = OpenApi(self.kinds.all)
+        return await self._openapi_documents.handle(request)
+
     def _documents(self) -> Mapping[str, Handler]:
         discovery = Discovery(self.kinds.all, lambda: self.kinds.generation, "")
-        openapi = OpenApi(self.kinds.all)
         return {
             "/api": discovery.handle,
             "/api/": discovery.handle,
             "/apis": discovery.handle,
             "/apis/": discovery.handle,
             "/version": discovery.handle,
-            "/openapi/": openapi.handle,
+            "/openapi/": self._openapi,
             "/healthz": self.health.handle,
             "/healthz/": self.health.handle,
             "/livez": self.health.handle,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from watchword.api.http import Response
+from watchword.api.meta import Resource
 from watchword.apiserver.access import Access
 from watchword.apiserver.admission.catalog import admission_steps
 from watchword.apiserver.authn.bootstrap_tokens import BootstrapTokenAuthenticator
@@ -22,8 +24,8 @@ from watchword.apiserver.controllers.catalog import CONTROLLERS, BuiltInControll
 from watchword.apiserver.controllers.parts import ControllerParts
 from watchword.apiserver.controllers.seeding import PolicySeeding
 from watchword.apiserver.csr.signers import LONGEST_LIFETIME
-from watchword.apiserver.model import Handler, Now, Registry
-from watchword.apiserver.reviews.catalog import review_handlers
+from watchword.apiserver.kinds.questions import REVIEWS
+from watchword.apiserver.model import Handler, HandlerRequest, Now, Registry
 from watchword.apiserver.server import ResourcePlace
 from watchword.apiserver.tokens.discovery import KEY_SET_PATH, IssuerDiscovery, discovery_handlers
 from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
@@ -110,14 +112,28 @@ def _handlers(
     authorizer: RbacAuthorizer,
     now: Now,
 ) -> dict[ResourcePlace, Handler]:
-    handlers: dict[ResourcePlace, Handler] = {
-        (resource.group, resource.plural, ""): handler
-        for resource, handler in review_handlers(tokens, authorizer, now).items()
-    }
+    handlers = _reviews(tokens, authorizer, now)
     handlers["", "serviceaccounts", "token"] = TokenRequestHandler(
         registry, issuer, rules.audiences, now, rules.token_limits
     )
     return handlers
+
+
+def _reviews(tokens: TokenChain, authorizer: RbacAuthorizer, now: Now) -> dict[ResourcePlace, Handler]:
+    made: dict[Resource, Handler] = {}
+
+    def answerer(resource: Resource) -> Handler:
+        async def answer(request: HandlerRequest) -> Response:
+            if not made:
+                from watchword.apiserver.reviews.catalog import review_handlers  # noqa: PLC0415 - a start asks nothing
+
+                made.update(review_handlers(tokens, authorizer, now))
+            return await made[resource](request)
+
+        return answer
+
+    reviewed = [kind.resource for kind in REVIEWS]
+    return {(resource.group, resource.plural, ""): answerer(resource) for resource in reviewed}
 
 
 def _discovery(rules: StandardRules) -> IssuerDiscovery:

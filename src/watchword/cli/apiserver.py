@@ -44,7 +44,10 @@ def command(**flags: Any) -> None:
     The administrator's kubeconfig is written to admin.kubeconfig in the data directory. Stop it with
     Ctrl-C or SIGTERM; requests under way are finished first.
     """
-    from watchword.apiserver.instance import Settings  # noqa: PLC0415 - help must not pay for the server
+    import gc  # noqa: PLC0415 - help must not pay for the server
+
+    gc.disable()  # until it serves: what is made on the way there stays
+    from watchword.apiserver.instance import Settings  # noqa: PLC0415 - same
     from watchword.runtime.loop import run  # noqa: PLC0415 - same
 
     # The workloads of a node have folders of their own to start from, so a relative path would lead them astray.
@@ -65,8 +68,8 @@ async def _serve(settings: Settings) -> None:
     instance = Instance(settings, lambda: datetime.now(UTC))
     await instance.start()
     # What the imports made lives as long as the process: looking for garbage in it is a waste.
-    gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 20, 50)
     click.echo(f"serving {instance.server}\nexport KUBECONFIG={instance.kubeconfig.absolute()}")
     await stop.wait()

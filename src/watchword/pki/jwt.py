@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from joserfc import jws
-from joserfc.errors import JoseError
-from joserfc.jwk import ECKey, RSAKey
 
 from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import KeyRefused, TokenRefused
 from watchword.pki.keys import KeyType, PrivateKey, PublicKey
 from watchword.pki.unverified import split_token
 
+if TYPE_CHECKING:
+    from watchword.pki.jose import NativeKey
+
 _ALGORITHMS = {KeyType.EC: "ES256", KeyType.RSA: "RS256"}
-_FAMILIES: dict[KeyType, type[ECKey | RSAKey]] = {KeyType.EC: ECKey, KeyType.RSA: RSAKey}
 
 
 def algorithm_of(key: PublicKey) -> str:
@@ -36,13 +35,16 @@ class TokenSigner:
 
     def sign(self, claims: Mapping[str, Any]) -> Sensitive[str]:
         """Return a compact JWT."""
-        algorithm = algorithm_of(self.key.public)
-        header = {"alg": algorithm, "kid": self.key.public.key_id}
-        return Sensitive(jws.serialize_compact(header, orjson.dumps(claims), self._native, algorithms=[algorithm]))
+        from watchword.pki.jose import signed  # noqa: PLC0415 - the library is slow to import, and a start signs nothing
+
+        header = {"alg": algorithm_of(self.key.public), "kid": self.key.public.key_id}
+        return Sensitive(signed(header, orjson.dumps(claims), self._native))
 
     @cached_property
-    def _native(self) -> ECKey | RSAKey:
-        return _FAMILIES[self.key.public.type].import_key(self.key.pem.reveal())
+    def _native(self) -> NativeKey:
+        from watchword.pki.jose import native_key  # noqa: PLC0415 - same
+
+        return native_key(self.key.public.type, self.key.pem.reveal())
 
 
 @dataclass(frozen=True)
@@ -56,16 +58,20 @@ class TokenVerifier:
 
         Only the signature is judged here; `claims.check_claims` judges time, issuer and audience.
         """
+        from watchword.pki.jose import is_signed_by  # noqa: PLC0415 - same
+
         header, claims = split_token(token)
         wanted = header.get("kid")
         candidates = [row for row in self._natives if wanted is None or row[0] == wanted]
-        if not any(_is_signed_by(token, native, algorithm) for _, native, algorithm in candidates):
+        if not any(is_signed_by(token, native, algorithm) for _, native, algorithm in candidates):
             raise TokenRefused("no known key signed the token")
         return claims
 
     @cached_property
-    def _natives(self) -> list[tuple[str, ECKey | RSAKey, str]]:
-        return [(k.key_id, _FAMILIES[k.type].import_key(k.pem), algorithm_of(k)) for k in self.keys]
+    def _natives(self) -> list[tuple[str, NativeKey, str]]:
+        from watchword.pki.jose import native_key  # noqa: PLC0415 - same
+
+        return [(k.key_id, native_key(k.type, k.pem), algorithm_of(k)) for k in self.keys]
 
 
 def sign(claims: Mapping[str, Any], key: PrivateKey) -> Sensitive[str]:
@@ -84,18 +90,11 @@ def key_set_document(keys: Sequence[PublicKey]) -> dict[str, Any]:
 
 
 def _public_jwk(key: PublicKey) -> dict[str, Any]:
-    native = _FAMILIES[key.type].import_key(key.pem)
+    from watchword.pki.jose import public_jwk  # noqa: PLC0415 - same
+
     return {
-        **native.as_dict(private=False),
+        **public_jwk(key.type, key.pem),
         "use": "sig",
         "kid": key.key_id,
         "alg": algorithm_of(key),
     }
-
-
-def _is_signed_by(token: str, native: ECKey | RSAKey, algorithm: str) -> bool:
-    try:
-        jws.deserialize_compact(token.encode("ascii"), native, algorithms=[algorithm])
-    except (JoseError, ValueError):
-        return False
-    return True

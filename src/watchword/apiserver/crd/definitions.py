@@ -10,10 +10,11 @@ from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.crd.definition import CLEANUP_FINALIZER, names_of, spec_of, status_of, text
 from watchword.apiserver.crd.names import is_established, judge_names
-from watchword.apiserver.crd.served import kinds_of
 from watchword.apiserver.crd.status import DELETED, DELETING, judge_status, with_conditions
+from watchword.apiserver.late import Late
 from watchword.apiserver.model import Now, Registry, ResourceKind
 
+kinds_of: Callable[[Object], list[ResourceKind]] = Late("watchword.apiserver.crd.served", "kinds_of")
 RECHECK_SECONDS = 0.5  # while objects of a deleted definition wait for their finalizers
 
 

@@ -77,7 +77,9 @@ def fields(*paths: str) -> dict[str, Callable[[Object], str]]:
 def status_apart(resource: Resource, *, on_create: bool = True) -> Hook:
     """Return the hook that keeps spec and status under their own endpoints."""
     spec = message_of(resource.group, resource.version, resource.kind)
-    empty = typed().conform(spec, {})["status"]
+
+    def empty() -> Any:
+        return typed().conform(spec, {})["status"]
 
     def keep_apart(operation: Operation) -> None:
         new, old = operation.new, operation.old
@@ -85,9 +87,9 @@ def status_apart(resource: Resource, *, on_create: bool = True) -> Hook:
             return
         if old is None:
             if on_create:
-                new["status"] = deepcopy(empty)
+                new["status"] = empty()
         elif operation.subresource == "":
-            new["status"] = deepcopy(old.get("status", empty))
+            new["status"] = deepcopy(old["status"]) if "status" in old else empty()
         elif operation.subresource == "status":
             for key in [key for key in new if key not in ("metadata", "status")]:
                 del new[key]

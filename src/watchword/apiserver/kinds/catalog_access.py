@@ -15,24 +15,18 @@ from watchword.api.resources import (
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
 from watchword.apiserver.authz.validation import default_binding, prepare_role, validate_binding, validate_role
-from watchword.apiserver.crd.hooks import (
-    default_definition,
-    mark_terminating,
-    prepare_definition,
-    validate_definition,
-)
-from watchword.apiserver.csr.strategy import prepare_request
-from watchword.apiserver.csr.validation import validate_request
 from watchword.apiserver.kinds.build import Rules, builtin, fields, status_apart
 from watchword.apiserver.kinds.columns import access, core
 from watchword.apiserver.kinds.columns.cells import DATED
 from watchword.apiserver.kinds.leases import validate_lease
 from watchword.apiserver.kinds.names import any_name, path_segment
 from watchword.apiserver.kinds.questions import REVIEWS
+from watchword.apiserver.late import Late
 from watchword.apiserver.model import ResourceKind
 
 _ROLE = Rules(name=path_segment, prepare=(prepare_role,), validate=(validate_role,))
 _BINDING = Rules(name=path_segment, prepare=(default_binding,), validate=(validate_binding,))
+_CRD_HOOKS = "watchword.apiserver.crd.hooks"
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -52,8 +46,8 @@ ACCESS: tuple[ResourceKind, ...] = (
         Rules(
             name=any_name,
             fields=fields("spec.signerName"),
-            prepare=(prepare_request,),
-            validate=(validate_request,),
+            prepare=(Late("watchword.apiserver.csr.strategy", "prepare_request"),),
+            validate=(Late("watchword.apiserver.csr.validation", "validate_request"),),
         ),
         columns=access.CERTIFICATE_SIGNING_REQUEST,
         short_names=("csr",),
@@ -63,9 +57,13 @@ ACCESS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         CUSTOM_RESOURCE_DEFINITIONS,
-        Rules(default=(default_definition,), prepare=(prepare_definition,), validate=(validate_definition,)),
+        Rules(
+            default=(Late(_CRD_HOOKS, "default_definition"),),
+            prepare=(Late(_CRD_HOOKS, "prepare_definition"),),
+            validate=(Late(_CRD_HOOKS, "validate_definition"),),
+        ),
         columns=DATED,
-        begin_deletion=mark_terminating,
+        begin_deletion=Late(_CRD_HOOKS, "mark_terminating"),
         short_names=("crd", "crds"),
         categories=("api-extensions",),
         subresources=("status",),

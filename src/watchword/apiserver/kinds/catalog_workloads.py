@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from watchword.api.meta import Resource
 from watchword.api.resources import CRON_JOBS, DEPLOYMENTS, JOBS, NODES, PODS, SERVICES
-from watchword.apiserver.kinds import jobs, pods, services, workloads
 from watchword.apiserver.kinds.build import Rules, builtin, fields, status_apart
 from watchword.apiserver.kinds.columns import network
 from watchword.apiserver.kinds.columns import pods as pod_columns
 from watchword.apiserver.kinds.columns import workloads as columns
 from watchword.apiserver.kinds.names import dns1035_label
-from watchword.apiserver.kinds.pod_defaults import default_pod
+from watchword.apiserver.late import Late
 from watchword.apiserver.model import ResourceKind
 
 ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+
+
+def _rule(name: str) -> Late:
+    """Return a rule of a module beside this one: a hub may never see a pod."""
+    module, _, function = name.partition(".")
+    return Late(f"watchword.apiserver.kinds.{module}", function)
+
 
 _SCALE = ("spec.replicas", "status.replicas", "spec.selector")
 
@@ -27,7 +33,7 @@ _POD_FIELDS = fields(
     "status.podIP",
     "status.nominatedNodeName",
 )
-_POD_FIELDS["spec.hostNetwork"] = pods.host_network
+_POD_FIELDS["spec.hostNetwork"] = _rule("pods.host_network")
 _POD_FIELDS["status.podIPs"] = lambda pod: ",".join(
     each.get("ip") or "" for each in (pod.get("status") or {}).get("podIPs") or ()
 )
@@ -36,9 +42,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         PODS,
         Rules(
-            default=(default_pod,),
-            prepare=(pods.prepare_pod,),
-            validate=(pods.validate_pod,),
+            default=(_rule("pod_defaults.default_pod"),),
+            prepare=(_rule("pods.prepare_pod"),),
+            validate=(_rule("pods.validate_pod"),),
             fields=_POD_FIELDS,
         ),
         columns=pod_columns.POD,
@@ -52,9 +58,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         NODES,
         Rules(
-            default=(pods.default_node,),
+            default=(_rule("pods.default_node"),),
             prepare=(status_apart(NODES, on_create=False),),
-            fields={"spec.unschedulable": pods.unschedulable},
+            fields={"spec.unschedulable": _rule("pods.unschedulable")},
         ),
         columns=network.NODE,
         short_names=("no",),
@@ -65,9 +71,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
         SERVICES,
         Rules(
             name=dns1035_label,
-            default=(services.default_service,),
-            prepare=(status_apart(SERVICES), services.prepare_service),
-            validate=(services.validate_service,),
+            default=(_rule("services.default_service"),),
+            prepare=(status_apart(SERVICES), _rule("services.prepare_service")),
+            validate=(_rule("services.validate_service"),),
             fields=fields("spec.clusterIP", "spec.type"),
         ),
         columns=network.SERVICE,
@@ -80,7 +86,7 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         ENDPOINTS,
-        Rules(default=(services.default_endpoints,)),
+        Rules(default=(_rule("services.default_endpoints"),)),
         columns=network.ENDPOINTS,
         short_names=("ep",),
         unconditional_update=True,
@@ -89,9 +95,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         DEPLOYMENTS,
         Rules(
-            default=(workloads.default_deployment,),
-            prepare=(status_apart(DEPLOYMENTS), workloads.prepare_deployment),
-            validate=(workloads.validate_deployment,),
+            default=(_rule("workloads.default_deployment"),),
+            prepare=(status_apart(DEPLOYMENTS), _rule("workloads.prepare_deployment")),
+            validate=(_rule("workloads.validate_deployment"),),
         ),
         columns=columns.DEPLOYMENT,
         short_names=("deploy",),
@@ -104,9 +110,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         REPLICA_SETS,
         Rules(
-            default=(workloads.default_replica_set,),
+            default=(_rule("workloads.default_replica_set"),),
             prepare=(status_apart(REPLICA_SETS),),
-            validate=(workloads.validate_replica_set,),
+            validate=(_rule("workloads.validate_replica_set"),),
             fields=fields("status.replicas"),
         ),
         columns=columns.REPLICA_SET,
@@ -120,10 +126,10 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         JOBS,
         Rules(
-            default=(jobs.default_job,),
-            prepare=(status_apart(JOBS), jobs.prepare_job),
-            validate=(jobs.validate_job,),
-            fields={"status.successful": jobs.successful},
+            default=(_rule("jobs.default_job"),),
+            prepare=(status_apart(JOBS), _rule("jobs.prepare_job")),
+            validate=(_rule("jobs.validate_job"),),
+            fields={"status.successful": _rule("jobs.successful")},
         ),
         columns=columns.JOB,
         categories=("all",),
@@ -134,9 +140,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         CRON_JOBS,
         Rules(
-            default=(jobs.default_cron_job,),
+            default=(_rule("jobs.default_cron_job"),),
             prepare=(status_apart(CRON_JOBS),),
-            validate=(jobs.validate_cron_job,),
+            validate=(_rule("jobs.validate_cron_job"),),
         ),
         columns=columns.CRON_JOB,
         short_names=("cj",),

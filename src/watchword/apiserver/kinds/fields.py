@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, cast
 
@@ -78,33 +78,36 @@ class Messages:
 
 def read_tables(tables: Iterable[str]) -> Messages:
     """Return the messages written in the tables; a reference to no message raises KeyError."""
-    written = [message for table in tables for message in _messages(table)]
-    names = {message.name for message in written}
-    return Messages({message.name: _resolve(message, names) for message in written})
+    lines = [line for table in tables for line in _lines(table)]
+    names = frozenset(name for name, _, _ in lines)
+    return Messages({name: _message(name, head, rows, names) for name, head, rows in lines})
 
 
-def _messages(table: str) -> Iterator[Message]:
-    package, head, fields = "", "", list[Field]()
+def _lines(table: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the full name of each message, the rest of its first line, and the lines of its fields."""
+    package, name, rest, rows = "", "", "", list[str]()
     for line in table.splitlines():
         if line.startswith(" "):
-            fields.append(_field(line))
+            rows.append(line)
             continue
-        if head:
-            yield _message(package, head, fields)
-        head, fields = line, []
-        if line.startswith("package "):
-            package, head = line.removeprefix("package "), ""
-    if head:
-        yield _message(package, head, fields)
+        if name:
+            yield f"{package}.{name}", rest, rows
+        name, _, rest = line.partition(" ")
+        rows = []
+        if name == "package":
+            package, name = rest, ""
+    if name:
+        yield f"{package}.{name}", rest, rows
 
 
-def _message(package: str, head: str, fields: list[Field]) -> Message:
-    words, _, description = head.partition(" ; ")
-    name, *flags = words.split()
-    return Message(f"{package}.{name}", tuple(fields), atomic="atomic" in flags, description=description)
+def _message(name: str, head: str, rows: list[str], names: frozenset[str]) -> Message:
+    words, _, description = f" {head}".partition(" ; ")
+    package = name.rpartition(".")[0]
+    fields = tuple(_field(row, package, names) for row in rows)
+    return Message(name, fields, atomic="atomic" in words.split(), description=description)
 
 
-def _field(line: str) -> Field:
+def _field(line: str, package: str, names: frozenset[str]) -> Field:
     words, _, description = line.partition(" ; ")
     number, name, kind, *flags = words.split()
     pointer = kind.startswith("*")
@@ -118,7 +121,7 @@ def _field(line: str) -> Field:
     return Field(
         number=int(number),
         name=name,
-        type=kind,
+        type=_full_name(kind, package, names) if kind[0].isupper() else kind,
         shape=shape,
         pointer=pointer,
         always="+" in flags or (struct and "omit" not in flags),
@@ -143,18 +146,7 @@ def _merging(flags: list[str]) -> tuple[PatchStrategy, str]:
     return "", ""
 
 
-def _resolve(message: Message, names: set[str]) -> Message:
-    package = message.name.rpartition(".")[0]
-    return replace(
-        message,
-        fields=tuple(
-            replace(each, type=_full_name(each.type, package, names)) if each.type[0].isupper() else each
-            for each in message.fields
-        ),
-    )
-
-
-def _full_name(short: str, package: str, names: set[str]) -> str:
+def _full_name(short: str, package: str, names: frozenset[str]) -> str:
     for place in (package, META, CORE):
         if f"{place}.{short}" in names:
             return f"{place}.{short}"

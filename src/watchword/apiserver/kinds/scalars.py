@@ -10,7 +10,6 @@ from datetime import UTC
 from typing import Any
 
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.apiserver.kinds.quantity import WRONG_FORMAT, canonical_quantity
 
 _INTEGERS = {"int32": 31, "int64": 63}
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
@@ -96,6 +95,8 @@ def _strings(value: Any) -> list[str]:
 
 
 def _quantity(value: Any) -> str:
+    from watchword.apiserver.kinds.quantity import WRONG_FORMAT, canonical_quantity  # noqa: PLC0415 - for pods
+
     text = value if isinstance(value, str) else repr(value) if json_type(value) == "number" else ""
     canonical = canonical_quantity(text.strip())
     if canonical is None:

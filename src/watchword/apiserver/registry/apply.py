@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from watchword.api.meta import Object
 from watchword.apiserver.bodies import decode_yaml, require_object
 from watchword.apiserver.errors import bad_request, conflict
-from watchword.apiserver.fieldmanager.apply import apply
 from watchword.apiserver.model import ApiError, ResourceKind
 from watchword.apiserver.registry.call import Answer, Call
 from watchword.apiserver.registry.create import Create
@@ -48,6 +47,8 @@ class Apply:
         return await self.create(target.kind, target.key.namespace, new, call)
 
     def _applied(self, target: Target, live: Object | None, config: Object, call: Call) -> Object:
+        from watchword.apiserver.fieldmanager.apply import apply  # noqa: PLC0415 - a start applies nothing
+
         kind = target.kind
         new = apply(
             live,

@@ -12,9 +12,6 @@ from watchword.apiserver.bodies import decode_json, duplicate_fields, media_type
 from watchword.apiserver.errors import Misshapen, invalid_kind, unsupported_media_type
 from watchword.apiserver.field_errors import invalid, printed
 from watchword.apiserver.model import ApiError, HandlerRequest, ResourceKind
-from watchword.apiserver.patching.json_patch import apply_json_patch, unknown_operation_fields
-from watchword.apiserver.patching.merge_patch import apply_merge_patch
-from watchword.apiserver.patching.strategic import apply_strategic_patch
 from watchword.apiserver.registry.apply import Apply
 from watchword.apiserver.registry.call import Answer, Call
 from watchword.apiserver.registry.forms import StrictDecoding, conform
@@ -30,14 +27,20 @@ Merge = Callable[[Object, Any, ResourceKind], Object]
 
 
 def _json(document: Object, patch: Any, _: ResourceKind) -> Object:
+    from watchword.apiserver.patching.json_patch import apply_json_patch  # noqa: PLC0415 - a start patches nothing
+
     return apply_json_patch(document, patch)
 
 
 def _merge(document: Object, patch: Any, _: ResourceKind) -> Object:
+    from watchword.apiserver.patching.merge_patch import apply_merge_patch  # noqa: PLC0415 - a start patches nothing
+
     return apply_merge_patch(document, patch)
 
 
 def _strategic(document: Object, patch: Any, kind: ResourceKind) -> Object:
+    from watchword.apiserver.patching.strategic import apply_strategic_patch  # noqa: PLC0415 - a start patches nothing
+
     return apply_strategic_patch(document, patch, kind.schema)
 
 
@@ -96,6 +99,8 @@ def _odd_words(media: str, body: bytes, patch: Any) -> list[str]:
     """Return what a JSON patch says that no operation understands, or says twice."""
     if media != JSON_PATCH:
         return []
+    from watchword.apiserver.patching.json_patch import unknown_operation_fields  # noqa: PLC0415 - a start patches nothing
+
     twice = [f'json patch duplicate field "{path}"' for path in duplicate_fields(body, patch) if path.count(".") == 1]
     return [*twice, *(f'json patch unknown field "{path}"' for path in unknown_operation_fields(patch))]
 

@@ -13,7 +13,6 @@ from watchword.apiserver.schema.junctors import check_junctors
 from watchword.apiserver.schema.list_types import check_list_types
 from watchword.apiserver.schema.model import Schema
 from watchword.apiserver.schema.old import ABSENT, old_field, old_items
-from watchword.apiserver.schema.rules import check_rules
 
 _ACCEPTED: Final[dict[str, frozenset[type]]] = {
     "object": frozenset((dict,)),
@@ -48,6 +47,8 @@ def validate(value: Any, schema: Schema, *, old: Any = ABSENT, path: str = "") -
         if any(error.reason in _BLOCKING for error in errors):
             errors.append(invalid("<nil>", None, _RULES_NOT_CHECKED))
         else:
+            from watchword.apiserver.schema.rules import check_rules  # noqa: PLC0415 - built-in kinds have no rules
+
             check_rules(value, schema, path, old, errors)
     return errors
 

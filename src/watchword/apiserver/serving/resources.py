@@ -20,7 +20,6 @@ from watchword.apiserver.registry.patch import APPLY_PATCH, patch_type
 from watchword.apiserver.registry.registry import Verbs
 from watchword.apiserver.registry.update import Target
 from watchword.apiserver.serving.presenting import Presenter
-from watchword.apiserver.serving.scale import ScaleServer
 
 Serve = Callable[[HandlerRequest, ResourceKind], Awaitable[Response]]
 
@@ -52,10 +51,15 @@ class ResourceServer:
         """Answer a request past authorization; 405 when the kind has no such verb."""
         verb, subresource = request.info.verb, request.info.subresource
         allowed = subresource_verbs(subresource) if subresource else kind.verbs
-        serve = self._by_verb.get(verb) if subresource != "scale" else ScaleServer(self.verbs).serve
+        serve = self._by_verb.get(verb) if subresource != "scale" else self._scale
         if serve is None or verb not in allowed:
             raise method_not_allowed(kind.resource, verb or request.method) if kind.custom else verb_not_allowed()
         return await serve(request, kind)
+
+    async def _scale(self, request: HandlerRequest, kind: ResourceKind) -> Response:
+        from watchword.apiserver.serving.scale import ScaleServer  # noqa: PLC0415 - few scale anything
+
+        return await ScaleServer(self.verbs).serve(request, kind)
 
     async def _get(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         record = await self.verbs.read.get(kind, _key(request), request.parameter("resourceVersion"))

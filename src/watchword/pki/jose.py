@@ -1,0 +1,39 @@
+"""The signatures of tokens by joserfc, which only those import who sign or verify one."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, RSAKey
+
+from watchword.pki.keys import KeyType
+
+NativeKey: TypeAlias = ECKey | RSAKey
+
+_FAMILIES: dict[KeyType, type[NativeKey]] = {KeyType.EC: ECKey, KeyType.RSA: RSAKey}
+
+
+def native_key(kind: KeyType, pem: bytes) -> NativeKey:
+    """Return a key in the library's own form; reading one costs more than signing with it."""
+    return _FAMILIES[kind].import_key(pem)
+
+
+def signed(header: dict[str, Any], payload: bytes, key: NativeKey) -> str:
+    """Return a compact JWS by the algorithm that the header names."""
+    return jws.serialize_compact(header, payload, key, algorithms=[header["alg"]])
+
+
+def is_signed_by(token: str, key: NativeKey, algorithm: str) -> bool:
+    """Whether the key signed the token by this very algorithm."""
+    try:
+        jws.deserialize_compact(token.encode("ascii"), key, algorithms=[algorithm])
+    except (JoseError, ValueError):
+        return False
+    return True
+
+
+def public_jwk(kind: KeyType, pem: bytes) -> dict[str, Any]:
+    """Return the public key as a JWK without its use."""
+    return dict(native_key(kind, pem).as_dict(private=False))
