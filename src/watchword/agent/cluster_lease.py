@@ -9,11 +9,12 @@ from random import Random
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339_micro
 from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
@@ -30,6 +31,7 @@ class LeaseRenewalReconciler:
     random: Random
     is_itself: Callable[[], bool]  # as a joining cluster it may not renew anything
     due: dict[ObjectKey, datetime] = field(default_factory=dict)
+    held: dict[ObjectKey, Object] = field(default_factory=dict)  # as last stored, where it may only be replaced
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Renew the lease while the hub accepts this cluster; other news about the cluster renew nothing."""
@@ -40,10 +42,22 @@ class LeaseRenewalReconciler:
         due = self.due.get(key)
         if due is not None and now < due <= now + cluster.lease_duration:
             return RetryAfter(due - now)
-        await self.hub.patch(LEASES, cluster.lease_key, {"spec": {"renewTime": rfc3339_micro(now)}})
+        await self._renew(cluster.lease_key, {"renewTime": rfc3339_micro(now)})
         pause = choose_pause(cluster.lease_duration, self.random)
         self.due[key] = now + pause
         return RetryAfter(pause)
+
+    async def _renew(self, key: ObjectKey, spec: Object) -> None:
+        """Patch the lease; hubs of the shipped system let agents only replace it, and that takes the whole of it."""
+        lease = self.held.pop(key, None)
+        if lease is None:
+            try:
+                await self.hub.patch(LEASES, key, {"spec": spec})
+            except Forbidden:
+                lease = await self.hub.get(LEASES, key)
+            else:
+                return
+        self.held[key] = await self.hub.update(LEASES, {**lease, "spec": {**(lease.get("spec") or {}), **spec}})
 
 
 def choose_pause(period: timedelta, random: Random) -> timedelta:
