@@ -63,10 +63,10 @@ class Resource:
             namespace = key.namespace
         parts = [root]
         if self.namespaced and namespace:
-            parts.append(f"namespaces/{quote(namespace, safe='')}")
+            parts.append(f"namespaces/{_segment(namespace)}")
         parts.append(self.plural)
         if key is not None:
-            parts.append(quote(key.name, safe=""))
+            parts.append(_segment(key.name))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)
@@ -78,6 +78,11 @@ class Resource:
             metadata["namespace"] = key.namespace
         metadata.update(fields.pop("metadata", {}))
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata, **fields}
+
+
+def _segment(name: str) -> str:
+    """Return a name as one segment of a path; the usual ones, of letters, digits and dashes, are that already."""
+    return name if name.isascii() and name.replace("-", "").isalnum() else quote(name, safe="")
 
 
 Manifest: TypeAlias = tuple[Resource, Object]

@@ -69,6 +69,7 @@ class Client:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._headers: tuple[tuple[str, str], ...] = (("Accept", "application/json"), ("User-Agent", user_agent))
+        self._with_type: dict[str, tuple[tuple[str, str], ...]] = {}  # the same tuples again: transports know them
         spread = random or Random()  # noqa: S311 - spreads retries, guards nothing
         self._exchanger = Exchanger(
             transport, retry or RetryPolicy(), max_in_flight=max_in_flight, random=spread, now=now
@@ -99,6 +100,7 @@ class Client:
         """Return a client over the same connection that asks to be taken for somebody else."""
         other = copy(self)
         other._headers = (*self._headers, *impersonation(user, "", groups, {}))  # noqa: SLF001 - a copy of ourselves
+        other._with_type = {}  # noqa: SLF001 - same
         return other
 
     async def get(self, resource: Resource, key: ObjectKey, *, subresource: str = "") -> Object:
@@ -243,9 +245,15 @@ class Client:
             method,
             path,
             query=tuple((k, v) for k, v in query.items() if v) if query else (),
-            headers=self._headers if body is None else (*self._headers, ("Content-Type", content_type)),
+            headers=self._headers if body is None else self._headers_with(content_type),
             body=b"" if body is None else orjson.dumps(body),
         )
+
+    def _headers_with(self, content_type: str) -> tuple[tuple[str, str], ...]:
+        headers = self._with_type.get(content_type)
+        if headers is None:
+            headers = self._with_type[content_type] = (*self._headers, ("Content-Type", content_type))
+        return headers
 
     async def _object(
         self,

@@ -57,13 +57,19 @@ class CurrentTls:
         self._contexts = contexts
         self._context: ssl.SSLContext | None = None
         self._trust: Trust | None = None
+        self._used: tuple[Trust | None, ClientCertificate | None] = (None, None)  # what the context was made of
         self._checked_at = 0.0
         self.shows_certificate = False
 
     def context(self, certificate: ClientCertificate | None) -> ssl.SSLContext:
         """Return the context for this certificate; a rotation caught half-way leaves the one in use."""
+        trust = self._current_trust()
+        # The very same objects, as on almost every request: comparing what is in them would cost more.
+        if self._context is not None and trust is self._used[0] and certificate is self._used[1]:
+            return self._context
         try:
-            self._context = self._contexts.get(self._current_trust(), certificate)
+            self._context = self._contexts.get(trust, certificate)
+            self._used = (trust, certificate)
             self.shows_certificate = certificate is not None
         except ConfigError:
             if self._context is None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlencode
 
+from multidict import CIMultiDict
 from yarl import URL
 
 from watchword._http import aiohttp
@@ -40,6 +41,7 @@ class HttpsTransport:
         self._body_limit = body_limit
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
+        self._headers = _Headers()
         self._may_identify = endpoint.encrypted or is_loopback(endpoint.server)
 
     async def send(self, request: Request) -> Response:
@@ -80,19 +82,22 @@ class HttpsTransport:
         except BaseException:
             answer.close()
             raise
-        answer.release()
+        if answer.connection is not None:  # a whole body has released it already
+            answer.release()
         return Response(answer.status, tuple(answer.headers.items()), body)
 
     async def _begin(self, request: Request, credential: Credential) -> aiohttp.ClientResponse:
         options = self._options(credential)
         query = f"?{urlencode(request.query)}" if request.query else ""
         url = URL(f"{self._endpoint.server}{request.path}{query}", encoded=True)
-        headers = [("Accept-Encoding", "identity"), *request.headers, *credential.headers]
-        if credential.authorization is not None:
-            headers.append(("Authorization", credential.authorization.reveal()))
         try:
             return await self._open_session().request(
-                request.method, url, data=request.body or None, headers=headers, allow_redirects=False, **options
+                request.method,
+                url,
+                data=request.body or None,
+                headers=self._headers.of(request, credential),
+                allow_redirects=False,
+                **options,
             )
         except _TROUBLE as cause:
             raise self._explained(cause) from cause
@@ -150,6 +155,29 @@ class HttpsTransport:
 
     def _explained(self, cause: Exception) -> KubeError:
         return explain(cause, self._endpoint.server, with_certificate=self._tls.shows_certificate)
+
+
+class _Headers:
+    """Headers in the library's own form, made once for as long as a client says the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[tuple[tuple[str, str], ...], Credential, CIMultiDict[str]]] = {}
+
+    def of(self, request: Request, credential: Credential) -> CIMultiDict[str]:
+        """Return the headers of a request; whoever gets them must not change them."""
+        known = self._known.get(id(request.headers))
+        if known is not None and known[0] is request.headers and known[1] is credential:
+            return known[2]
+        made = CIMultiDict([("Accept-Encoding", "identity"), *request.headers, *credential.headers])
+        if credential.authorization is not None:
+            made.add("Authorization", credential.authorization.reveal())
+        if len(self._known) >= _HEADERS_KNOWN:
+            self._known.clear()
+        self._known[id(request.headers)] = request.headers, credential, made
+        return made
+
+
+_HEADERS_KNOWN = 16
 
 
 def _abandon(answer: aiohttp.ClientResponse) -> None:
