@@ -27,7 +27,14 @@ from watchword.testing.builders import a_cluster
 NAME = "edge-1"
 KEYS = [PrivateKey.generate() for _ in range(2)]
 TOKEN_USER = "system:bootstrap:x7k2m9"
-APPROVED = {"conditions": [{"type": "Approved", "status": "True"}]}
+BEFORE, BORN, LATER = (f"2026-01-0{day}T00:00:00Z" for day in (1, 2, 3))
+
+
+def approved(at: str) -> Object:
+    return {"conditions": [{"type": "Approved", "status": "True", "lastTransitionTime": at}]}
+
+
+APPROVED = approved(LATER)
 
 
 def a_request(name: str = "r1", *, subject: str = NAME, by: str = TOKEN_USER, key: int = 0, **fields: Any) -> Object:
@@ -50,8 +57,13 @@ def a_request(name: str = "r1", *, subject: str = NAME, by: str = TOKEN_USER, ke
     )
 
 
+def the_cluster() -> Object:
+    found = a_cluster(NAME)
+    return {**found, "metadata": {**found["metadata"], "creationTimestamp": BORN}}
+
+
 def a_joined_cluster() -> Object:
-    return {**a_cluster(NAME), "status": {"conditions": [{"type": "ManagedClusterJoined", "status": "True"}]}}
+    return {**the_cluster(), "status": {"conditions": [{"type": "ManagedClusterJoined", "status": "True"}]}}
 
 
 @pytest.mark.parametrize(
@@ -81,13 +93,13 @@ def a_joined_cluster() -> Object:
     ],
 )
 def test_what_is_refused(requests: list[Object], terms: Terms, complaint: str) -> None:
-    verdict = judge_admission(a_cluster(NAME), requests, terms)
+    verdict = judge_admission(the_cluster(), requests, terms)
     assert isinstance(verdict, Refuse)
     assert complaint in verdict.why
 
 
 @pytest.mark.parametrize(
-    ("requests", "terms", "approved"),
+    ("requests", "terms", "names"),
     [
         pytest.param([a_request()], Terms(), ["r1"], id="a token asks"),
         pytest.param([a_request(by=BOOTSTRAP_ACCOUNT)], Terms(), ["r1"], id="the bootstrap account asks"),
@@ -98,12 +110,18 @@ def test_what_is_refused(requests: list[Object], terms: Terms, complaint: str) -
         pytest.param(
             [a_request(status=APPROVED), a_request("r2", key=1)], Terms(take_over=True), ["r2"], id="by take-over"
         ),
+        pytest.param(
+            [a_request(status=approved(BEFORE)), a_request("r2", key=1)],
+            Terms(),
+            ["r2"],
+            id="another key before, of an earlier cluster",
+        ),
     ],
 )
-def test_what_is_approved(requests: list[Object], terms: Terms, approved: list[str]) -> None:
-    verdict = judge_admission(a_cluster(NAME), requests, terms)
+def test_what_is_approved(requests: list[Object], terms: Terms, names: list[str]) -> None:
+    verdict = judge_admission(the_cluster(), requests, terms)
     assert isinstance(verdict, Approve)
-    assert [csr["metadata"]["name"] for csr in verdict.requests] == approved
+    assert [csr["metadata"]["name"] for csr in verdict.requests] == names
 
 
 def test_a_joined_name_passes_to_a_new_key_only_by_take_over() -> None:
@@ -116,7 +134,8 @@ def test_a_joined_name_passes_to_a_new_key_only_by_take_over() -> None:
 def test_there_may_be_nothing_to_approve() -> None:
     own = a_request(by=agent_user(NAME, "agent"))
     addon = a_request(labels={Label.ADDON_NAME: "search"})
-    assert judge_admission(a_cluster(NAME), [], Terms()) == NotAsked()
-    assert judge_admission(a_cluster(NAME), [addon], Terms()) == NotAsked()
-    assert judge_admission(a_cluster(NAME), [a_request(status=APPROVED)], Terms()) == NothingToApprove()
+    assert judge_admission(the_cluster(), [], Terms()) == NotAsked()
+    assert judge_admission(the_cluster(), [addon], Terms()) == NotAsked()
+    assert judge_admission(the_cluster(), [a_request(status=APPROVED)], Terms()) == NothingToApprove()
+    assert judge_admission(the_cluster(), [a_request(status=approved(BEFORE))], Terms()) == NotAsked()
     assert judge_admission(a_joined_cluster(), [own], Terms()) == NothingToApprove()

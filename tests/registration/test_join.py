@@ -26,6 +26,7 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
+from watchword.hub.incarnations import retired_key
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.pki.certificates import Certificate, parse_certificate
@@ -151,8 +152,10 @@ async def test_a_deleted_cluster_leaves_nothing_behind(fleet: Membership) -> Non
     await fleet.remove(name)
 
     await eventually(fleet.client, NAMESPACES, ObjectKey.cluster(name), is_gone)
-    for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, LEASES):
+    for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS):
         assert not (await fleet.client.list(resource, labels=f"{Label.CLUSTER_NAME}={name}")).items
+    leases = (await fleet.client.list(LEASES, labels=f"{Label.CLUSTER_NAME}={name}")).items
+    assert [ObjectKey.of(lease) for lease in leases] == [retired_key(name)]  # while its certificate lives
 
 
 async def test_a_joining_cluster_cannot_accept_itself(fleet: Membership) -> None:

@@ -11,7 +11,7 @@ from tests.security.intruder import forge_metadata, taken_over
 
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import KUBE_CLIENT_SIGNER, Label
+from watchword.api.names import KUBE_CLIENT_SIGNER, Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError
@@ -135,6 +135,14 @@ async def leave_its_set(agent: Client, cluster: str) -> None:
     await forge_metadata(agent, cluster, labels={})
 
 
+async def give_its_name_away(agent: Client, cluster: str) -> None:
+    await forge_metadata(agent, cluster, annotations={Annotation.FIRST_KEY: f"other {'0' * 64} 2026-01-01T00:00:00Z"})
+
+
+async def lift_the_finalizers(agent: Client, cluster: str) -> None:
+    await forge_metadata(agent, cluster, finalizers=[])
+
+
 async def act_as_root(agent: Client, _cluster: str) -> None:
     await agent.acting_as("kubernetes-admin", groups=("system:masters",)).list(SECRETS, namespace="kube-system")
 
@@ -154,6 +162,8 @@ async def delete_itself(agent: Client, cluster: str) -> None:
         pytest.param(approve_itself, id="approve a request"),
         pytest.param(enter_a_set, id="enter a set of clusters"),
         pytest.param(leave_its_set, id="leave its set of clusters"),
+        pytest.param(give_its_name_away, id="give its name to another key"),
+        pytest.param(lift_the_finalizers, id="lift what holds its cluster until all is gone"),
         pytest.param(act_as_root, id="impersonate an administrator"),
         pytest.param(act_as_the_same_user_with_more_groups, id="impersonate with more groups"),
         pytest.param(delete_itself, id="delete its cluster"),

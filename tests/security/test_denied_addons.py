@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.addons.fleet import AddonFleet
-from tests.security.intruder import forge_metadata, taken_over
+from tests.security.intruder import forge_metadata
 
 from watchword.addons.definition import AddonDefinition
 from watchword.addons.rbac import status_writer
@@ -53,12 +53,12 @@ async def test_addon_of_a_cluster_that_is_accepted_again_has_its_rights_back(add
     await eventually(addons.client, ROLE_BINDINGS, ObjectKey(cluster, BINDING))
 
 
-async def test_addon_of_a_cluster_whose_agent_stripped_the_finalizers_keeps_no_rights(addons: AddonFleet) -> None:
+async def test_addon_of_a_cluster_whose_finalizers_somebody_stripped_keeps_no_rights(addons: AddonFleet) -> None:
     cluster = await addons.cluster(auth="csr")
     await reporter(addons, cluster)
     await addons.stop_agent(cluster)
     await addons.members.stop(addons.hub)
     await addons.client.delete(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
-    await forge_metadata(await taken_over(addons.members, cluster), cluster, finalizers=[])
+    await forge_metadata(addons.client, cluster, finalizers=[])
 
     await eventually(addons.client, ROLE_BINDINGS, ObjectKey(cluster, BINDING), is_gone)

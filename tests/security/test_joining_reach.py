@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from watchword.api.meta import ObjectKey, labels_of
-from watchword.api.names import Label
+from watchword.api.names import Annotation, Label
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
@@ -20,6 +20,14 @@ def joining(fleet: Membership) -> Client:
 async def test_no_token_puts_a_cluster_into_a_set_that_somebody_works_with(fleet: Membership, cluster_set: str) -> None:
     labels = {Label.CLUSTER_SET: cluster_set}
     manifest = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(fleet.name()), metadata={"labels": labels}, spec={})
+
+    with pytest.raises(Forbidden):
+        await joining(fleet).create(MANAGED_CLUSTERS, manifest)
+
+
+async def test_no_token_says_to_which_key_a_name_belongs(fleet: Membership) -> None:
+    note = {Annotation.FIRST_KEY: f"agent {'0' * 64} 2026-01-01T00:00:00Z"}
+    manifest = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(fleet.name()), metadata={"annotations": note}, spec={})
 
     with pytest.raises(Forbidden):
         await joining(fleet).create(MANAGED_CLUSTERS, manifest)

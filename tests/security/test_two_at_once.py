@@ -1,4 +1,4 @@
-"""Requests of two keys for one name that arrive together: the name goes to one of them."""
+"""Requests of two keys for one name that arrive together, or at two hubs: the name goes to one of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
-from prometheus_client import CollectorRegistry, Counter
 from tests.registration.test_join import request_as_a_stranger
 
 from watchword.api.meta import ObjectKey
@@ -18,6 +17,7 @@ from watchword.hub.controllers import follow
 from watchword.kube.client import Client
 from watchword.runtime.cache import Cache
 from watchword.runtime.events import EventRecorder, Reporter
+from watchword.runtime.metrics import Metrics
 from watchword.testing.membership import AUTOMATIC, Membership, PlaneConnector
 
 
@@ -27,8 +27,7 @@ async def approver(fleet: Membership, may_register: MayRegister) -> AsyncIterato
     follow(cache)
     running = asyncio.create_task(cache.run())
     await cache.sync()
-    dropped = Counter("dropped", "events", registry=CollectorRegistry())
-    events = EventRecorder(fleet.client, Reporter("test", "test"), clock=clock, random=Random("x"), dropped=dropped)
+    events = EventRecorder(fleet.client, Reporter("test", "test"), clock=clock, random=Random("x"), counts=Metrics())
     yield CsrApprovalReconciler(HubContext(cache, fleet.client, events, clock, AUTOMATIC, may_register))
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -39,6 +38,10 @@ async def two_requests(fleet: Membership) -> list[ObjectKey]:
     joining = Client(PlaneConnector(fleet.plane).joining())
     await joining.create(MANAGED_CLUSTERS, MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec={}))
     return [ObjectKey.cluster(await request_as_a_stranger(joining, name)) for _ in range(2)]
+
+
+async def freely(_requester: str, _cluster: str) -> str | None:
+    return None
 
 
 async def approved(fleet: Membership, keys: list[ObjectKey]) -> int:
@@ -56,9 +59,37 @@ async def test_while_a_token_is_looked_up_nobody_else_gets_the_name(fleet: Membe
         both = [asyncio.create_task(reconciler.reconcile(key)) for key in keys]
         await asyncio.sleep(0)
         looked_up.set()
-        await asyncio.gather(*both)
+        await asyncio.gather(*both, return_exceptions=True)  # the slower one meets the note, and looks again
 
     assert await approved(fleet, keys) == 1
+
+
+async def test_of_two_hubs_that_believe_to_lead_one_gives_the_name_away(fleet: Membership) -> None:
+    keys, looked_up = await two_requests(fleet), asyncio.Event()
+
+    async def together(_requester: str, _cluster: str) -> str | None:
+        await looked_up.wait()
+        return None
+
+    async with approver(fleet, together) as one, approver(fleet, together) as other:
+        both = [asyncio.create_task(hub.reconcile(key)) for hub, key in zip((one, other), keys, strict=True)]
+        await asyncio.sleep(0)
+        looked_up.set()
+        await asyncio.gather(*both, return_exceptions=True)
+
+    assert await approved(fleet, keys) == 1
+
+
+async def test_first_key_is_remembered_when_its_request_is_forgotten(fleet: Membership) -> None:
+    first, second = await two_requests(fleet)
+    async with approver(fleet, freely) as before:
+        await before.reconcile(first)
+    await fleet.client.delete(CERTIFICATE_SIGNING_REQUESTS, first)  # as every hub does within the hour
+
+    async with approver(fleet, freely) as after:
+        await after.reconcile(second)
+
+    assert await approved(fleet, [second]) == 0
 
 
 async def test_name_that_a_used_up_token_asked_for_stays_free(fleet: Membership) -> None:

@@ -14,7 +14,8 @@ from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import KUBE_CLIENT_SIGNER, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
-from watchword.drivers.csr.hub import APPROVED_REASON, approval_of, is_pending
+from watchword.drivers.csr.claims import APPROVED_REASON
+from watchword.drivers.csr.hub import approval_of, is_pending
 from watchword.drivers.csr.judge import SignerRequest, is_agent_of, read_addon_request, read_signer_request
 from watchword.drivers.errors import Unacceptable
 from watchword.kube.client import Client

@@ -10,6 +10,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.discovery.waiting import NotYet, Patience, Progress, in_silence, look_until
+from watchword.drivers.csr.claims import Claim
 from watchword.drivers.csr.hub import registers_by_certificate
 from watchword.fleet.errors import Refused, TooLate
 from watchword.fleet.hub_desk import IS_IT_RUNNING, Decision, HubDesk
@@ -36,7 +37,7 @@ class Doorkeeper:
             try:
                 # Who registers otherwise is let in by the hub's own driver, as soon as it is accepted.
                 approved = await self.approve(cluster) if registers_by_certificate(cluster) else Decision(name)
-                changed = await self.desk.set_accepted(cluster, accepted=True)
+                changed = await self.desk.set_accepted(cluster, accepted=True, claim=approved.claim)
                 return Decision(name, approved.requests, approved.key, changed)
             except Conflict:
                 if attempt == ATTEMPTS - 1:
@@ -73,7 +74,8 @@ class Doorkeeper:
         for csr in admission.requests:
             await self.desk.decide(csr, "Approved", "the hub's administrator accepted this cluster")
         names = tuple(csr["metadata"]["name"] for csr in admission.requests)
-        return Decision(name, names, admission.request.key_thumbprint)
+        claim = Claim.of(admission.request, self.desk.clock.now())
+        return Decision(name, names, admission.request.key_thumbprint, claim=claim)
 
     async def _note_token(self, requester: str, cluster: str) -> None:
         """Hold a bootstrap token to what it was made for, also when it is gone."""

@@ -8,6 +8,7 @@ from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
+from watchword.drivers.csr.claims import Claim, note_of
 from watchword.drivers.csr.hub import approval_of
 from watchword.fleet.errors import Refused, TooLate
 from watchword.kube.client import Client
@@ -25,6 +26,7 @@ class Decision:
     requests: tuple[str, ...] = ()  # approved or denied now
     key: str = ""  # the thumbprint of the key that was approved
     changed: bool = False  # whether the ManagedCluster says something else than before
+    claim: Claim | None = None  # to whom the name was given with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,8 @@ class HubDesk:
         found = await self.client.list(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={cluster}")
         return found.items
 
-    async def set_accepted(self, cluster: Object, *, accepted: bool) -> bool:
-        """Say whether the hub accepts a cluster; return whether that was news.
+    async def set_accepted(self, cluster: Object, *, accepted: bool, claim: Claim | None = None) -> bool:
+        """Say whether the hub accepts a cluster, and under which key; return whether that was news.
 
         Only what was looked at is let in, so acceptance holds for this very revision; denial holds for any.
         """
@@ -58,7 +60,8 @@ class HubDesk:
             return False
         patch: Object = {"spec": {"hubAcceptsClient": accepted}, "metadata": {"uid": uid_of(cluster)}}
         if accepted:
-            patch = with_preconditions(cluster, patch)
+            note = note_of(cluster, claim) if claim is not None else {}
+            patch = with_preconditions(cluster, {**patch, **note})
         await self.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), patch, dry_run=self.dry_run)
         return True
 

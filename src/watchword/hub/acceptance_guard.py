@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import REGISTER_GROUP, Label
+from watchword.api.names import HUB_ANNOTATIONS, HUB_FINALIZERS, REGISTER_GROUP, Annotation, Label
 from watchword.api.resources import (
     MANAGED_CLUSTERS,
     VALIDATING_ADMISSION_POLICIES,
@@ -33,6 +33,23 @@ _ASKS_NOTHING_NEW = (
     "!(has(object.spec.hubAcceptsClient) && object.spec.hubAcceptsClient)"
     " || (oldObject != null && has(oldObject.spec.hubAcceptsClient) && oldObject.spec.hubAcceptsClient)"
 )
+
+
+def _note_of(obj: str, name: str) -> str:
+    notes = f"{obj}.metadata.annotations"
+    return f"(has({notes}) && '{name}' in {notes} ? {notes}['{name}'] : '')"
+
+
+def _is_kept(finalizer: str) -> str:
+    held, kept = "oldObject.metadata.finalizers", "object.metadata.finalizers"
+    return f"(!(has({held}) && '{finalizer}' in {held}) || (has({kept}) && '{finalizer}' in {kept}))"
+
+
+_NOTES_NOTHING = " && ".join(
+    f"{_note_of('object', name)} == (oldObject == null ? '' : {_note_of('oldObject', name)})"
+    for name in HUB_ANNOTATIONS
+)
+_LIFTS_NOTHING = f"(oldObject == null || ({' && '.join(map(_is_kept, HUB_FINALIZERS))}))"
 
 
 def _set_of(obj: str) -> str:
@@ -70,6 +87,11 @@ def policy_manifests() -> tuple[Object, Object]:
                 {
                     "expression": f"{_ASKS_NOTHING_NEW} || {_ENTITLED}",
                     "message": "setting hubAcceptsClient needs the right to update managedclusters/accept",
+                    "reason": "Forbidden",
+                },
+                {
+                    "expression": f"({_NOTES_NOTHING} && {_LIFTS_NOTHING}) || {_ENTITLED}",
+                    "message": "what the hub has noted needs the right to update managedclusters/accept",
                     "reason": "Forbidden",
                 },
                 {
@@ -115,11 +137,11 @@ class AcceptanceGuard:
             return True
 
     async def _refuses(self) -> bool:
-        """Ask as a joining cluster, without storing anything: registering must pass and accepting must not."""
+        """Ask as a joining cluster, without storing anything: registering must pass, accepting and noting must not."""
         joining = self.client.acting_as(PROBE_USER, groups=(BOOTSTRAP_GROUP,))
-        if not await _passes(joining, accepted=False):  # refused either way, so the answer would prove nothing
+        if not await _passes(joining):  # refused either way, so the answer would prove nothing
             return await self._is_installed()
-        return not await _passes(joining, accepted=True)
+        return not await _passes(joining, accepted=True) and not await _passes(joining, note="probe")
 
     async def _is_installed(self) -> bool:
         policy, binding = policy_manifests()
@@ -133,8 +155,11 @@ class AcceptanceGuard:
         return True
 
 
-async def _passes(client: Client, *, accepted: bool) -> bool:
-    manifest = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(PROBE_CLUSTER), spec={"hubAcceptsClient": accepted})
+async def _passes(client: Client, *, accepted: bool = False, note: str = "") -> bool:
+    metadata = {"annotations": {Annotation.FIRST_KEY: note}} if note else {}
+    manifest = MANAGED_CLUSTERS.manifest(
+        ObjectKey.cluster(PROBE_CLUSTER), metadata=metadata, spec={"hubAcceptsClient": accepted}
+    )
     try:
         await client.create(MANAGED_CLUSTERS, manifest, dry_run=True)
     except (Forbidden, Invalid):

@@ -104,31 +104,31 @@ def cluster_role_manifest(cluster: Cluster, rules: list[Object]) -> Object:
     return CLUSTER_ROLES.manifest(key, metadata=_metadata(cluster), rules=rules)
 
 
-def cluster_role_binding_manifest(cluster: Cluster) -> Object:
+def cluster_role_binding_manifest(cluster: Cluster, subjects: list[Object]) -> Object:
     """Return the binding of the cluster's own ClusterRole."""
     key = ObjectKey.cluster(cluster_role(cluster.name))
     return CLUSTER_ROLE_BINDINGS.manifest(
-        key, metadata=_metadata(cluster), roleRef=_role_ref(key.name), subjects=cluster_subjects(cluster.name)
+        key, metadata=_metadata(cluster), roleRef=_role_ref(key.name), subjects=subjects
     )
 
 
-def registration_binding_manifest(cluster: Cluster) -> Object:
+def registration_binding_manifest(cluster: Cluster, subjects: list[Object]) -> Object:
     """Return the binding that lets the agent keep its lease and its add-ons."""
     key = ObjectKey(cluster.name, registration_binding(cluster.name))
     return ROLE_BINDINGS.manifest(
         key,
         metadata=_metadata(cluster),
         roleRef=_role_ref(COMMON_REGISTRATION_ROLE),
-        subjects=cluster_subjects(cluster.name),
+        subjects=subjects,
     )
 
 
-def work_binding_manifest(cluster: Cluster) -> Object:
+def work_binding_manifest(cluster: Cluster, subjects: list[Object]) -> Object:
     """Return the binding that lets the agent pull work, kept until no work is left."""
     key = ObjectKey(cluster.name, work_binding(cluster.name))
     return ROLE_BINDINGS.manifest(
         key,
         metadata={**_metadata(cluster), "finalizers": [Finalizer.MANIFEST_WORK]},
         roleRef=_role_ref(COMMON_WORK_ROLE),
-        subjects=cluster_subjects(cluster.name),
+        subjects=subjects,
     )

@@ -6,15 +6,16 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum, auto
 
 from watchword.api.cluster import Cluster, judge_cluster_name
 from watchword.api.conditions import Condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.names import (
+    HUB_FINALIZERS,
     Annotation,
     ConditionType,
-    Finalizer,
     Label,
     cluster_role,
     registration_binding,
@@ -34,16 +35,15 @@ from watchword.hub import access
 from watchword.hub.acceptance_guard import AcceptanceGuard
 from watchword.hub.cluster_lease import lease_manifest
 from watchword.hub.cluster_sets import DEFAULT_SET
+from watchword.hub.incarnations import Incarnations
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer, with_preconditions
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.events import EventRecorder
-from watchword.runtime.reconcile import Done, Outcome, Reader, Terminal
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, Terminal
 from watchword.runtime.status import StatusWriter
-
-OWN_FINALIZERS = (Finalizer.CLUSTER_ACCESS, Finalizer.CLUSTER_CONTENT)
 
 
 class Decision(Enum):
@@ -78,14 +78,14 @@ class ClusterAcceptanceReconciler:
     events: EventRecorder
     guard: AcceptanceGuard
     drivers: Sequence[HubDriver]
-    clock: Clock
+    incarnations: Incarnations
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring rights and condition in line with what the administrator decided."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
-        if found is None:  # an agent may have stripped the finalizers: nothing of its rights may outlive its cluster
+        if found is None:  # somebody may have lifted the finalizers: nothing of its rights may outlive its cluster
             await withdraw_rights(self.ensurer, key.name)
-            return Done()
+            return _again(await self.incarnations.forget(key.name))
         cluster = Cluster.read(found)
         match choose_decision(cluster, holds_rights=holds_rights(self.reader, cluster.name)):
             case Decision.REFUSE_NAME:
@@ -96,7 +96,7 @@ class ClusterAcceptanceReconciler:
                 await self._deny(cluster)
             case Decision.NOTHING:
                 pass
-        return Done()
+        return _again(await self.incarnations.forget(key.name))
 
     async def _grant(self, cluster: Cluster) -> None:
         if not is_true(cluster.object, ConditionType.HUB_ACCEPTED) and not await self.guard.holds():
@@ -116,9 +116,8 @@ class ClusterAcceptanceReconciler:
         for driver in self.drivers:
             if driver.recognises(cluster):
                 await driver.grant(cluster)
-        accepted = Condition.true(
-            ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", "the hub's administrator accepted this cluster"
-        )
+        message = f"the hub's administrator accepted this cluster{self.incarnations.remark(current)}"
+        accepted = Condition.true(ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", message)
         await self.status.set_condition(MANAGED_CLUSTERS, current, accepted)
 
     async def _free_bindings(self, cluster: Cluster) -> bool:
@@ -139,16 +138,16 @@ class ClusterAcceptanceReconciler:
 
     async def _write_access(self, cluster: Cluster) -> None:
         ours = belongs_to(cluster.name)
-        ensure = self.ensurer.ensure
+        ensure, subjects = self.ensurer.ensure, self.incarnations.subjects(cluster.object)
         role = access.cluster_role_manifest(cluster, access.accepted_rules(cluster.name))
         await ensure(NAMESPACES, access.namespace_manifest(cluster), ours=ours)  # somebody else's: no rights at all
         await asyncio.gather(
             ensure(CLUSTER_ROLES, role, ours=ours),
-            ensure(CLUSTER_ROLE_BINDINGS, access.cluster_role_binding_manifest(cluster), ours=ours),
+            ensure(CLUSTER_ROLE_BINDINGS, access.cluster_role_binding_manifest(cluster, subjects), ours=ours),
         )
         await asyncio.gather(
-            ensure(ROLE_BINDINGS, access.registration_binding_manifest(cluster), ours=ours),
-            ensure(ROLE_BINDINGS, access.work_binding_manifest(cluster), ours=ours),
+            ensure(ROLE_BINDINGS, access.registration_binding_manifest(cluster, subjects), ours=ours),
+            ensure(ROLE_BINDINGS, access.work_binding_manifest(cluster, subjects), ours=ours),
             self.ensurer.ensure_exists(LEASES, lease_manifest(cluster)),  # before the agent may renew it
         )
 
@@ -169,10 +168,14 @@ class ClusterAcceptanceReconciler:
         await self.status.set_condition(MANAGED_CLUSTERS, obj, refusal)
 
 
+def _again(delay: timedelta | None) -> Outcome:
+    return Done() if delay is None else RetryAfter(delay)
+
+
 def choose_marks(cluster: Cluster) -> Object:
     """Return what is missing of finalizers and default set, for one write before anything exists to be cleaned."""
     metadata: Object = {}
-    missing = [name for name in OWN_FINALIZERS if name not in cluster.finalizers]
+    missing = [name for name in HUB_FINALIZERS if name not in cluster.finalizers]
     if missing:
         metadata["finalizers"] = [*cluster.finalizers, *missing]
     if not cluster.cluster_set:

@@ -9,15 +9,17 @@ from datetime import timedelta
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, finalizers_of, is_deleting, uid_of
-from watchword.api.names import Annotation, ConditionType
+from watchword.api.names import HUB_FINALIZERS, Annotation, ConditionType
 from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
     NAMESPACES,
 )
+from watchword.drivers.csr.claims import read_claim
 from watchword.drivers.interface import HubDriver
-from watchword.hub.cluster_acceptance import OWN_FINALIZERS, belongs_to, withdraw_rights
+from watchword.hub.cluster_acceptance import belongs_to, was_granted, withdraw_rights
+from watchword.hub.incarnations import Incarnations
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.ensure import Ensurer, with_preconditions
@@ -42,6 +44,7 @@ class ClusterRemovalReconciler:
     status: StatusWriter
     events: EventRecorder
     drivers: Sequence[HubDriver]
+    incarnations: Incarnations
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Remove content, then access, then the namespace, then the finalizers."""
@@ -56,6 +59,8 @@ class ClusterRemovalReconciler:
         for driver in self.drivers:
             if driver.recognises(cluster):
                 await driver.revoke(cluster)
+        if read_claim(found) is not None or was_granted(self.reader, cluster):
+            await self.incarnations.retire(cluster)
         await withdraw_rights(self.ensurer, cluster.name)
         if await self.ensurer.remove(NAMESPACES, cluster.namespace_key, ours=belongs_to(cluster.name)):
             await self._say(found, "NoResource", "waiting for the namespace to be gone")
@@ -86,7 +91,7 @@ class ClusterRemovalReconciler:
             pass  # somebody was faster
 
     async def _release(self, cluster: Cluster) -> None:
-        kept = [name for name in cluster.finalizers if name not in OWN_FINALIZERS]
+        kept = [name for name in cluster.finalizers if name not in HUB_FINALIZERS]
         if len(kept) != len(cluster.finalizers):
             patch = with_preconditions(cluster.object, {"metadata": {"finalizers": kept or None}})
             await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch)

@@ -27,6 +27,7 @@ from watchword.hub.cluster_lease import ClusterLeaseReconciler
 from watchword.hub.cluster_removal import ClusterRemovalReconciler
 from watchword.hub.cluster_sets import ClusterSetBindingReconciler, ClusterSetReconciler, sets_concerned
 from watchword.hub.cluster_taints import ClusterTaintReconciler
+from watchword.hub.incarnations import Incarnations, retired_names
 from watchword.hub.work_expiry import WorkExpiryReconciler
 from watchword.kube.client import Client
 from watchword.runtime.cache import Cache
@@ -73,6 +74,11 @@ class HubParts:
         return Ensurer(self.cache, self.client)
 
     @property
+    def incarnations(self) -> Incarnations:
+        """Tells clusters of one name apart."""
+        return Incarnations(self.ensurer, self.clock)
+
+    @property
     def status(self) -> StatusWriter:
         """Writes conditions."""
         return StatusWriter(self.client, self.clock)
@@ -98,10 +104,14 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
         parts.events,
         AcceptanceGuard(client, parts.clock),
         parts.drivers,
-        parts.clock,
+        parts.incarnations,
     )
-    removal = ClusterRemovalReconciler(reader, client, ensurer, status, parts.events, parts.drivers)
-    access = tuple(Wake(r, by_label) for r in (NAMESPACES, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS))
+    removal = ClusterRemovalReconciler(reader, client, ensurer, status, parts.events, parts.drivers, parts.incarnations)
+    access = (
+        *(Wake(r, by_label) for r in (NAMESPACES, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)),
+        Wake(LEASES, retired_names),
+        Wake(CERTIFICATE_SIGNING_REQUESTS, lambda obj: _with_shared_name(parts, obj)),
+    )
     content = tuple(Wake(r, by_namespace) for r in (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS))
     requests = Wake(CERTIFICATE_SIGNING_REQUESTS, by_label)
     specs = [
@@ -141,6 +151,11 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
 
 def _of_cluster(name: str, reconciler: Reconciler, wakes: tuple[Wake, ...] = ()) -> ControllerSpec:
     return ControllerSpec(name, MANAGED_CLUSTERS, reconciler, wakes, workers=16)
+
+
+def _with_shared_name(parts: HubParts, csr: Object) -> Iterable[ObjectKey]:
+    """Map a request to its cluster where it matters for rights who asks: under a name that another cluster had."""
+    return [key for key in by_label(csr) if parts.incarnations.is_shared(key.name)]
 
 
 def by_label(obj: Object) -> Iterable[ObjectKey]:

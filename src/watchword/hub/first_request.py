@@ -18,7 +18,8 @@ from watchword.api.names import (
     Label,
     service_account_user,
 )
-from watchword.drivers.csr.hub import is_approved, is_pending, judge_first_claim
+from watchword.drivers.csr.claims import choose_claim
+from watchword.drivers.csr.hub import is_pending, judge_first_claim
 from watchword.drivers.csr.judge import ClusterRequest, read_cluster_request
 from watchword.drivers.errors import Unacceptable
 from watchword.pki.csr import parse_request
@@ -96,7 +97,7 @@ def judge_admission(cluster: Object, csrs: Sequence[Object], terms: Terms) -> Ad
             return Refuse(_stranger(csr, request))
         read.append((csr, request))
     if not read:
-        has_one = is_true(cluster, ConditionType.JOINED) or any(is_approved(csr) for csr in own)
+        has_one = is_true(cluster, ConditionType.JOINED) or choose_claim(cluster, own) is not None
         return NothingToApprove() if has_one else NotAsked()
     return _judge_keys(cluster, own, read, terms)
 
@@ -107,7 +108,7 @@ def _judge_keys(
     request = read[0][1]
     if len({asked.key_thumbprint for _, asked in read}) > 1:
         return Refuse(_two_keys(request.cluster, read))
-    objection = None if terms.take_over else judge_first_claim(cluster, request, _approved_key(own))
+    objection = None if terms.take_over else judge_first_claim(cluster, request, choose_claim(cluster, own))
     if objection:
         return Refuse(f"{objection}; this request is of the key {request.key_thumbprint[:16]}")
     return Approve(tuple(csr for csr, _ in read), request)
@@ -128,11 +129,6 @@ def claimed_subject(csr: Object) -> str:
         return parse_request(base64.b64decode((csr.get("spec") or {}).get("request") or "", validate=True)).common_name
     except (PkiError, binascii.Error, ValueError):
         return ""
-
-
-def _approved_key(own: Sequence[Object]) -> str:
-    approved = (r for csr, r in well_formed(own) if is_approved(csr) and not r.is_renewal)
-    return next((request.key_thumbprint for request in approved), "")
 
 
 def _contradiction(csr: Object, cluster: str, objection: Unacceptable) -> str:

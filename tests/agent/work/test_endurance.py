@@ -20,7 +20,7 @@ from watchword.api.resources import (
     NAMESPACES,
     ROLE_BINDINGS,
 )
-from watchword.hub.access import COMMON_ROLES, work_binding_manifest
+from watchword.hub.access import COMMON_ROLES, cluster_subjects, work_binding_manifest
 from watchword.kube.client import Client
 from watchword.kube.faults import FaultPlan, FaultyTransport, WatchFaults
 from watchword.operator.rules import AGENT_RULES, EXECUTION_ROLE
@@ -43,7 +43,7 @@ async def narrow(site: Site) -> tuple[Client, Client]:
         await admin.create(CLUSTER_ROLE_BINDINGS, binding)
     for name, rules in COMMON_ROLES.items():
         await admin.apply(CLUSTER_ROLES, CLUSTER_ROLES.manifest(ObjectKey.cluster(name), rules=rules))
-    binding = work_binding_manifest(Cluster.read(a_cluster(site.cluster, uid="u")))
+    binding = work_binding_manifest(Cluster.read(a_cluster(site.cluster, uid="u")), cluster_subjects(site.cluster))
     metadata = {"name": binding["metadata"]["name"], "namespace": site.cluster}
     await admin.create(ROLE_BINDINGS, {**binding, "metadata": metadata})
     agent = site.plane.client(agent_user(site.cluster, "a"), [cluster_group(site.cluster)])

@@ -10,6 +10,7 @@ import pytest
 
 from watchword.api.crds import HUB_CRDS
 from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.names import HUB_FINALIZERS, Annotation
 from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTERS
 from watchword.apiserver.admission.fleet import SET_LABEL, FleetRights, default_cluster_set
 from watchword.apiserver.authz.model import Decision
@@ -34,6 +35,11 @@ def _cluster(*, accepted: bool | None = None, cluster_set: str = "") -> Object:
     labels = {"labels": {SET_LABEL: cluster_set}} if cluster_set else {}
     spec = {} if accepted is None else {"hubAcceptsClient": accepted}
     return {"metadata": {"name": "c1", **labels}, "spec": spec}
+
+
+def _noted(note: str = "", finalizers: tuple[str, ...] = ()) -> Object:
+    annotations = {"annotations": {Annotation.FIRST_KEY: note}} if note else {}
+    return {"metadata": {"name": "c1", **annotations, "finalizers": list(finalizers)}, "spec": {}}
 
 
 def _write(new: Object, old: Object | None, resource: Resource = MANAGED_CLUSTERS) -> Operation:
@@ -71,6 +77,15 @@ async def _needs(operation: Operation, *rights: str) -> bool:
         ),
         pytest.param(_cluster(), _cluster(cluster_set="prod"), [f"{JOIN} prod"], id="leaves its set"),
         pytest.param(_cluster(cluster_set="prod"), _cluster(cluster_set="prod"), [], id="stays in its set"),
+        pytest.param(_noted("k"), None, [ACCEPT], id="comes with a note"),
+        pytest.param(_noted("k"), _noted(), [ACCEPT], id="is noted"),
+        pytest.param(_noted("k"), _noted("l"), [ACCEPT], id="is noted anew"),
+        pytest.param(_noted(), _noted("k"), [ACCEPT], id="loses its note"),
+        pytest.param(_noted("k"), _noted("k"), [], id="keeps its note"),
+        pytest.param(_noted(), _noted("", HUB_FINALIZERS), [ACCEPT], id="loses the hub's finalizers"),
+        pytest.param(_noted("", HUB_FINALIZERS[:1]), _noted("", HUB_FINALIZERS), [ACCEPT], id="loses one of them"),
+        pytest.param(_noted("", HUB_FINALIZERS), _noted("", (*HUB_FINALIZERS, "x/y")), [], id="loses a foreign one"),
+        pytest.param(_noted("", HUB_FINALIZERS), _noted(), [], id="gets them"),
     ],
 )
 async def test_rights_on_managed_clusters(new: Object, old: Object | None, rights: list[str]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from watchword.api.meta import Object, labels_of
+from watchword.api.meta import Object, annotations_of, finalizers_of, labels_of
+from watchword.api.names import HUB_ANNOTATIONS, HUB_FINALIZERS
 from watchword.apiserver import errors
 from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.model import Operation, RequestInfo
@@ -41,6 +42,16 @@ def accepting(new: Object, old: Object | None) -> Iterable[Right]:
         )
 
 
+def noting(new: Object, old: Object | None) -> Iterable[Right]:
+    """What the hub notes of a cluster, and what holds it until nothing is left, is for those who let clusters in."""
+    before = {} if old is None else annotations_of(old)
+    notes = any(annotations_of(new).get(name) != before.get(name) for name in HUB_ANNOTATIONS)
+    lifts = old is not None and set(HUB_FINALIZERS) & set(finalizers_of(old)) - set(finalizers_of(new))
+    if notes or lifts:
+        name = new["metadata"]["name"]
+        yield Right("update", REGISTER_GROUP, "managedclusters", "accept", name, "cannot change what the hub has noted")
+
+
 def joining(new: Object, old: Object | None) -> Iterable[Right]:
     """Moving a cluster between sets needs the right to join both; new clusters start in the default set."""
     after = labels_of(new).get(SET_LABEL, "")
@@ -74,7 +85,7 @@ def binding(new: Object, old: Object | None) -> Iterable[Right]:
 
 
 DEMANDS: dict[str, tuple[Demand, ...]] = {
-    "managedclusters": (accepting, joining),
+    "managedclusters": (accepting, noting, joining),
     "managedclustersetbindings": (binding,),
 }
 

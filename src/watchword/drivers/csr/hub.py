@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
-from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of
 from watchword.api.names import REGISTER_GROUP, Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
 from watchword.api.time import rfc3339
+from watchword.drivers.csr.claims import (
+    APPROVED_REASON,
+    Claim,
+    approved_by_others_at,
+    choose_claim,
+    first_requests,
+    note_of,
+    read_claim,
+)
 from watchword.drivers.csr.judge import ClusterRequest, read_cluster_request
 from watchword.drivers.errors import Unacceptable
 from watchword.drivers.interface import HubContext
+from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Wake
 
-APPROVED_REASON = "AutoApprovedByHubCSRApprovingController"
 AWAITING_CLUSTER = timedelta(minutes=1)
+AWAITING_ACCEPTANCE = timedelta(seconds=10)  # whoever approves by hand accepts next, and notes the key with it
 
 
 @dataclass(frozen=True)
@@ -27,13 +37,14 @@ class CsrApprovalReconciler:
     """Reconciles CertificateSigningRequest of clusters; woken by it and by its ManagedCluster."""
 
     context: HubContext
-    claims: dict[str, str] = field(default_factory=dict)  # cluster → key approved first, while it has not joined yet
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Approve the request or leave it to a person, and say why."""
         csr = self.context.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
-        if csr is None or not is_pending(csr) or Label.ADDON_NAME in labels_of(csr):
+        if csr is None or Label.ADDON_NAME in labels_of(csr):
             return Done()
+        if not is_pending(csr):
+            return await self._note(csr)
         try:
             request = read_cluster_request(csr)
         except Unacceptable as objection:
@@ -56,44 +67,48 @@ class CsrApprovalReconciler:
         cluster = self.context.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
         if cluster is None:
             return RetryAfter(AWAITING_CLUSTER)
-        objection = judge_first_claim(cluster, request, self._claimed(request.cluster))
+        objection = judge_first_claim(cluster, request, choose_claim(cluster, self.requests_of(request.cluster)))
         if objection is None:
-            objection = await self._claim(request)
+            objection = await self.context.may_register(request.requester, request.cluster)
         if objection:
             self.context.events.warning(csr, "NameAlreadyOwned", objection)
             return Done()
+        await self._claim(cluster, request)
         return await self._approve(csr, "ManagedClusterAutoApproved", "the requester is on the allow-list")
 
-    async def _claim(self, request: ClusterRequest) -> str | None:
-        """Take the name before anything is waited for, so that of two requests at once only one gets it."""
-        first = request.cluster not in self.claims
-        self.claims[request.cluster] = request.key_thumbprint
-        objection: str | None = "the question was not answered"
-        try:
-            objection = await self.context.may_register(request.requester, request.cluster)
-        finally:
-            if objection and first:
-                self.claims.pop(request.cluster, None)
-        return objection
+    async def _claim(self, cluster: Object, request: ClusterRequest) -> None:
+        """Note the key before it is approved: of two at once, seen by two hubs even, one meets the other's note."""
+        noted = read_claim(cluster)
+        if noted is None or not noted.is_of(request):
+            await self._write_claim(cluster, Claim.of(request, self.context.clock.now()))
+
+    async def _write_claim(self, cluster: Object, claim: Claim) -> None:
+        note = with_preconditions(cluster, note_of(cluster, claim))
+        await self.context.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), note)
+
+    async def _note(self, csr: Object) -> Outcome:
+        """Note to whom somebody else gave the name: requests are forgotten within the hour, certificates live on."""
+        if approved_by_others_at(csr) is None:
+            return Done()
+        name = labels_of(csr).get(Label.CLUSTER_NAME, "")
+        cluster = self.context.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+        if cluster is None or is_deleting(cluster):
+            return Done()
+        claim = choose_claim(cluster, self.requests_of(name))
+        if claim is None or claim == read_claim(cluster):
+            return Done()
+        if not Cluster.read(cluster).accepted and self.context.clock.now() - claim.since < AWAITING_ACCEPTANCE:
+            return RetryAfter(AWAITING_ACCEPTANCE)
+        await self._write_claim(cluster, claim)
+        return Done()
 
     def covers(self, request: ClusterRequest) -> bool:
         """Whether the requester is on the allow-list."""
         return self.context.allow.covers(request.requester, request.requester_groups)
 
-    def _claimed(self, cluster: str) -> str:
-        """Return the key that was approved for this name first, from memory or from what is still on record."""
-        if cluster in self.claims:
-            return self.claims[cluster]
-        approved = (r for csr, r in self.requests_of(cluster) if is_approved(csr) and not r.is_renewal)
-        return next((request.key_thumbprint for request in approved), "")
-
-    def requests_of(self, cluster: str) -> Iterable[tuple[Object, ClusterRequest]]:
-        """Return the well-formed requests on record for a cluster."""
-        for csr in self.context.reader.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster):
-            try:
-                yield csr, read_cluster_request(csr)
-            except Unacceptable:
-                continue
+    def requests_of(self, cluster: str) -> Sequence[Object]:
+        """Return the requests on record that carry a cluster's label."""
+        return self.context.reader.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
 
     async def _approve(self, csr: Object, event: str, message: str) -> Outcome:
         approval = approval_of(csr, APPROVED_REASON, message, now=rfc3339(self.context.clock.now()))
@@ -125,15 +140,18 @@ def approval_of(csr: Object, reason: str, message: str, *, now: str) -> Object:
     return {**csr, "status": {**status, "conditions": [*(status.get("conditions") or []), row]}}
 
 
-def judge_first_claim(cluster: Object, request: ClusterRequest, claimed: str) -> str | None:
+def judge_first_claim(cluster: Object, request: ClusterRequest, claim: Claim | None) -> str | None:
     """Return why the name belongs to another already, or None when it is free for this key."""
     if is_true(cluster, ConditionType.JOINED):
         return (
             f"cluster name {request.cluster} is owned by a cluster that has joined: "
             "choose another name, or let the hub's administrator run rejoin --take-over"
         )
-    if claimed and claimed != request.key_thumbprint:
-        return f"cluster name {request.cluster} was claimed first by the key {claimed[:16]}"
+    if claim is not None and claim.key != request.key_thumbprint:
+        return (
+            f"cluster name {request.cluster} was claimed first by the key {claim.key[:16]}: if that key is lost, "
+            "let the hub's administrator run rejoin --take-over, or delete a cluster that was never accepted"
+        )
     return None
 
 
@@ -174,12 +192,14 @@ class CsrHubDriver:
 
     async def revoke(self, cluster: Cluster) -> None:
         """Nothing: without RBAC the certificate opens no door, and its renewal is refused."""
-        self.approvals.claims.pop(cluster.name, None)
 
     def vouches_for(self, cluster: Cluster) -> bool:
-        """Whether an allow-listed requester's first certificate for this name was approved."""
-        covers = self.approvals.covers
-        return any(is_approved(csr) and covers(request) for csr, request in self.approvals.requests_of(cluster.name))
+        """Whether this very cluster, and no earlier one of its name, was given a certificate by allow-list."""
+        noted = read_claim(cluster.object)
+        if noted is None:
+            return False
+        found = first_requests(self.approvals.requests_of(cluster.name))
+        return any(is_approved(csr) and noted.is_of(row) and self.approvals.covers(row) for csr, row in found)
 
     def controllers(self) -> Iterable[ControllerSpec]:
         """Return the approval of requests."""

@@ -13,8 +13,16 @@ from watchword.api.addon import KUBE_CLIENT, KUBE_CLIENT_DRIVERS, Addon, ready_m
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import ConditionType
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from watchword.api.resources import (
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+)
 from watchword.hub.addons import token_manifests as manifests
+from watchword.hub.incarnations import Incarnations, retired_key
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError, NotFound
 from watchword.runtime.clock import Clock
@@ -121,11 +129,15 @@ class TokenInfrastructureReconciler:
         # One after the other: no right to an account, and no binding to a role, that turns out to be somebody else's.
         made = await ensure(SERVICE_ACCOUNTS, manifests.account_manifest(addon, account), ours=ours)
         await ensure(ROLES, manifests.role_manifest(addon, account), ours=ours)
-        await ensure(ROLE_BINDINGS, manifests.binding_manifest(addon), ours=ours)
+        await ensure(ROLE_BINDINGS, manifests.binding_manifest(addon, self._agents(addon.cluster)), ours=ours)
         for name in service_accounts(addon.cluster, addon.name):
             if name != account:
                 await self.ensurer.remove(SERVICE_ACCOUNTS, ObjectKey(addon.cluster, name), ours=ours)
         return uid_of(made)
+
+    def _agents(self, cluster: str) -> list[Object]:
+        found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
+        return [] if found is None else Incarnations(self.ensurer, self.clock).subjects(found)
 
     async def _unbind(self, addon: Addon) -> None:
         """Take the right to tokens while its account, or its role, is somebody else's."""
@@ -194,14 +206,16 @@ def judge_retirement(addon: Object, since: datetime, *, now: datetime) -> timede
 def concerned_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
     """Return the add-ons for which a change of their cluster matters: it was accepted, or is no longer.
 
-    Whether a denied cluster has accounts is looked up, not read from conditions, which its agent may write.
+    Whether a denied cluster has accounts is looked up, not read from conditions, which its agent may write. Under a
+    name that another cluster had, every change may say anew who the cluster is.
     """
     addons = [
         Addon.read(obj) for obj in reader.by_index(MANAGED_CLUSTER_ADDONS, BY_CLUSTER, cluster["metadata"]["name"])
     ]
     if not is_accepted(cluster):
         return [addon.key for addon in addons if has_made(reader, addon.key)]
-    return [addon.key for addon in addons if addon.driver == DRIVER and not is_true(addon.object, READY)]
+    shared = reader.get(LEASES, retired_key(cluster["metadata"]["name"])) is not None
+    return [addon.key for addon in addons if addon.driver == DRIVER and (shared or not is_true(addon.object, READY))]
 
 
 def has_made(reader: Reader, key: ObjectKey) -> bool:

@@ -8,7 +8,7 @@ from watchword.api.addon import Addon, service_accounts
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of, owner_reference
 from watchword.api.names import Label
 from watchword.api.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
-from watchword.hub.access import RBAC_GROUP, cluster_subjects, rule
+from watchword.hub.access import RBAC_GROUP, rule
 
 
 def role_name(addon: str) -> str:
@@ -43,14 +43,14 @@ def role_manifest(addon: Addon, account: str) -> Object:
     return ROLES.manifest(ObjectKey(addon.cluster, role_name(addon.name)), metadata=_metadata(addon), rules=rules)
 
 
-def binding_manifest(addon: Addon) -> Object:
-    """Return the binding to both spellings of the cluster's group."""
+def binding_manifest(addon: Addon, subjects: list[Object]) -> Object:
+    """Return the binding to whoever is the cluster."""
     name = role_name(addon.name)
     return ROLE_BINDINGS.manifest(
         ObjectKey(addon.cluster, name),
         metadata=_metadata(addon),
         roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": name},
-        subjects=cluster_subjects(addon.cluster),
+        subjects=subjects,
     )
 
 

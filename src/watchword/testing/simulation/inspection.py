@@ -33,6 +33,7 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
+from watchword.hub.incarnations import retired_names
 from watchword.pki.certificates import parse_certificate
 from watchword.testing.simulation.administrator import WORK_OBJECT
 from watchword.testing.simulation.findings import Findings
@@ -178,4 +179,6 @@ def judge_issued(csr: Object) -> Iterable[str]:
 
 def _is_made(obj: Object) -> bool:
     labels = labels_of(obj)
+    if retired_names(obj):  # outlives a deleted cluster as long as its certificates may
+        return False
     return Label.CLUSTER_NAME in labels or Label.TOKEN_INFRASTRUCTURE in labels
