@@ -27,6 +27,7 @@ def rendered(root: Path) -> dict[Path, str]:
     from tools.docs_api import render_api  # noqa: PLC0415 - whoever only checks links need not import the product
     from tools.docs_cli import render_cli  # noqa: PLC0415 - same
     from tools.docs_conditions import render_conditions  # noqa: PLC0415 - same
+    from tools.docs_metrics import render_metrics  # noqa: PLC0415 - same
     from tools.docs_rights import render_rights  # noqa: PLC0415 - same
 
     reference = root / "docs" / "reference"
@@ -34,6 +35,7 @@ def rendered(root: Path) -> dict[Path, str]:
         reference / "cli.md": render_cli(),
         reference / "api.md": render_api(),
         reference / "rights.md": render_rights(),
+        reference / "metrics.md": render_metrics(),
         reference / "conditions.md": render_conditions(root / "src" / "watchword"),
     }
 

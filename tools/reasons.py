@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOMS = ("hub", "agent", "addons", "discovery", "drivers", "operator")
 STATUSES = {"true": "True", "false": "False", "unknown": "Unknown"}
-SEVERITIES = {"normal": "Normal", "warning": "Warning"}
+SEVERITIES = {"normal": "Normal", "warning": "Warning", "refusal": "Warning"}
 GAP = "…"
 
 

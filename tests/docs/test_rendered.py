@@ -11,7 +11,7 @@ from tools.docs import rendered
 from tools.reasons import Sources
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("cli.md", "api.md", "conditions.md", "rights.md")
+PAGES = ("cli.md", "api.md", "conditions.md", "rights.md", "metrics.md")
 ABOUT_CLUSTERS = (
     "HubAcceptedManagedCluster",
     "ManagedClusterConditionAvailable",

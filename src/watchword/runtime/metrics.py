@@ -93,7 +93,7 @@ class Metrics:
             "watchword_events_dropped", "Events that were not sent because there were too many", registry=self.registry
         )
         self._reasons, self._managers = LabelBudget(64), LabelBudget(32)
-        self._denied = Counter("watchword_denied", "Refusals", ["reason"], registry=self.registry)
+        self._denied = Counter("watchword_denied", "Requests that were refused", ["reason"], registry=self.registry)
         self._conflicts = Counter(
             "watchword_field_conflict", "Fields that another manager owns", ["manager"], registry=self.registry
         )
@@ -146,7 +146,12 @@ class CredentialMetrics:
             ["kind", "cluster"],
             registry=registry,
         )
-        self._rotations = Counter("watchword_rotation", "Rotations", ["kind", "result", "reason"], registry=registry)
+        self._rotations = Counter(
+            "watchword_rotation",
+            "Renewals of credentials, by how they ended",
+            ["kind", "result", "reason"],
+            registry=registry,
+        )
         self._remaining = Histogram(
             "watchword_rotation_remaining_ratio",
             "Fraction of life that was left when a rotation succeeded",

@@ -1,0 +1,36 @@
+"""Renders every metric that our processes show, with what it says."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+
+from watchword.runtime.metrics import Metrics
+
+INTRODUCTION = """# Metrics
+
+Hub, agent and operator serve `/metrics` beside `/healthz` and `/readyz` where `--listen` says; the manifests use port
+8000 of the pod. Labels are bounded: whatever comes after their budget is counted as `other`, so that no cluster and
+no attacker can make series without end. A dashboard for Grafana and alert rules for Prometheus that use these metrics
+lie in `deploy/observability`. Rendered from `runtime/metrics.py` by `make docs`.
+
+`kind` is `cluster` for the agent's own credential; renewals of add-ons are counted under `addon-token` and
+`addon-csr`, by how the credential is obtained, and `addon` is the one of a cluster that ends first. `reason` of
+`watchword_denied_total` is that of the event which tells about the refusal ([reasons](conditions.md)).
+"""
+
+
+def render_metrics() -> str:
+    """Return the page."""
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    assert metrics.credentials is metrics.credentials  # made when first asked for
+    labels = {collector: collector._labelnames for collector in registry._collector_to_names}  # type: ignore[attr-defined]  # noqa: SLF001 - asked nowhere else
+    rows = [_row(family, names) for collector, names in labels.items() for family in collector.collect()]
+    return "\n".join([INTRODUCTION, "| metric | type | labels | says |", "|---|---|---|---|", *sorted(rows), ""])
+
+
+def _row(family: Metric, labels: tuple[str, ...]) -> str:
+    name = f"{family.name}_total" if family.type == "counter" else family.name
+    named = ", ".join(f"`{label}`" for label in labels) or "none"
+    return f"| `{name}` | {family.type} | {named} | {family.documentation} |"
