@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from watchword.cli._failures import UNREACHABLE
 from watchword.kube.connect import connect
 from watchword.kube.kubeconfig_files import read_kubeconfig
 from watchword.kube.reviews import who_am_i
@@ -47,8 +48,8 @@ async def test_without_approval_waiting_ends_and_the_next_try_continues(fleet: F
     arguments = await fleet.init("--no-probe")
     fleet.start_hub()
     path, name = fleet.folder / "kubelet.conf", fleet.unique("node")
-    flags = ["--node-name", name, "--credential-file", str(path), "--wait", "--timeout", "1s"]
-    said = [await fleet.run("join", *arguments, *flags, code=1) for _ in range(2)]
+    flags = ["--node-name", name, "--credential-file", str(path), "--timeout", "1s"]
+    said = [await fleet.run("join", *arguments, *flags, code=UNREACHABLE) for _ in range(2)]
     assert "was not approved within" in said[0]
     assert said[0].split("request ")[1].split()[0] == said[1].split("request ")[1].split()[0]
     assert not path.exists()

@@ -169,7 +169,7 @@ async def test_a_request_that_is_approved_but_never_issued_ends_with_advice() ->
     ours = write_request(WISH, KEY)
     path = f"/apis/certificates.k8s.io/v1/certificatesigningrequests/{ours['metadata']['name']}"
     api.put(path, {**ours, **a_request(Approved="")})
-    with pytest.raises(BootstrapFailed, match="another driver") as refusal:
+    with pytest.raises(BootstrapFailed, match="watchword doctor") as refusal:
         await TlsBootstrap(Client.from_handler(api.handle), _Clock()).obtain(WISH, KEY)
     assert refusal.value.reason == Reason.NOT_ISSUED
 

@@ -25,6 +25,8 @@ class Failure:
 EXIT_CODES: tuple[tuple[str, str, int], ...] = (
     ("watchword.discovery.errors", "NotTrusted", REFUSED),
     ("watchword.discovery.errors", "NotYetThere", UNREACHABLE),
+    ("watchword.discovery.errors", "BootstrapLate", UNREACHABLE),
+    ("watchword.discovery.errors", "BootstrapFailed", REFUSED),
     ("watchword.discovery.errors", "TokenRefused", NOT_USABLE),
     ("watchword.discovery.errors", "ClusterInfoRefused", NOT_USABLE),
     ("watchword.discovery.errors", "SourceRefused", NOT_USABLE),

@@ -77,7 +77,7 @@ OPTIONS = (
 @click.command("join")
 @hub_access_options
 @with_options(*OPTIONS)
-@waiting_options("the cluster has joined")
+@waiting_options("the cluster has joined", also="patience")
 @output_option()
 @connection_options
 def command(
@@ -90,7 +90,7 @@ def command(
     that it is the one. Run it again to change settings or to hand in a new token.
     """
     if flags["node_name"]:
-        _join_machine(hub, flags, output, wait or timedelta(minutes=5))
+        _join_machine(hub, flags, output)
         return
     membership = _membership(flags)
     document = run(_join(connection, hub(), membership, wait, flags))
@@ -150,7 +150,7 @@ def _document(membership: Membership, server: str, applied: list[str], state: st
     }
 
 
-def _join_machine(hub: Callable[[], HubPlan], flags: dict[str, Any], output: str, patience: timedelta) -> None:
+def _join_machine(hub: Callable[[], HubPlan], flags: dict[str, Any], output: str) -> None:
     name, path = flags["node_name"], flags["credential_file"]
     objection = judge_dns_subdomain(name)
     if objection:
@@ -159,7 +159,7 @@ def _join_machine(hub: Callable[[], HubPlan], flags: dict[str, Any], output: str
         raise click.UsageError("--node-name is for a machine, --cluster-name for a cluster: give one of them")
     if path is None:
         raise click.UsageError("--node-name needs --credential-file, where the machine's kubeconfig is written")
-    machine = MachineJoin(name, path, SystemClock(), patience, tell)
+    machine = MachineJoin(name, path, SystemClock(), flags["patience"], tell)
     plan = hub()
     held = machine.held()
     if held is None:

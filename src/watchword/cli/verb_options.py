@@ -36,8 +36,11 @@ def output_option(*more: str) -> Callable[[F], F]:
     return decorate
 
 
-def waiting_options(what: str) -> Callable[[F], F]:
-    """Add `--wait` and `--timeout`; the command gets `wait`, how long to, or None."""
+def waiting_options(what: str, *, also: str = "") -> Callable[[F], F]:
+    """Add `--wait` and `--timeout`; the command gets `wait`, how long to, or None.
+
+    Under the name `also` it gets the same in any case, for what is waited for without being asked.
+    """
 
     def decorate(command: F) -> F:
         @click.option("--wait", "waits", is_flag=True, help=f"Wait until {what}.")
@@ -45,7 +48,8 @@ def waiting_options(what: str) -> Callable[[F], F]:
         @wraps(command)
         def with_patience(*args: Any, waits: bool, timeout: str, **kwargs: Any) -> Any:
             patience = duration(f"{timeout}s" if timeout.isdigit() else timeout, "--timeout")
-            return command(*args, wait=patience if waits else None, **kwargs)
+            always = {also: patience} if also else {}
+            return command(*args, wait=patience if waits else None, **always, **kwargs)
 
         return with_patience  # type: ignore[return-value]  # a command stays a command
 

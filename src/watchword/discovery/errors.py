@@ -6,7 +6,8 @@ DiscoveryError                  carries a `Reason` and ends with what to do next
 ├── SourceRefused               a discovery file or URL that must not or cannot be read
 ├── NotTrusted                  signature, pin or second look disagree: somebody may be in between
 ├── NotYetThere                 server, ConfigMap or signature did not appear in time
-└── BootstrapFailed             the certificate was denied, failed, late, or not the one asked for
+└── BootstrapFailed             the certificate was denied, failed, or not the one asked for
+    └── BootstrapLate           it did not come in time
 """
 
 from __future__ import annotations
@@ -76,3 +77,7 @@ class NotYetThere(DiscoveryError):
 
 class BootstrapFailed(DiscoveryError):
     """No certificate came out of the TLS bootstrap."""
+
+
+class BootstrapLate(BootstrapFailed):
+    """No certificate came in time; the request stands, and a second try continues the first."""

@@ -17,7 +17,7 @@ from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.api.validation import format_duration
-from watchword.discovery.errors import BootstrapFailed, Reason
+from watchword.discovery.errors import BootstrapFailed, BootstrapLate, Reason
 from watchword.discovery.issued import IssuedCredential, judge_issued
 from watchword.discovery.waiting import Progress, in_silence
 from watchword.kube.client import Client
@@ -112,16 +112,16 @@ class TlsBootstrap:
                     return verdict
         raise AssertionError("a followed collection never ends")
 
-    async def _too_late(self, name: str) -> BootstrapFailed:
+    async def _too_late(self, name: str) -> BootstrapLate:
         waited = format_duration(self.patience)
         present = await self.client.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
         if present is not None and _condition(present, "Approved") is not None:
-            return BootstrapFailed(
+            return BootstrapLate(
                 Reason.NOT_ISSUED,
                 f"request {name} is approved but no certificate came within {waited}: this hub may not sign client "
-                "certificates; use another driver (token, awsirsa)",
+                "certificates; `watchword doctor` tries it there",
             )
-        return BootstrapFailed(
+        return BootstrapLate(
             Reason.NOT_APPROVED,
             f"request {name} was not approved within {waited}: approve it on the hub (`kubectl certificate approve "
             f"{name}`) and run the command again",

@@ -76,10 +76,13 @@ def own_objects(setup: HubSetup, *, published: bool = False) -> list[Manifest]:
 async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) -> list[str]:
     """Apply every object; what says the same already, cluster-info above all, is left as it stands."""
     own = own_objects(setup, published=await is_published(client, setup.info))
-    deployed = await operator_objects(client, setup.image, hub=True) if setup.deploy else []
+    # The hub's controllers apply their prerequisites too: one field manager, lest two hold what one lets go.
+    first = list(prerequisites.manifests())
+    held = {(resource, ObjectKey.of(obj)) for resource, obj in first}
+    operator = await operator_objects(client, setup.image, hub=True) if setup.deploy else []
+    deployed = [(resource, obj) for resource, obj in operator if (resource, ObjectKey.of(obj)) not in held]
     rows = (
-        # The hub's controllers apply their prerequisites too: one field manager, lest two hold what one lets go.
-        (list(prerequisites.manifests()), prerequisites.FIELD_MANAGER),
+        (first, prerequisites.FIELD_MANAGER),
         (deployed, operating.FIELD_MANAGER),
         (own, FIELD_MANAGER),
     )
