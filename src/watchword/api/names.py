@@ -70,7 +70,7 @@ class Annotation:
     DISABLE_AUTOMATIC_INSTALLATION: Final = "addon.open-cluster-management.io/disable-automatic-installation"
     HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
     INSTALL_NAMESPACE: Final = "addon.open-cluster-management.io/v1alpha1-install-namespace"
-    # The seed's spelling and the shipped one; either marks a cluster that registers by AWS IAM.
+    # The spelling of the design, and that of Open Cluster Management as it is shipped; either marks a cluster that registers by AWS IAM.
     EKS_CLUSTER_ARN: Final = "eks-managed-cluster-arn"
     MANAGED_CLUSTER_ARN: Final = "agent.open-cluster-management.io/managed-cluster-arn"
     IAM_ROLE_SUFFIX: Final = "agent.open-cluster-management.io/managed-cluster-iam-role-suffix"
@@ -174,7 +174,7 @@ def service_account_user(namespace: str, name: str) -> str:
 
 
 def addon_service_account(cluster: str, addon: str) -> str:
-    """Return the name of an add-on's ServiceAccount on the hub, as the seed spells it."""
+    """Return the name of an add-on's ServiceAccount on the hub, as its design spells it."""
     return f"{cluster}-{addon}-agent"
 
 
