@@ -70,7 +70,7 @@ class Annotation:
     DISABLE_AUTOMATIC_INSTALLATION: Final = "addon.open-cluster-management.io/disable-automatic-installation"
     HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
     INSTALL_NAMESPACE: Final = "addon.open-cluster-management.io/v1alpha1-install-namespace"
-    # The spelling of the design, and that of Open Cluster Management as it is shipped; either marks a cluster that registers by AWS IAM.
+    # As the design spells it, and as Open Cluster Management ships it: a cluster that registers by AWS IAM has one.
     EKS_CLUSTER_ARN: Final = "eks-managed-cluster-arn"
     MANAGED_CLUSTER_ARN: Final = "agent.open-cluster-management.io/managed-cluster-arn"
     IAM_ROLE_SUFFIX: Final = "agent.open-cluster-management.io/managed-cluster-iam-role-suffix"
