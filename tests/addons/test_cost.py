@@ -24,7 +24,7 @@ from watchword.kube.client import Client
 from watchword.kube.transport import Transport
 from watchword.testing.membership import AUTOMATIC, PlaneConnector
 
-ADDONS = 20
+ADDONS = 100
 
 
 class Counting:

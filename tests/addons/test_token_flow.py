@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from datetime import datetime, timedelta
 
@@ -82,6 +83,29 @@ async def test_token_is_refreshed_at_its_instant_and_before_four_fifths_of_its_l
     assert facts is not None
     assert timedelta(0) <= facts.issued_at - due < timedelta(seconds=2)
     assert (instant(second, "refresh-at") - facts.issued_at) / facts.life > 0.69
+
+
+@pytest.mark.planes("embedded")  # in real time it would take hours
+async def test_token_that_expired_while_no_agent_ran_is_replaced_at_once(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster(life=timedelta(hours=1))
+    key = await fleet.enable("reporter", cluster)
+    first = await fleet.secret(key)
+    await fleet.stop_agent(cluster)
+    await asyncio.sleep(timedelta(hours=2).total_seconds())
+    assert await fleet.is_refused(first["token"])
+
+    await fleet.start_agent(cluster, life=timedelta(hours=1))
+
+    second = await fleet.secret(key, lambda data: data["token"] != first["token"])
+    assert (await who_am_i(fleet.as_token(second["token"]))).uid == first["service-account-uid"].decode()
+
+
+async def test_life_that_the_server_refuses_is_said_with_its_reason(fleet: AddonFleet) -> None:
+    key = await fleet.enable("reporter", await fleet.cluster(life=timedelta(minutes=1)))
+
+    said = await fleet.says(key, ConditionType.ADDON_TOKEN_REFRESHED, "False", "TokenRequestInvalid")
+
+    assert "may not specify a duration less than 10 minutes" in said.message
 
 
 async def test_account_that_was_made_anew_brings_a_new_token(fleet: AddonFleet) -> None:

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from pathlib import Path
 
 import pytest
+from tests.meta.ledger import NAMED, ROOT, missing_tests, named_tests
 
-ROOT = Path(__file__).parents[2]
 LEDGER = ROOT / "docs" / "requirements.md"
 HIGHEST = {"D": 16, "R": 18, "A": 12, "M": 9, "P": 7, "X": 6}
 NOT_YET = "not yet"
 ROW = re.compile(r"^\| (?P<id>[A-Z]\d+) \| (?P<text>.+?) \| (?P<tests>[^|]+) \|$", re.MULTILINE)
 PARTLY = re.compile(r"<br>\*partly: [^*]+\*$")
-NAMED = re.compile(r"`(?P<path>tests/[\w/]+\.py)::(?P<name>test_\w+)`")
 
 
 def _rows() -> dict[str, str]:
     return {match["id"]: match["tests"].strip() for match in ROW.finditer(LEDGER.read_text())}
-
-
-def _functions(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text())
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
 def test_no_requirement_is_missing() -> None:
@@ -38,11 +30,7 @@ def test_requirement_names_tests_that_exist(requirement: str) -> None:
     if tests == NOT_YET:
         return
 
-    named = [(match["path"], match["name"]) for match in NAMED.finditer(tests)]
-
-    assert named
+    assert named_tests(tests)
     rest = PARTLY.sub("", NAMED.sub("", tests)).replace("<br>", "").strip()
     assert rest == "", "only `tests/….py::test_…` joined by <br>, and at the end what is missing: *partly: …*"
-    for path, name in named:
-        assert (ROOT / path).is_file(), path
-        assert name in _functions(ROOT / path), f"{path}::{name}"
+    assert missing_tests(tests) == []
