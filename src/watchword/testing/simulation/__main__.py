@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+import traceback
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 
+from watchword.testing.simulation.findings import Finding
+from watchword.testing.simulation.incidents import Incident
 from watchword.testing.simulation.planes import Images
 from watchword.testing.simulation.settings import Settings
+from watchword.testing.simulation.shrinking import Shrinker
 from watchword.testing.simulation.simulation import Report, simulate
+
+RARELY = (100_000, 20, 100)  # a life makes little garbage that goes in circles, and many objects to search for it
 
 
 def main() -> int:
@@ -22,37 +30,62 @@ def main() -> int:
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets must not differ between two runs
         again = [sys.executable, "-m", str(__package__), *sys.argv[1:]]
         os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S606 - ourselves again
-    started, broken = time.monotonic(), []
+    gc.set_threshold(*RARELY)
+    started, lived, broken = time.monotonic(), 0, []
     for report in _reports(options):
-        sys.stdout.write(f"{report}\n")
-        sys.stdout.flush()
+        lived += 1
+        _say(report.headline)
         if not report.is_clean:
             broken.append(report.settings.seed)
-    seconds = time.monotonic() - started
-    sys.stdout.write(f"{options.seeds} lives in {seconds:.0f} s; broken promises with seeds: {broken or 'none'}\n")
+            _explain(report, options.shrink)
+    seconds, cpu = time.monotonic() - started, _cpu_seconds()
+    short = (
+        f" ({options.seeds - lived} more seeds did not fit into {options.within} s)" if lived < options.seeds else ""
+    )
+    _say(f"{lived} lives in {seconds:.0f} s, {cpu / lived:.1f} s of CPU for each{short}")
+    _say(f"broken promises with seeds: {', '.join(map(str, broken)) or 'none'}")
     return 1 if broken else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m watchword.testing.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
-    parser.add_argument("--seeds", type=int, default=1, help="how many, one after the other")
-    parser.add_argument("--clusters", type=int, default=20)
-    parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--seeds", type=_positive, default=1, help="how many, one after the other")
+    parser.add_argument("--clusters", type=int, default=Settings().clusters)
+    parser.add_argument("--days", type=int, default=Settings().days)
     parser.add_argument("--incidents", type=float, default=Settings().incidents_per_day, help="faults a day")
-    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--jobs", type=_positive, default=1, help="processes at a time")
+    parser.add_argument("--within", type=float, default=float("inf"), help="begin no life after so many seconds")
+    parser.add_argument("--shrink", type=float, default=300.0, help="seconds to look for a smaller failure; 0: none")
     return parser
 
 
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
 def _reports(options: argparse.Namespace) -> Iterator[Report]:
-    seeds = range(options.seed, options.seed + options.seeds)
     common = Settings(clusters=options.clusters, days=options.days, incidents_per_day=options.incidents)
-    lives = [replace(common, seed=seed) for seed in seeds]
+    lives = (replace(common, seed=seed) for seed in range(options.seed, options.seed + options.seeds))
+    end = time.monotonic() + options.within
+    timely = (life for life in lives if time.monotonic() < end)
     if options.jobs == 1:
-        yield from map(_simulate, lives)
+        yield from map(_simulate, timely)
         return
-    with ProcessPoolExecutor(options.jobs) as pool:
-        yield from pool.map(_simulate, lives)
+    with ProcessPoolExecutor(options.jobs, initializer=gc.set_threshold, initargs=RARELY) as pool:
+        yield from _side_by_side(pool, timely, options.jobs)
+
+
+def _side_by_side(pool: ProcessPoolExecutor, lives: Iterator[Settings], jobs: int) -> Iterator[Report]:
+    """Live several lives at a time, the next one as soon as one is over."""
+    running: set[Future[Report]] = {pool.submit(_simulate, life) for life in islice(lives, jobs)}
+    while running:
+        over, running = wait(running, return_when=FIRST_COMPLETED)
+        running |= {pool.submit(_simulate, life) for life in islice(lives, len(over))}
+        yield from (future.result() for future in over)
 
 
 @cache
@@ -61,7 +94,41 @@ def _images() -> Images:
 
 
 def _simulate(settings: Settings) -> Report:
-    return simulate(settings, _images())
+    try:
+        return simulate(settings, _images())
+    except Exception as error:  # noqa: BLE001 - whatever it is, its seed has to be told
+        lines = "".join(traceback.format_exception(error)).splitlines()
+        return Report(settings, "", 0, (Finding(0.0, f"the life ended with {error!r}", tuple(lines[-20:])),))
+
+
+def _explain(report: Report, seconds: float) -> None:
+    """Tell how to see a failure again, and the smallest life that breaks the same promise."""
+    settings = report.settings
+    size = f"CLUSTERS={settings.clusters} DAYS={settings.days} INCIDENTS={settings.incidents_per_day:g}"
+    _say(f"replay with: make simulate SEED={settings.seed} {size}")
+    smallest = Shrinker(_images(), seconds).shrink(report) if seconds and report.incidents else report
+    _say(f"the smallest life found that breaks the same promise:\n{smallest}")
+    _say(_script(smallest.incidents))
+
+
+def _script(incidents: Iterable[Incident]) -> str:
+    """Return the incidents as a regression test names them."""
+    lines = [
+        f"    Incident({one.at!r}, Kind.{one.kind.name}, {one.target!r}, {one.lasts!r}, {one.amount}),"
+        for one in incidents
+    ]
+    return "\n".join(["as a script: Script((", *lines, "))"]).replace("datetime.timedelta", "timedelta")
+
+
+def _cpu_seconds() -> float:
+    """Return what this process and those it waited for have used."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ class Findings:
         """Note a broken promise and the last things that concern it."""
         if what not in self.found:
             entry = self.history.note("finding", what)
-            self.found[what] = Finding(entry.at, what, tuple(self.history.trace(*about, "fault", "finding")))
+            self.found[what] = Finding(entry.at, what, tuple(self.history.trace(*about)))
 
     @property
     def all(self) -> list[Finding]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+
+ROUTINE = re.compile(r"/leases/[^/]+ 200$|/events 201$")
+"""What happens all the time and explains nothing."""
 
 KEPT = 4000
 """So many entries are kept for a trace; all of them count for the digest."""
@@ -21,7 +25,7 @@ class Entry:
     what: str
 
     def __str__(self) -> str:
-        return f"{_stamp(self.at)}  {self.actor:<14} {self.what}"
+        return f"{stamp(self.at)}  {self.actor:<14} {self.what}"
 
 
 @dataclass
@@ -59,17 +63,18 @@ class History:
         """The same for two runs exactly when everything in them was."""
         return self._digest.hexdigest()
 
-    def trace(self, *words: str, last: int = 40) -> list[str]:
-        """Return the last entries that mention one of these words; all of them without words."""
-        return [str(entry) for entry in list(_about(self.entries, words))[-last:]]
+    def trace(self, *about: str, last: int = 20) -> list[str]:
+        """Return the last things that concern these names, or everybody; what was repeated is told once."""
+        names = re.compile("|".join([rf"{re.escape(name)}(?!\d)" for name in about] + ["everybody"]))
+        told: dict[tuple[str, str], list[Entry]] = {}
+        for entry in self.entries:
+            if (names.search(entry.what) or entry.actor in about) and not ROUTINE.search(entry.what):
+                told.setdefault((entry.actor, entry.what), []).append(entry)
+        latest = sorted(told.values(), key=lambda same: same[-1].at)[-last:]
+        return [f"{same[-1]}{f'  ({len(same)} times)' if len(same) > 1 else ''}" for same in latest]
 
 
-def _about(entries: Iterable[Entry], words: tuple[str, ...]) -> Iterable[Entry]:
-    for entry in entries:
-        if not words or any(word in entry.what or word == entry.actor for word in words):
-            yield entry
-
-
-def _stamp(seconds: float) -> str:
+def stamp(seconds: float) -> str:
+    """Return an instant of a life as people say it."""
     days, rest = divmod(seconds, 86400)
     return f"day {int(days):>3} {timedelta(seconds=round(rest))!s:>8}"

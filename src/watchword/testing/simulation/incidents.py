@@ -9,6 +9,7 @@ from datetime import timedelta
 from enum import StrEnum
 from random import Random
 
+from watchword.testing.simulation.history import stamp
 from watchword.testing.simulation.settings import DAY, HOUR, MINUTE, Settings
 
 
@@ -67,6 +68,11 @@ class Incident:
     lasts: timedelta
     amount: float  # between 0 and 1, read as the kind needs it
 
+    @property
+    def when(self) -> str:
+        """When it begins, as traces say it."""
+        return stamp(self.at.total_seconds())
+
     def __str__(self) -> str:
         whom = self.target or "everybody"
         return f"{self.kind.value}: {whom}, for {timedelta(seconds=round(self.lasts.total_seconds()))}"
@@ -107,8 +113,9 @@ LIKELIHOODS: dict[Kind, Likelihood] = {
 }
 
 
-def draw_incidents(settings: Settings, clusters: Sequence[str], random: Random) -> list[Incident]:
+def draw_incidents(settings: Settings, clusters: Sequence[str]) -> list[Incident]:
     """Return the whole schedule; the last fault ends before the quiet end of the run begins."""
+    random = Random(f"incidents of {settings.seed}")  # noqa: S311 - replayable; its own, so that leaving some out moves none
     count = round(settings.incidents_per_day * settings.storms_end / DAY)
     kinds, rows = list(LIKELIHOODS), list(LIKELIHOODS.values())
     chosen = random.choices(kinds, weights=[row.weight for row in rows], k=count)

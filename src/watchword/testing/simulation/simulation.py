@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from watchword.runtime.virtual import run_virtual
@@ -21,6 +21,7 @@ from watchword.testing.simulation.settings import DAY, HOUR, MINUTE, Settings
 from watchword.testing.simulation.world import World
 
 FIRST_ROUNDS = (15 * MINUTE, HOUR)
+MOST_TOLD = 12  # findings, incidents: whoever reads a failure begins with the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +40,31 @@ class Report:
     digest: str  # the same for the same seed
     writes: int
     findings: tuple[Finding, ...]
-    lives: Mapping[str, int]  # how often each process was started
+    lives: Mapping[str, int] = field(default_factory=dict)  # how often each process was started
+    incidents: tuple[Incident, ...] = ()  # what happened
 
     @property
     def is_clean(self) -> bool:
         """Whether every promise was kept."""
         return not self.findings
 
-    def __str__(self) -> str:
-        seed, days, clusters = self.settings.seed, self.settings.days, self.settings.clusters
-        head = f"seed {seed}: {days} days, {clusters} clusters, {self.writes} events, digest {self.digest}"
-        told = [f"{head}: {len(self.findings)} broken promises" if self.findings else head]
-        for finding in self.findings[:5]:
-            told += [f"  {finding.what}", *(f"    {line}" for line in finding.trace)]
-        if self.findings:
-            told.append(f"  replay with: make simulate SEED={seed} CLUSTERS={clusters} DAYS={days}")
+    @property
+    def headline(self) -> str:
+        """How it went, without why."""
+        settings = self.settings
+        head = f"seed {settings.seed}: {settings.days} days, {settings.clusters} clusters, {self.writes} events"
+        if self.is_clean:
+            return f"{head}, digest {self.digest}"
+        told = [f"{head}, {len(self.findings)} broken promises:"]
+        told += [f"  {finding.what}" for finding in self.findings[:MOST_TOLD]]
         return "\n".join(told)
+
+    def __str__(self) -> str:
+        if self.is_clean:
+            return self.headline
+        happened = [f"  {incident.when}  {incident}" for incident in self.incidents[:MOST_TOLD]]
+        told = [self.headline, f"what happened (incidents: {len(self.incidents)}):", *happened]
+        return "\n".join([*told, "what led to the first:", *(f"  {line}" for line in self.findings[0].trace)])
 
 
 def simulate(settings: Settings, images: Images | None = None, script: Script | None = None) -> Report:
@@ -70,7 +80,7 @@ async def _live(settings: Settings, images: Images, script: Script | None, log: 
     findings = Findings(world.history)
     admin, inspector = Administrator(world), Inspector(world, findings)
     director = Director(world, admin, Prober(world, findings))
-    script = script or Script(tuple(draw_incidents(settings, list(world.members), random)))
+    script = script or Script(tuple(draw_incidents(settings, list(world.members))))
     if script.crash is not None:
         name, writes = script.crash
         world.process(name).first_crash = writes
@@ -88,7 +98,8 @@ async def _live(settings: Settings, images: Images, script: Script | None, log: 
         findings.add(f"an error that nobody foresaw: {line[:2000]}")
     await world.stop()
     lives = {process.name: process.lives for process in world.processes}
-    return Report(settings, world.history.digest, world.history.total, tuple(findings.all), lives)
+    found = tuple(findings.all)
+    return Report(settings, world.history.digest, world.history.total, found, lives, script.incidents)
 
 
 async def _keep_looking(world: World, admin: Administrator, inspector: Inspector) -> None:

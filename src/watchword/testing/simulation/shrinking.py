@@ -1,0 +1,100 @@
+"""Finds the fewest incidents that still break the same promise, so that a failure can be read."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from watchword.kube.faults import FaultPlan
+from watchword.testing.simulation.incidents import Incident
+from watchword.testing.simulation.planes import Images
+from watchword.testing.simulation.settings import Settings
+from watchword.testing.simulation.simulation import Report, Script, simulate
+
+T = TypeVar("T")
+
+CLUSTER = re.compile(r"edge-(\d+)")
+CALM = FaultPlan()
+
+
+@dataclass
+class Shrinker:
+    """Lives a broken life again and again, each time with less in it, until nothing more can be left out."""
+
+    images: Images
+    seconds: float  # no new attempt after so many
+    now: Callable[[], float] = time.monotonic
+    _started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._started = self.now()
+
+    def shrink(self, report: Report) -> Report:
+        """Return the smallest life found that breaks the first promise that this one broke."""
+        sought, best = shape_of(report), report
+
+        def breaks(settings: Settings, incidents: Sequence[Incident]) -> bool:
+            nonlocal best
+            if self._is_time_up():
+                return False
+            attempt = simulate(settings, self.images, Script(tuple(incidents)))
+            broken = sought in (shape(finding.what) for finding in attempt.findings)
+            best = attempt if broken else best
+            return broken
+
+        settings = report.settings
+        for smaller in simpler_settings(report):
+            if breaks(smaller, affordable(report.incidents, smaller)):
+                settings = smaller
+        fewest(affordable(report.incidents, settings), lambda some: breaks(settings, some))
+        return best
+
+    def _is_time_up(self) -> bool:
+        return self.now() - self._started > self.seconds
+
+
+def fewest(items: Sequence[T], still: Callable[[Sequence[T]], bool]) -> list[T]:
+    """Return a part of the items for which it still holds, and of which none can be left out: delta debugging."""
+    kept, parts = list(items), 2
+    while kept:
+        size = -(-len(kept) // parts)
+        for start in range(0, len(kept), size):
+            rest = kept[:start] + kept[start + size :]
+            if still(rest):
+                kept, parts = rest, max(parts - 1, 2)
+                break
+        else:
+            if size == 1:
+                break
+            parts = min(len(kept), parts * 2)
+    return kept
+
+
+def simpler_settings(report: Report) -> list[Settings]:
+    """Return what to try first: no more clusters than the finding names, and then no drizzle either."""
+    named = [int(number) for number in CLUSTER.findall(report.findings[0].what)]
+    few = replace(report.settings, clusters=max(named, default=report.settings.clusters))
+    return [few, replace(few, drizzle=CALM)]
+
+
+def affordable(incidents: Sequence[Incident], settings: Settings) -> list[Incident]:
+    """Return the incidents that happen to clusters which are there."""
+    return [one for one in incidents if not one.target or _number(one.target) <= settings.clusters]
+
+
+def shape_of(report: Report) -> str:
+    """Return what the first finding of a life says, without its numbers."""
+    return shape(report.findings[0].what)
+
+
+def shape(what: str) -> str:
+    """Return a sentence without its numbers, which are others in every life."""
+    return re.sub(r"\d+", "#", what)
+
+
+def _number(cluster: str) -> int:
+    found = CLUSTER.fullmatch(cluster)
+    return int(found.group(1)) if found else 0

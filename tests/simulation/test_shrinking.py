@@ -1,0 +1,77 @@
+"""A failure is told by the fewest incidents that cause it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from watchword.testing.simulation.findings import Finding
+from watchword.testing.simulation.history import History
+from watchword.testing.simulation.incidents import Incident, Kind
+from watchword.testing.simulation.settings import DAY, HOUR, Settings
+from watchword.testing.simulation.shrinking import affordable, fewest, shape, simpler_settings
+from watchword.testing.simulation.simulation import Report
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        pytest.param(set[int](), id="nothing: the life breaks without any"),
+        pytest.param({7}, id="one"),
+        pytest.param({3, 41}, id="two far apart"),
+        pytest.param({10, 11, 12}, id="three in a row"),
+        pytest.param(set(range(44)), id="all of them"),
+    ],
+)
+def test_what_is_left_is_the_cause_and_nothing_else(cause: set[int]) -> None:
+    attempts: list[int] = []
+
+    def still(some: Sequence[int]) -> bool:
+        attempts.append(len(some))
+        return cause <= set(some)
+
+    assert fewest(range(44), still) == sorted(cause)
+    assert len(attempts) < 400
+
+
+def test_a_smaller_fleet_has_no_more_clusters_than_the_finding_names() -> None:
+    report = a_broken_life("the add-on credential of edge-3 expired")
+
+    fewer, calm = simpler_settings(report)
+
+    assert (fewer.clusters, calm.clusters) == (3, 3)
+    assert [one.target for one in affordable(report.incidents, fewer)] == ["", "edge-3"]
+
+
+def test_the_same_promise_is_recognised_whatever_its_numbers() -> None:
+    assert shape("edge-1: expired at 10:31") == shape("edge-12: expired at 9:07") != shape("edge-1: has expired")
+
+
+def test_a_failure_says_what_broke_what_happened_and_what_led_to_it() -> None:
+    told = str(a_broken_life("edge-3: it has 1 Secrets instead of 2"))
+
+    assert "seed 5: 30 days, 20 clusters, 90 events, 1 broken promises:\n  edge-3: it has 1 Secrets" in told
+    assert "day   2  0:00:00  the cluster cannot reach the hub: edge-3, for 1:00:00" in told
+    assert told.endswith("what led to the first:\n  the trace")
+
+
+def test_a_trace_tells_what_concerns_its_names_and_repetitions_once() -> None:
+    seconds = iter(range(0, 600, 60))
+    history = History(lambda: float(next(seconds)))
+    for number in (1, 1, 11):
+        history.wrote(f"edge-{number}", "POST", "/apis/certificates", 201)
+    history.wrote("edge-1", "PATCH", "/leases/managed-cluster-lease", 200)
+    history.note("fault", "no hub controller runs: everybody, for 1:00:00 begins")
+
+    first, second = history.trace("edge-1")
+
+    assert first == "day   0  0:01:00  edge-1         POST   /apis/certificates 201  (2 times)"
+    assert second.endswith("everybody, for 1:00:00 begins")
+
+
+def a_broken_life(what: str) -> Report:
+    incidents = tuple(Incident(2 * DAY, Kind.PARTITION, target, HOUR, 0.5) for target in ("", "edge-3", "edge-4"))
+    finding = Finding(timedelta(days=4).total_seconds(), what, ("the trace",))
+    return Report(Settings(seed=5), "digest", 90, (finding,), incidents=incidents)
