@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 import orjson
 
+from watchword.api.json import trimmed
 from watchword.api.meta import Object, ObjectKey, Resource
 
 Projection: TypeAlias = Callable[[Object], Object | None]
@@ -63,8 +64,7 @@ def without_managed_fields(raw: bytes) -> bytes:
     fields = _fields.decode(raw)
     metadata = _fields.decode(fields["metadata"])
     metadata.pop("managedFields", None)
-    encoded = msgspec.json.encode({**fields, "metadata": metadata})
-    return bytes(memoryview(encoded))  # the encoder reserves up to half as much again and keeps it; a copy fits
+    return trimmed(msgspec.json.encode({**fields, "metadata": metadata}))
 
 
 def projected(raw: bytes, project: Projection) -> bytes | None:
@@ -73,7 +73,9 @@ def projected(raw: bytes, project: Projection) -> bytes | None:
     metadata = whole["metadata"]
     identity = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in metadata}
     kept = project(whole)
-    return None if kept is None else orjson.dumps({**kept, "metadata": {**(kept.get("metadata") or {}), **identity}})
+    if kept is None:
+        return None
+    return trimmed(orjson.dumps({**kept, "metadata": {**(kept.get("metadata") or {}), **identity}}))
 
 
 def metadata_only(obj: Object) -> Object:

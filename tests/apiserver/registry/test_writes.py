@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tracemalloc
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -116,3 +118,20 @@ async def test_a_namespace_goes_when_its_finalizers_are_emptied(api: Any) -> Non
 
     assert finished.status == 200
     assert (await api.send("GET", "/api/v1/namespaces/default")).status == 404
+
+
+async def test_what_is_stored_takes_the_memory_of_its_json(api: Any) -> None:
+    async def store(number: int) -> None:
+        await api.send("POST", COLLECTION, {"metadata": {"name": f"c-{number}"}, "data": {"text": "x" * 1_000}})
+
+    await store(0)
+    tracemalloc.start()
+    try:
+        for number in range(1, 101):
+            await store(number)
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+    assert held / 100 < 5_000

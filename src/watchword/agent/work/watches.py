@@ -11,6 +11,7 @@ from random import Random
 import orjson
 
 from watchword.agent.work.manifests import Target
+from watchword.api.json import trimmed
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, MethodNotAllowed, NotFound
@@ -142,7 +143,7 @@ class ObjectWatches:
         """Take over a server's answer, so that nobody looks at what it replaced."""
         watch = self._of.get(target)
         if watch is not None:
-            watch.put(target.key, orjson.dumps(obj), str(obj["metadata"].get("resourceVersion") or ""))
+            watch.put(target.key, trimmed(orjson.dumps(obj)), str(obj["metadata"].get("resourceVersion") or ""))
 
     async def settle(self, targets: Iterable[Target]) -> None:
         """Wait, not for long, until what has just begun to be followed has been told."""

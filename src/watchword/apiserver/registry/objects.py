@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from watchword.api.json import trimmed
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.errors import internal, storage_full
 from watchword.apiserver.model import ResourceKind
@@ -116,7 +117,7 @@ class Objects:
 
         def render(revision: int) -> bytes:
             stored["metadata"]["resourceVersion"] = str(revision)
-            return encode_object(stored)
+            return trimmed(encode_object(stored))
 
         try:
             return await self.store.write(Change(bucket_of(kind), path_of(key), expected, render, deleted=deleted))
@@ -142,7 +143,7 @@ def _formed_today(kind: ResourceKind, body: bytes) -> bytes:
     obj["apiVersion"] = kind.resource.api_version
     prune(obj, kind.schema)
     apply_defaults(obj, kind.schema)
-    return encode_object(obj)
+    return trimmed(encode_object(obj))
 
 
 def _stored_form(kind: ResourceKind, obj: Object) -> Object:
