@@ -15,7 +15,7 @@ from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.token_store import TokenStore
 from watchword.discovery.tokens import BootstrapToken
-from watchword.fleet.doctor.cluster import judge_credential
+from watchword.fleet.doctor.cluster import judge_credential, judge_standing
 from watchword.fleet.doctor.examination import examine_all
 from watchword.fleet.doctor.general import judge_skew
 from watchword.fleet.doctor.model import Finding, Level, Patient, is_well
@@ -91,6 +91,25 @@ def test_judge_credential(age: int, level: Level, said: str) -> None:
 )
 def test_judge_damaged_credential(data: dict[str, bytes], level: Level) -> None:
     assert one(judge_credential(data, now=NOW)).level is level
+
+
+@pytest.mark.parametrize(
+    ("accepted", "available", "said"),
+    [
+        pytest.param(False, True, "does not let edge in", id="denied while its last word still counts"),
+        pytest.param(True, False, "does not hear edge's agent", id="silent"),
+        pytest.param(True, True, "lets edge in and hears its agent", id="well"),
+    ],
+)
+def test_judge_standing(accepted: bool, available: bool, said: str) -> None:  # noqa: FBT001 - a table
+    conditions = [{"type": ConditionType.AVAILABLE, "status": str(available)}]
+    cluster = MANAGED_CLUSTERS.manifest(
+        ObjectKey.cluster("edge"), spec={"hubAcceptsClient": accepted}, status={"conditions": conditions}
+    )
+
+    (finding,) = judge_standing(cluster)
+
+    assert said in finding.reason
 
 
 async def test_a_bare_cluster_is_told_how_to_become_something(plane: Plane) -> None:

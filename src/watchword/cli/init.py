@@ -91,10 +91,11 @@ def command(connection: Connection, output: str, wait: timedelta | None, **flags
     hub = run(_init(connection, plan))
     for warning in hub.warnings:
         tell(f"warning: {warning}")
-    if flags["command_file"] and hub.record is not None and not plan.dry_run:
+    kept = bool(flags["command_file"]) and hub.record is not None and not plan.dry_run
+    if kept:
         write_private_file(flags["command_file"], f"{_join_command(hub, secret=True)}\n".encode())
         tell(f"wrote the join command to {flags['command_file']}")
-    _show(hub, plan, output, show_token=flags["show_token"])
+    _show(hub, plan, output, show_token=flags["show_token"], kept=kept)
 
 
 def _wish(flags: dict[str, Any]) -> TokenWish | None:
@@ -136,7 +137,8 @@ def _join_command(hub: Hub, *, secret: bool) -> str:
     return f"{shlex.join(join_command(hub.info, token))} --cluster-name CLUSTER_NAME"
 
 
-def _show(hub: Hub, plan: Plan, output: str, *, show_token: bool) -> None:
+def _show(hub: Hub, plan: Plan, output: str, *, show_token: bool, kept: bool) -> None:
+    """Print what came out of it; `kept` is whether a file has the whole join command."""
     secret = hub.record is not None and (show_token or (output == "table" and sys.stdout.isatty()))
     line = _join_command(hub, secret=secret)
     if output != "table":
@@ -149,7 +151,7 @@ def _show(hub: Hub, plan: Plan, output: str, *, show_token: bool) -> None:
         click.echo("no token was made: `watchword token create --print-join-command` makes one")
         return
     click.echo(f"join a cluster with:\n\n  {line}\n")
-    if not secret:
+    if not secret and not kept:
         click.echo(
             f"the secret of token {hub.record.token.id} is shown on a terminal only: put it into TOKEN_FILE, or use "
             "--output-join-command-file or --show-token"

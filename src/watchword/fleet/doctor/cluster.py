@@ -7,13 +7,15 @@ from datetime import datetime
 
 from watchword.agent.kubeconfig_connector import KubeconfigConnector
 from watchword.agent.secret_data import CLUSTER_NAME, decode_data
+from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, SECRETS
 from watchword.drivers.interface import SecretData
 from watchword.fleet.doctor.model import Check, Finding, Patient, fail, warn, well
 from watchword.fleet.health import Health, Life, judge_renewed
+from watchword.fleet.words import write_count
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
 from watchword.kube.retry import RetryPolicy
@@ -87,13 +89,27 @@ async def _ask_hub(client: Client, name: str) -> list[Finding]:
         found = await client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
     except Unauthorized:
         return [fail("the hub does not accept this cluster's credential any more", REJOIN)]
-    except (Forbidden, NotFound):
-        return [fail(f"the hub does not let {name} in", f"watchword accept --clusters {name}   # on the hub")]
+    except (Forbidden, NotFound):  # who is denied may still see that
+        return [
+            fail(f"the hub does not know {name} any more", f"watchword unjoin --cluster-name {name}; then join anew")
+        ]
     except Unreachable as trouble:
         return [fail(f"the hub does not answer: {trouble}", "check the way to the hub: address, proxy, firewall")]
+    return judge_standing(found)
+
+
+def judge_standing(found: Object) -> list[Finding]:
+    """Judge what the hub says of this cluster."""
+    cluster = Cluster.read(found)
+    if not cluster.accepted:
+        return [
+            fail(
+                f"the hub does not let {cluster.name} in", f"watchword accept --clusters {cluster.name}   # on the hub"
+            )
+        ]
     if not is_true(found, ConditionType.AVAILABLE):
-        return [fail(f"the hub does not hear {name}'s agent", "watchword agent")]
-    return well(f"lets {name} in and hears its agent")
+        return [fail(f"the hub does not hear {cluster.name}'s agent", "watchword agent")]
+    return well(f"lets {cluster.name} in and hears its agent")
 
 
 async def work(patient: Patient) -> Iterable[Finding]:
@@ -102,7 +118,7 @@ async def work(patient: Patient) -> Iterable[Finding]:
         works = (await patient.client.list(APPLIED_MANIFEST_WORKS)).items
     except NotFound:
         return well("nothing is deployed by a hub")
-    return well(f"{len(works)} works of the hub are applied")
+    return well(f"{write_count(len(works), 'work')} of the hub applied here")
 
 
 async def _held(patient: Patient) -> SecretData:
