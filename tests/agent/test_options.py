@@ -1,0 +1,49 @@
+"""What keeps an agent from starting, and what it only warns about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from watchword.agent.options import AgentOptions, judge_options, warnings_about
+
+GOOD = AgentOptions("edge-1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "objection"),
+    [
+        pytest.param({"cluster_name": "Edge_1"}, "is not a DNS label", id="no name for a cluster"),
+        pytest.param({"registration_auth": "pigeon"}, "there is no driver 'pigeon'", id="unknown way to register"),
+        pytest.param({"addon_auth": "pigeon"}, "choose one of csr, token", id="unknown way for add-ons"),
+        pytest.param({"certificate_life": timedelta(minutes=1)}, "at least an hour", id="short certificate"),
+        pytest.param({"external_urls": ("http://x",)}, "not an https address", id="address in the clear"),
+    ],
+)
+def test_agent_that_cannot_start(changes: dict[str, Any], objection: str) -> None:
+    said = judge_options(replace(GOOD, **changes))
+
+    assert len(said) == 1
+    assert objection in said[0]
+
+
+def test_agent_that_can_start() -> None:
+    assert judge_options(GOOD) == judge_options(replace(GOOD, registration_auth="", addon_auth="")) == []
+
+
+@pytest.mark.parametrize(
+    ("life", "warnings"),
+    [
+        pytest.param(timedelta(days=365), 0, id="a year"),
+        pytest.param(timedelta(hours=1), 0, id="an hour"),
+        pytest.param(timedelta(seconds=3599), 1, id="less than an hour"),
+    ],
+)
+def test_short_tokens_are_allowed_and_warned_about(life: timedelta, warnings: int) -> None:
+    options = replace(GOOD, addon_token_life=life)
+
+    assert judge_options(options) == []
+    assert len(warnings_about(options)) == warnings
