@@ -185,6 +185,8 @@ class Membership:
 async def membership(plane: Plane) -> AsyncIterator[Membership]:
     """Prepare a hub on a control plane; everything that runs ends with the context."""
     client = plane.client()
+    # By its UID agents know their cluster, and a server that has just started makes it when it is ready already.
+    await eventually(client, NAMESPACES, ObjectKey.cluster("kube-system"))
     await prerequisites.install(client)
     for definition in MANAGED_CRDS:
         await prerequisites.establish(client, definition)
