@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, uid_of
 from watchword.api.names import (
     ADDON_NAMESPACE,
@@ -218,6 +219,13 @@ KUBE_CLIENT_DRIVERS: Mapping[str, SubjectRule] = MappingProxyType(
     }
 )
 """Every driver by which an add-on gets a credential for the hub's API, and who it makes of the add-on."""
+
+
+def credential_condition(addon: Addon) -> Condition | None:
+    """Return what is said of an add-on's credential, by our agents or by shipped ones; None when nothing is."""
+    rule = KUBE_CLIENT_DRIVERS.get(addon.driver or "csr")
+    found = (find_condition(addon.object, type_) for type_ in (rule.conditions if rule is not None else ()))
+    return next((condition for condition in found if condition is not None), None)
 
 
 @dataclass(frozen=True, slots=True)

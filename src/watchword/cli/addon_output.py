@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from watchword.api.addon import CUSTOM_SIGNER, Addon, Registration
+from watchword.api.addon import CUSTOM_SIGNER, Addon, Registration, credential_condition
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object
 from watchword.api.names import ConditionType
 
 COLUMNS = ("NAME", "CLUSTER", "AVAILABLE", "DRIVER", "CREDENTIAL")
-CREDENTIALS = (ConditionType.ADDON_TOKEN_REFRESHED, ConditionType.CERTIFICATE_ROTATED)
 
 
 def addon_row(obj: Object) -> tuple[str, ...]:
     """Return one line about an add-on."""
     addon = Addon.read(obj)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
-    said = next((found for type_ in CREDENTIALS if (found := find_condition(obj, type_)) is not None), None)
+    said = credential_condition(addon)
     credential = "" if said is None else ("good" if said.status == "True" else said.reason)
     state = "Deleting" if addon.deleting else available.status if available is not None else "Unknown"
     return addon.name, addon.cluster, state, addon.driver or "-", credential or "-"

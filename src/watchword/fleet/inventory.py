@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from watchword.api.addon import KUBE_CLIENT_DRIVERS, Addon
+from watchword.api.addon import Addon, credential_condition
 from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
@@ -167,7 +167,7 @@ def another_key_asks(cluster: str, requests: Sequence[Object]) -> bool:
 def judge_addon(obj: Object) -> AddonRow:
     """Say whether an add-on has what it needs."""
     addon = Addon.read(obj)
-    said = _credential_condition(addon)
+    said = credential_condition(addon)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
     health, note = Health.GOOD, ""
     if said is not None and said.status == "False":
@@ -180,12 +180,6 @@ def judge_addon(obj: Object) -> AddonRow:
         health, note = Health.UNKNOWN, available.message
     has = "yes" if said is not None and said.status == "True" else "no"
     return AddonRow(addon.cluster, addon.name, addon.driver, has, _word(available), health, note)
-
-
-def _credential_condition(addon: Addon) -> Condition | None:
-    rule = KUBE_CLIENT_DRIVERS.get(addon.driver or "csr")
-    found = (find_condition(addon.object, type_) for type_ in (rule.conditions if rule is not None else ()))
-    return next((condition for condition in found if condition is not None), None)
 
 
 def _credentials(
@@ -229,7 +223,7 @@ def judge_addon_credential(addon: Addon, *, now: datetime) -> Iterable[Credentia
     registration = addon.kube_client
     if registration is None:
         return
-    life, health, note = _told(_credential_condition(addon), now)
+    life, health, note = _told(credential_condition(addon), now)
     kind = ADDON_TOKEN if addon.driver == "token" else ADDON_CERTIFICATE
     if health is Health.UNKNOWN and not note:
         health, note = Health.PENDING, "not issued yet"
