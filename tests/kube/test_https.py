@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from watchword.api.http import Request
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
@@ -25,8 +27,9 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import ConfigError, KubeError, MalformedAnswer, ServerError, Unauthorized, Unreachable
 from watchword.kube.events import WatchQuery, watch_events
 from watchword.kube.files import WatchedFile
+from watchword.kube.https import HttpsTransport
 from watchword.kube.retry import ONCE
-from watchword.kube.tls import ClientCertificate
+from watchword.kube.tls import ClientCertificate, ContextCache
 from watchword.kube.unverified import unverified_client_for_discovery_only
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
@@ -279,6 +282,70 @@ async def test_a_proxy_that_is_not_there_is_named(serve: Serve) -> None:
     endpoint = replace(await serve(echo), proxy="http://127.0.0.1:1")
 
     assert "the proxy cannot be reached" in await complaint(endpoint)
+
+
+@asynccontextmanager
+async def a_proxy(
+    answer: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n",
+) -> AsyncIterator[tuple[str, list[str]]]:
+    """Run a proxy that opens tunnels, or answers something else; yields its address and what it was asked."""
+    asked: list[str] = []
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(answer)
+        host, _, port = asked[-1].split()[1].rpartition(":")
+        inner, outer = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(pour(reader, outer), pour(inner, writer))
+
+    async def pour(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await source.read(65536):
+                sink.write(data)
+        sink.close()
+
+    server = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+
+
+async def test_a_tunnel_through_a_proxy_ends_at_the_server_itself(serve: Serve) -> None:
+    endpoint = await serve(echo)
+    async with a_proxy() as (address, asked):
+        through = replace(endpoint, proxy=f"http://me:p%40ss@{address}")
+        async with connected(through, FixedCredential(Credential(Sensitive("Bearer sesame")))) as client:
+            answers = [await client.get(SECRETS, KEY) for _ in range(2)]
+
+    assert answers[1]["token"] == "Bearer sesame"
+    assert len(asked) == 1
+    assert asked[0].startswith(f"CONNECT {endpoint.server.removeprefix('https://')} HTTP/1.1\r\n")
+    assert "sesame" not in asked[0]
+    assert f"Basic {base64.b64encode(b'me:p@ss').decode()}" in asked[0]
+
+
+async def test_a_proxy_that_will_not_connect_us_is_named(serve: Serve) -> None:
+    endpoint = await serve(echo)
+    async with a_proxy(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n") as (address, _):
+        assert "the proxy answered 407" in await complaint(replace(endpoint, proxy=f"http://{address}"))
+
+
+async def test_connections_are_used_again_and_not_by_another_credential(serve: Serve, authority: Authority) -> None:
+    ports: list[int] = []
+
+    async def note(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        ports.append(request.transport.get_extra_info("peername")[1])
+        return web.json_response({})
+
+    held = [FixedCredential(Credential(certificate=client_certificate(authority))) for _ in range(2)]
+    endpoint, contexts = await serve(note, ask=True), ContextCache()
+    transports = [HttpsTransport(endpoint, one, contexts=contexts) for one in held]
+    for transport in (transports[0], transports[0], transports[1]):
+        assert (await transport.send(Request("GET", "/"))).status == 200
+    for transport in transports:
+        await transport.close()
+
+    assert ports[0] == ports[1] != ports[2]
 
 
 async def test_an_unproved_server_cannot_fill_our_memory(serve: Serve) -> None:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.planes("embedded")
 ONE_IN_A_HUNDRED = FaultPlan(
     fail=0.004, refuse=0.002, lose=0.002, cut=0.002, watch=WatchFaults(drop=0.005, cut=0.0025, expire=0.0025)
 )
-CLUSTERS, HOURS, LOOK_EVERY = 3, 24, timedelta(minutes=10)
+CLUSTERS, HOURS, LOOK_EVERY = 3, 16, timedelta(minutes=15)
 
 
 @dataclass
@@ -78,7 +78,7 @@ async def test_no_certificate_expires_or_is_asked_for_twice_while_one_request_in
         for name, diary in diaries.items():
             await diary.note(fleet, name, fleet.plane.clock.now())
 
-    assert weather.struck > 100
+    assert weather.struck >= 20
     for diary in diaries.values():
         assert len(diary.serials) >= HOURS
         assert diary.shortest_left > timedelta(minutes=5)

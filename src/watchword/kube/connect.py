@@ -61,7 +61,7 @@ def client_for(choice: Choice, **options: Any) -> Client:
 
 def make_client(endpoint: Endpoint, credentials: CredentialSource, **options: Any) -> Client:
     """Return a client over sockets."""
-    from watchword.kube.https import HttpsTransport  # noqa: PLC0415 - aiohttp is slow to import, and not always needed
+    from watchword.kube.https import HttpsTransport  # noqa: PLC0415 - help and in-process clients need no sockets
 
     return Client(HttpsTransport(endpoint, credentials), **options)
 

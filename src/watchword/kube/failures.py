@@ -1,11 +1,15 @@
-"""Why no answer came, in one sentence: from the errors of sockets, TLS and aiohttp to ours."""
+"""Why no answer came, in one sentence: from the errors of sockets, TLS and HTTP to ours."""
 
 from __future__ import annotations
 
+import socket
 import ssl
+from collections.abc import Callable
 
-from watchword._http import aiohttp
+from watchword.kube.answer_reader import NotHttp
+from watchword.kube.dial import NotConnected, ProxyTrouble
 from watchword.kube.errors import KubeError, MalformedAnswer, TimedOut, Unreachable, Untrusted
+from watchword.kube.line import AnswerCut
 
 _EXPIRED, _NOT_YET_VALID = 10, 9
 _UNKNOWN_AUTHORITY = frozenset({2, 18, 19, 20, 21, 27})
@@ -24,13 +28,12 @@ _CERTIFICATE_ALERTS = (
 
 def explain(cause: BaseException, server: str, *, with_certificate: bool) -> KubeError:
     """Return our error for a failed exchange; the sentence names the server and the reason."""
-    for kind, sentence in _BEFORE_SENDING:
-        if isinstance(cause, kind):
-            error = Untrusted if sentence is _certificate else Unreachable
-            return error(f"{server} cannot be reached: {sentence(cause)}", maybe_done=False)
+    if isinstance(cause, NotConnected):
+        error = Untrusted if isinstance(cause.__cause__, ssl.SSLCertVerificationError) else Unreachable
+        return error(f"{server} cannot be reached: {_unconnected(cause.__cause__)}", maybe_done=False)
     if isinstance(cause, TimeoutError):
         return TimedOut(f"{server} did not answer in time")
-    if isinstance(cause, aiohttp.ClientPayloadError):
+    if isinstance(cause, AnswerCut):
         return Unreachable(f"{server} cut its answer short")
     alert = _alert(cause)
     if alert:
@@ -38,9 +41,16 @@ def explain(cause: BaseException, server: str, *, with_certificate: bool) -> Kub
             f"{server} rejected the client certificate ({alert}): it may be expired or of another authority",
             maybe_done=False,
         )
-    if isinstance(cause, aiohttp.ClientResponseError):
+    if isinstance(cause, NotHttp):
         return MalformedAnswer(f"{server} does not speak HTTP as an API server does")
     return Unreachable(_lost(server, with_certificate=with_certificate))
+
+
+def _unconnected(cause: BaseException | None) -> str:
+    for kind, sentence in _BEFORE_SENDING:
+        if isinstance(cause, kind):
+            return sentence(cause)
+    return (getattr(cause, "strerror", None) or "the network failed").lower()
 
 
 def _lost(server: str, *, with_certificate: bool) -> str:
@@ -52,8 +62,7 @@ def _lost(server: str, *, with_certificate: bool) -> str:
 
 
 def _certificate(cause: BaseException) -> str:
-    error = getattr(cause, "certificate_error", cause)
-    code = getattr(error, "verify_code", 0)
+    code = getattr(cause, "verify_code", 0)
     if code == _EXPIRED:
         return "its certificate has expired"
     if code == _NOT_YET_VALID:
@@ -62,7 +71,7 @@ def _certificate(cause: BaseException) -> str:
         return "its certificate is signed by an authority that is not trusted here: check certificate-authority"
     if code in _WRONG_NAME:
         return "its certificate is for another name: check the address or tls-server-name"
-    return f"its certificate is not accepted ({getattr(error, 'verify_message', '') or 'TLS failed'})"
+    return f"its certificate is not accepted ({getattr(cause, 'verify_message', '') or 'TLS failed'})"
 
 
 def _handshake(cause: BaseException) -> str:
@@ -87,28 +96,16 @@ def _reason(cause: BaseException | None) -> str:
         reason = getattr(cause, "reason", None) if isinstance(cause, ssl.SSLError) else None
         if isinstance(reason, str):
             return reason
-        cause = getattr(cause, "os_error", None) or cause.__cause__ or cause.__context__
+        cause = cause.__cause__ or cause.__context__
     return ""
 
 
-def _network(cause: BaseException) -> str:
-    error = getattr(cause, "os_error", cause)
-    if isinstance(error, ConnectionRefusedError):
-        return "the connection was refused: is the API server running at this address?"
-    if isinstance(error, ssl.SSLError):
-        return _handshake(error)
-    if isinstance(error, ConnectionError):
-        return "the connection was closed during the handshake"
-    return (getattr(error, "strerror", None) or "the network failed").lower()
-
-
-_BEFORE_SENDING = (
-    (aiohttp.ClientConnectorDNSError, lambda _: "its name cannot be resolved"),
-    (aiohttp.ClientConnectorCertificateError, _certificate),
+_BEFORE_SENDING: tuple[tuple[type[BaseException], Callable[[BaseException], str]], ...] = (
     (ssl.SSLCertVerificationError, _certificate),
-    (aiohttp.ClientProxyConnectionError, lambda _: "the proxy cannot be reached"),
-    (aiohttp.ClientHttpProxyError, lambda e: f"the proxy answered {getattr(e, 'status', 0)}"),
-    (aiohttp.ConnectionTimeoutError, lambda _: "connecting took too long"),
-    (aiohttp.ClientConnectorSSLError, _handshake),
-    (aiohttp.ClientConnectorError, _network),
+    (ssl.SSLError, _handshake),
+    (ProxyTrouble, str),
+    (TimeoutError, lambda _: "connecting took too long"),
+    (socket.gaierror, lambda _: "its name cannot be resolved"),
+    (ConnectionRefusedError, lambda _: "the connection was refused: is the API server running at this address?"),
+    (ConnectionError, lambda _: "the connection was closed during the handshake"),
 )

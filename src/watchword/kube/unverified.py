@@ -20,7 +20,7 @@ def unverified_client_for_discovery_only(server: str, *, retry: RetryPolicy | No
     address = checked_server(server)
     if not address.startswith("https:"):
         raise ConfigError("discovery needs an https address")
-    from watchword.kube.https import HttpsTransport  # noqa: PLC0415 - aiohttp is slow to import, and not always needed
+    from watchword.kube.https import HttpsTransport  # noqa: PLC0415 - help and in-process clients need no sockets
 
     endpoint = Endpoint(address, insecure=True)
     return Client(HttpsTransport(endpoint, FixedCredential(), body_limit=BODY_LIMIT), retry=retry)

@@ -1,0 +1,126 @@
+"""Opens connections to a server: to its addresses in turn, through a proxy where there is one, under TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ipaddress
+import socket
+import ssl
+from dataclasses import dataclass
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from watchword.kube.answer_reader import NotHttp
+from watchword.kube.endpoint import Endpoint
+from watchword.kube.line import Line, LineLost
+
+CONNECT_SECONDS = 10.0
+NEXT_ADDRESS_SECONDS = 4.0  # so long each address but the last may keep us waiting
+_PORTS = {"http": 80, "https": 443}
+
+
+class NotConnected(Exception):
+    """No connection came about, so nothing was sent; why is its `__cause__`."""
+
+
+class ProxyTrouble(Exception):
+    """The proxy is not there, or will not connect us."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialer:
+    """Knows the way to one endpoint."""
+
+    endpoint: Endpoint
+
+    async def dial(self, context: ssl.SSLContext | None) -> Line:
+        """Return a connection; raises `NotConnected`."""
+        target = urlsplit(self.endpoint.server)
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                if self.endpoint.proxy:
+                    return await self._through_proxy(target, context)
+                return await connect(_host(target), _port(target), context, self.endpoint.server_name)
+        except (OSError, TimeoutError, ValueError, ProxyTrouble) as cause:
+            raise NotConnected from cause
+
+    async def _through_proxy(self, target: SplitResult, context: ssl.SSLContext | None) -> Line:
+        proxy = urlsplit(self.endpoint.proxy)
+        try:
+            to_proxy = ssl.create_default_context() if proxy.scheme == "https" else None
+            line = await connect(_host(proxy), _port(proxy), to_proxy)
+        except (OSError, ValueError) as cause:
+            raise ProxyTrouble("the proxy cannot be reached") from cause
+        if context is None:
+            return line
+        try:
+            await _open_tunnel(line, proxy, f"{_bracketed(_host(target))}:{_port(target)}")
+            name = self.endpoint.server_name or _host(target)
+            inner = Line()
+            loop = asyncio.get_running_loop()
+            transport = await loop.start_tls(line.transport, inner, context, server_hostname=name)
+            if transport is None:
+                raise ProxyTrouble("the proxy closed the connection")
+        except BaseException:
+            line.abort()
+            raise
+        inner.connection_made(transport)
+        return inner
+
+
+async def connect(host: str, port: int, context: ssl.SSLContext | None, server_name: str = "") -> Line:
+    """Connect to the first address of a host that answers; raises `OSError`."""
+    loop = asyncio.get_running_loop()
+    name = (server_name or host) if context is not None else None
+    addresses = await _addresses(host, port)
+    for address in addresses:
+        limit = None if address == addresses[-1] else NEXT_ADDRESS_SECONDS
+        try:
+            async with asyncio.timeout(limit):
+                _, line = await loop.create_connection(Line, address, port, ssl=context, server_hostname=name)
+                return line
+        except ssl.SSLError:
+            raise
+        except (OSError, TimeoutError):
+            if limit is None:
+                raise
+    raise OSError(f"{host} has no address")
+
+
+async def _addresses(host: str, port: int) -> list[str]:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(row[4][0]) for row in found))
+    return [host]
+
+
+async def _open_tunnel(line: Line, proxy: SplitResult, authority: str) -> None:
+    lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}", *proxy_authorization(proxy)]
+    try:
+        answer = await line.ask("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    except (LineLost, NotHttp) as cause:
+        raise ProxyTrouble("the proxy closed the connection") from cause
+    if answer.status != 200:
+        raise ProxyTrouble(f"the proxy answered {answer.status}")
+
+
+def proxy_authorization(proxy: SplitResult) -> list[str]:
+    """Return the header that names us to a proxy, where its address says who we are."""
+    if not proxy.username:
+        return []
+    who = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return [f"Proxy-Authorization: Basic {base64.b64encode(who.encode()).decode()}"]
+
+
+def _host(parts: SplitResult) -> str:
+    return parts.hostname or ""
+
+
+def _port(parts: SplitResult) -> int:
+    return parts.port or _PORTS[parts.scheme]
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
