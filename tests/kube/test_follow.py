@@ -133,6 +133,34 @@ async def test_a_server_that_ignores_initial_events_is_listed_and_watched() -> N
     assert await facts(script, 1) == [Snapshot([raw(secret("a", 3))], "5")]
 
 
+def given_up(_: Request) -> Response:
+    raise asyncio.CancelledError  # as when connections are closed while a name is being looked up
+
+
+async def test_a_request_that_was_given_up_below_is_made_again() -> None:
+    troubles: list[KubeError] = []
+    script = Script(given_up, watching(bookmark(5, end=True)))
+
+    assert await facts(script, 1, on_trouble=troubles.append) == [Snapshot([], "5")]
+    assert [str(trouble) for trouble in troubles] == ["the request was given up with its connection"]
+
+
+async def test_a_follower_that_is_asked_to_end_ends() -> None:
+    asked = asyncio.Event()
+
+    def silent(request: Request) -> Response:
+        asked.set()
+        return watching(then_silent=True)(request)
+
+    following = asyncio.create_task(facts(Script(silent), 1))
+    await asked.wait()
+
+    following.cancel()
+    await asyncio.wait([following])
+
+    assert following.cancelled()
+
+
 async def test_a_revision_that_is_gone_leads_to_a_new_snapshot() -> None:
     script = Script(watching(bookmark(5, end=True)), watching(error(410, "Expired")), watching(bookmark(90, end=True)))
 

@@ -127,6 +127,13 @@ class _Follower:
                         del fact  # a snapshot is large, and the next fact may be minutes away
             except KubeError as error:
                 trouble = error
+            except asyncio.CancelledError as error:
+                if _is_cancelled():
+                    raise
+                # A library gave up the request when its connections were closed. Nobody asked this to end: if it did,
+                # its reader would wait for ever, for a task that is cancelled is missed by nobody.
+                trouble = Unreachable("the request was given up with its connection")
+                trouble.__cause__ = error
             if trouble is None and asyncio.get_running_loop().time() - started < TOO_SHORT:
                 trouble = Unreachable("the server ended the watch at once")
             if trouble is not None:
@@ -216,6 +223,12 @@ class _Follower:
         pause = self.options.backoff.delay(self.failures, self.options.random)
         asked = trouble.retry_after if isinstance(trouble, ApiStatusError) else None
         await asyncio.sleep(pause + min(asked or 0.0, self.options.backoff.limit))
+
+
+def _is_cancelled() -> bool:
+    """Whether this task is asked to stop, rather than something below it."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def is_unable_to_stream(trouble: KubeError) -> bool:
