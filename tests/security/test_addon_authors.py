@@ -9,14 +9,28 @@ from watchword.addons.definition import AddonDefinition, Grant, Signer
 from watchword.api.addon import AddonSubject
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ConditionType
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_ROLES, ROLE_BINDINGS
+from watchword.api.names import HUB_NAMESPACE, Annotation, ConditionType, Label
+from watchword.api.resources import (
+    ADDON_TEMPLATES,
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_MANAGEMENT_ADDONS,
+    CLUSTER_ROLES,
+    MANAGED_CLUSTER_ADDONS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+)
 from watchword.drivers.csr.agent import request_manifest
 from watchword.drivers.interface import Subject, Wanted
+from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
-from watchword.testing.waiting import eventually
+from watchword.testing.builders import a_secret
+from watchword.testing.waiting import eventually, is_gone
 
-OWN = "example.com/own"
+OWN, OTHER = "example.com/own", "example.com/other"
+READS_CONFIG_MAPS: Object = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
+READS_SECRETS: Object = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}
+GRANT = Grant("stays", rules=(READS_CONFIG_MAPS,))
 APPLIED = ConditionType.REGISTRATION_APPLIED
 
 
@@ -26,11 +40,11 @@ def described(namespace: str, signer: str) -> AddonDefinition:
     return AddonDefinition("reporter", signers=signers, install_namespace=namespace)
 
 
-async def ask(addons: AddonFleet, cluster: str, signer: str) -> ObjectKey:
+async def ask(addons: AddonFleet, cluster: str, signer: str, addon: str = "reporter") -> ObjectKey:
     agent = addons.plane.client(
         f"system:open-cluster-management:{cluster}:x", [f"system:open-cluster-management:{cluster}"]
     )
-    wanted = Wanted(cluster, Subject("system:node:n1", ("system:nodes",)), addon="reporter", signer=signer)
+    wanted = Wanted(cluster, Subject("system:node:n1", ("system:nodes",)), addon=addon, signer=signer)
     manifest = request_manifest(wanted, PrivateKey.generate())
     return ObjectKey.of(await agent.create(CERTIFICATE_SIGNING_REQUESTS, manifest))
 
@@ -74,6 +88,97 @@ async def test_role_that_is_not_there_yet_is_judged_before_it_is_granted(addons:
     assert message(said)
     binding = ObjectKey(cluster, "open-cluster-management:reporter:later:agent")
     assert await addons.client.find(ROLE_BINDINGS, binding) is None
+
+
+async def test_role_that_grows_after_it_was_granted_is_taken_back(addons: AddonFleet) -> None:
+    cluster, role = await addons.cluster(), ObjectKey.cluster(f"grows{addons.mark}")
+    await addons.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(role, rules=[READS_CONFIG_MAPS]))
+    grants = (Grant("grows", role=role.name), GRANT)
+    addons.start_addon(AddonDefinition("reporter", grants=grants, install_namespace=addons.namespace))
+    key = await addons.enable("reporter", cluster)
+    await addons.says(key, APPLIED)
+
+    await addons.client.patch(CLUSTER_ROLES, role, {"rules": [READS_CONFIG_MAPS, READS_SECRETS]})
+
+    await eventually(addons.client, ROLE_BINDINGS, bound(cluster, "grows"), is_gone)
+    said = await addons.says(key, APPLIED, "False", "PermissionRefused")
+    assert "secrets without names" in said.message
+    assert await addons.client.find(ROLE_BINDINGS, bound(cluster, "stays")) is not None
+
+
+async def test_grant_that_is_trusted_no_longer_is_taken_back(addons: AddonFleet) -> None:
+    cluster, name = await addons.cluster(), f"trusted{addons.mark}"
+    role = ObjectKey.cluster(name)
+    await addons.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(role, rules=[READS_SECRETS]))
+    permission = {"type": "CurrentCluster", "currentCluster": {"clusterRoleName": name}}
+    await describe(addons, name, {"type": "KubeClient", "kubeClient": {"hubPermissions": [permission]}}, trusted=name)
+    key = await addons.enable(name, cluster)
+    await addons.says(key, APPLIED)
+
+    no_more: Object = {"metadata": {"annotations": {Annotation.ADDON_TRUSTED_GRANTS: None}}}
+    await addons.client.patch(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(name), no_more)
+
+    binding = ObjectKey(cluster, f"open-cluster-management:{name}:{name}:agent")
+    await eventually(addons.client, ROLE_BINDINGS, binding, is_gone)
+
+
+async def describe(addons: AddonFleet, name: str, *registration: Object, trusted: str = "") -> None:
+    """Describe an add-on by a template, as whoever may write templates does."""
+    spec = {"addonName": name, "agentSpec": {"workload": {"manifests": []}}, "registration": list(registration)}
+    template, kind = ADDON_TEMPLATES.manifest(ObjectKey.cluster(name), spec=spec), ObjectKey.cluster(name)
+    await addons.client.create(ADDON_TEMPLATES, template)
+    configs = [{"group": ADDON_TEMPLATES.group, "resource": ADDON_TEMPLATES.plural, "name": name}]
+    known = CLUSTER_MANAGEMENT_ADDONS.manifest(
+        kind, metadata={"annotations": {Annotation.ADDON_TRUSTED_GRANTS: trusted}}, spec={"defaultConfigs": configs}
+    )
+    await addons.client.create(CLUSTER_MANAGEMENT_ADDONS, known)
+
+
+async def test_template_signs_with_no_key_that_the_hub_can_read_elsewhere(addons: AddonFleet) -> None:
+    cluster, name = await addons.cluster(auth="csr"), f"signs{addons.mark}"
+    await addons.stop_agent(cluster)
+    for namespace in ("kube-system", HUB_NAMESPACE):
+        authority = Authority.make("any", now=addons.plane.clock.now())
+        data = {"tls.crt": authority.certificate.pem, "tls.key": authority.key.pem.reveal()}
+        await addons.client.create(SECRETS, a_secret(name, namespace=namespace, data=data))
+    node = {"user": "system:node:n1", "groups": ["system:nodes"]}
+    places = {OTHER: {"name": name, "namespace": "kube-system"}, OWN: {"name": name}}
+    signers = [{"signerName": signer, "subject": node, "signingCA": where} for signer, where in places.items()]
+    await describe(addons, name, *({"type": "CustomSigner", "customSigner": signer} for signer in signers))
+    await addons.enable(name, cluster, KUBE_CLIENT)
+
+    hostile = await ask(addons, cluster, OTHER, addon=name)
+    honest = await ask(addons, cluster, OWN, addon=name)
+    await eventually(addons.client, CERTIFICATE_SIGNING_REQUESTS, honest, signed)
+
+    assert not approved(await addons.client.get(CERTIFICATE_SIGNING_REQUESTS, hostile))
+
+
+def signed(csr: Object | None) -> bool:
+    return bool(((csr or {}).get("status") or {}).get("certificate"))
+
+
+async def test_what_others_made_is_not_deleted_for_its_labels(addons: AddonFleet) -> None:
+    cluster = await addons.cluster()
+    addons.start_addon(AddonDefinition("reporter", grants=(GRANT,), install_namespace=addons.namespace))
+    marks = {Label.ADDON_NAME: "reporter", Label.ADDON_CLUSTER: cluster}
+    foreign = ObjectKey(addons.namespace, "payroll")
+    for key in (foreign, ObjectKey(cluster, "open-cluster-management:reporter:once:agent")):
+        await addons.client.create(ROLES, ROLES.manifest(key, metadata={"labels": marks}, rules=[]))
+
+    key = await addons.enable("reporter", cluster)
+    await addons.says(key, APPLIED)
+    await addons.client.delete(MANAGED_CLUSTER_ADDONS, key)
+    await eventually(addons.client, ROLE_BINDINGS, bound(cluster, "stays"), is_gone)
+
+    assert await addons.client.find(ROLES, foreign) is not None
+    assert (
+        await addons.client.find(ROLES, ObjectKey(cluster, "open-cluster-management:reporter:once:agent")) is not None
+    )
+
+
+def bound(cluster: str, grant: str) -> ObjectKey:
+    return ObjectKey(cluster, f"open-cluster-management:reporter:{grant}:agent")
 
 
 def message(addon: Object | None) -> str:

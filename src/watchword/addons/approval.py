@@ -60,7 +60,7 @@ class AddonApprovalReconciler:
         try:
             judge_request(csr, situation)
         except Unacceptable as objection:
-            self.events.warning(csr, "CSRRefused", str(objection))
+            self.events.refusal(csr, "CSRRefused", str(objection))
             return Done()
         message = "the agent of the add-on's cluster asks for the add-on's own certificate"
         approval = approval_of(csr, APPROVED_REASON, message, now=rfc3339(self.clock.now()))
@@ -112,6 +112,8 @@ def _judge_signer_request(csr: Object, situation: Situation) -> None:
         raise Unacceptable("the add-on has no such signer")
     if is_reserved(signer.name):
         raise Unacceptable("signers of Kubernetes itself make nodes and users of this hub: an add-on names its own")
+    if signer.objection:
+        raise Unacceptable(signer.objection)
     request = read_signer_request(csr, signer.name)
     expected = signer.subject_at(Site(addon, Cluster.read(cluster)))
     if requested_subject(request) != normal(expected):

@@ -12,10 +12,11 @@ from watchword.addons.deployment import AddonDeploymentReconciler
 from watchword.addons.granting import RightsKeeper
 from watchword.addons.registration import BY_CLUSTER, RegistrationReconciler, concerned_by_cluster
 from watchword.addons.signing import AddonSigningReconciler
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_ROLES,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
@@ -55,15 +56,25 @@ class AddonParts:
         return StatusWriter(self.client, self.clock)
 
 
-def follow(cache: Cache, addon: str = "") -> None:
+MADE_FOR_NOBODY = {
+    CLUSTER_ROLES: Scope(labels=f"!{Label.CLUSTER_NAME}"),
+    ROLES: Scope(labels=f"!{Label.ADDON_CLUSTER},!{Label.TOKEN_INFRASTRUCTURE}"),
+}
+"""Roles that a grant may name: those that people made, and not one for each cluster or add-on."""
+
+
+def follow(cache: Cache, addon: str = "", *, names_roles: bool = True) -> None:
     """Ask the cache for everything that is looked at: of one add-on, or of all."""
     marked = f"{Label.ADDON_NAME}={addon}" if addon else Label.ADDON_NAME
     mine = Scope(fields=f"metadata.name={addon}") if addon else Scope()
     cache.informer(MANAGED_CLUSTER_ADDONS, mine)
     cache.informer(MANAGED_CLUSTERS)
+    for resource, scope in MADE_FOR_NOBODY.items() if names_roles else ():
+        cache.informer(resource, scope)
     for resource in (ROLES, ROLE_BINDINGS):
         cache.informer(resource, Scope(labels=f"{marked},{Label.ADDON_CLUSTER}"))
         cache.index(resource, granting.INDEX, lambda obj: [str(key) for key in rights.of_addon(obj)])
+    cache.index(ROLE_BINDINGS, granting.BY_ROLE, granting.role_bound)
     if not cache.informers(MANIFEST_WORKS):
         cache.informer(MANIFEST_WORKS, Scope(labels=marked))
     if not cache.informers(CERTIFICATE_SIGNING_REQUESTS):
@@ -82,12 +93,19 @@ def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
     installing = AddonDeploymentReconciler(reader, client, ensurer, status, parts.definitions)
     granted = tuple(Wake(resource, rights.of_addon) for resource in (ROLES, ROLE_BINDINGS))
     by_cluster = Wake(MANAGED_CLUSTERS, lambda obj: concerned_by_cluster(reader, obj))
-    wakes = (*granted, by_cluster, *parts.wakes)
+    followed = [resource for resource, scope in MADE_FOR_NOBODY.items() if scope in scopes_of(parts.cache, resource)]
+    by_role = (Wake(resource, lambda obj: granting.concerned_by_role(reader, obj)) for resource in followed)
+    wakes = (*granted, by_cluster, *by_role, *parts.wakes)
     yield ControllerSpec("addon-registration", MANAGED_CLUSTER_ADDONS, registration, wakes)
     yield ControllerSpec(
         "addon-deployment", MANAGED_CLUSTER_ADDONS, installing, (Wake(MANIFEST_WORKS, works.of_addon), *parts.wakes)
     )
     yield from _certificates(parts)
+
+
+def scopes_of(cache: Cache, resource: Resource) -> list[Scope]:
+    """Return which parts of a kind are followed."""
+    return [informer.scope for informer in cache.informers(resource)]
 
 
 def _certificates(parts: AddonParts) -> Iterable[ControllerSpec]:

@@ -56,6 +56,7 @@ class Signer:
     authority: ObjectKey | None = None  # a Secret with tls.crt and tls.key; None: somebody else signs
     subject: Callable[[Site], AddonSubject] | None = None  # None: the default user name
     lifetime: timedelta = timedelta(hours=24)
+    objection: str = ""  # why nothing is approved or signed in its name, where somebody else described the add-on
 
     def subject_at(self, site: Site) -> AddonSubject:
         """Return the only subject that is ever signed for an add-on of that cluster."""

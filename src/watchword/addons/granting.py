@@ -18,6 +18,7 @@ from watchword.runtime.ensure import Ensurer, choose_changes
 from watchword.runtime.reconcile import Reader
 
 INDEX = "addon-rights"
+BY_ROLE = "addon-rights-by-role"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,9 @@ class RightsKeeper:
             return list(grant.rules)
         own = grant.namespace or site.cluster.name  # where the binding will look for a Role
         kind, namespace = (CLUSTER_ROLES, "") if grant.role_kind == "ClusterRole" else (ROLES, own)
-        role = await self.client.find(kind, ObjectKey(namespace, grant.role))
+        key = ObjectKey(namespace, grant.role)
+        # The cache tells of every change. What it has not seen may have been made a moment ago.
+        role = self.reader.get(kind, key) or await self.client.find(kind, key)
         return None if role is None else list(role.get("rules") or [])
 
     def is_written(self, site: Site, grant: Grant, identity: Registration) -> bool:
@@ -77,3 +80,16 @@ class RightsKeeper:
                 if ObjectKey.of(obj) not in keep:
                     with contextlib.suppress(NotFound):  # the garbage collector was faster
                         await self.ensurer.remove(resource, ObjectKey.of(obj), ours=rights.is_made_for(addon))
+
+
+def role_bound(binding: Object) -> list[str]:
+    """Return which role an add-on's binding gives, for the cache's index; nothing for bindings of others."""
+    reference: Object = binding.get("roleRef") or {}
+    namespace = binding["metadata"].get("namespace", "") if reference.get("kind") == "Role" else ""
+    return [str(ObjectKey(namespace, str(reference.get("name"))))] if rights.of_addon(binding) else []
+
+
+def concerned_by_role(reader: Reader, role: Object) -> list[ObjectKey]:
+    """Map a role to the add-ons that have it: what was harmless when it was granted may be so no longer."""
+    found = reader.by_index(ROLE_BINDINGS, BY_ROLE, str(ObjectKey.of(role)))
+    return [key for binding in found for key in rights.of_addon(binding)]

@@ -30,7 +30,7 @@ async def run_addon(
     name = f"watchword.dev/addon-{definition.name}"
     manager = Manager(options or ManagerOptions(name, definition.name), clock=clock, random=random or SystemRandom())
     hub = manager.connect(client)
-    follow(hub.cache, definition.name)
+    follow(hub.cache, definition.name, names_roles=any(grant.role for grant in definition.grants))
     parts = AddonParts(hub.cache, hub.client, hub.events, clock, only(definition))
     manager.add(*controllers(parts))
     await manager.run(stop)

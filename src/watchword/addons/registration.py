@@ -56,7 +56,7 @@ class RegistrationReconciler:
         }
         change = StatusChange(conditions=(condition,), fields=fields)
         await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
-        # Roles that a grant names are not watched: somebody may create or mend one meanwhile.
+        # A role that nobody was bound to wakes nobody: somebody may create or mend it meanwhile.
         return RetryAfter(LOOK_AGAIN) if condition.reason == REFUSED else Done()
 
     def _site(self, found: Object) -> Site | None:
@@ -69,7 +69,7 @@ class RegistrationReconciler:
         if not site.cluster.accepted:  # its add-ons' certificates are good for long: without rights they open no door
             await self.rights.remove(site.addon.key, keep=set())
             return Condition.false(APPLIED, NOT_ACCEPTED, f"cluster {site.cluster.name} is not accepted by this hub")
-        await self.rights.remove(site.addon.key, keep=rights.wanted_keys(site, definition))
+        await self.rights.remove(site.addon.key, keep=rights.wanted_keys(site, definition.grants))
         identity = next((row for row in rows if row.type == KUBE_CLIENT), None)
         if identity is None:
             return Condition.true(APPLIED, "NilRegistration", "the add-on asks for no access to the hub")
@@ -81,14 +81,17 @@ class RegistrationReconciler:
         return await self._write(definition, site, identity)
 
     async def _write(self, definition: AddonDefinition, site: Site, identity: Registration) -> Condition:
-        missing = [grant for grant in definition.grants if not self.rights.is_written(site, grant, identity)]
-        objections = [text for grant in missing for text in await self.rights.judge(definition, site, grant)]
-        if objections:
+        verdicts = [(grant, await self.rights.judge(definition, site, grant)) for grant in definition.grants]
+        objections = [text for _, texts in verdicts for text in texts]
+        if objections:  # also to what was given before: the role may have grown, or the trust may be gone
+            harmless = [grant for grant, texts in verdicts if not texts]
+            await self.rights.remove(site.addon.key, keep=rights.wanted_keys(site, harmless))
             advice = "name fewer rights, or let the hub's administrator trust the grant by name"
             return Condition.false(APPLIED, REFUSED, f"{'; '.join(objections)}: {advice}")
         try:
-            for grant in missing:
-                await self.rights.write(site, grant, identity)
+            for grant in definition.grants:
+                if not self.rights.is_written(site, grant, identity):
+                    await self.rights.write(site, grant, identity)
         except Conflict:
             raise  # somebody was faster: the next look settles it
         except NameConflict as conflict:

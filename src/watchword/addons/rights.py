@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from watchword.addons.definition import AddonDefinition, Grant, Site
+from watchword.addons.definition import Grant, Site
 from watchword.api.addon import AddonSubject
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
 from watchword.api.names import Label, addon_group
-from watchword.api.resources import ROLE_BINDINGS, ROLES
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
 
@@ -62,13 +62,26 @@ def binding_manifest(site: Site, grant: Grant, driver: str, subject: AddonSubjec
 
 
 def is_made_for(addon: ObjectKey) -> Callable[[Object], bool]:
-    """Return the test whether a role or binding was made for an add-on's agent."""
+    """Return the test whether a role or binding was made for an add-on's agent.
+
+    Marks can be set by whoever may edit an object. So it must be called as ours are, too, and in the cluster's own
+    namespace belong to the add-on: nobody makes us delete, or take for ours, what is somebody else's.
+    """
 
     def test(obj: Object) -> bool:
-        labels = labels_of(obj)
-        return (labels.get(Label.ADDON_NAME), labels.get(Label.ADDON_CLUSTER)) == (addon.name, addon.namespace)
+        labels, key = labels_of(obj), ObjectKey.of(obj)
+        marked = (labels.get(Label.ADDON_NAME), labels.get(Label.ADDON_CLUSTER)) == (addon.name, addon.namespace)
+        at_home = key.namespace == addon.namespace
+        whose = addon.name if at_home else f"{addon.namespace}:{addon.name}"
+        named = key.name.startswith(f"open-cluster-management:{whose}:") and key.name.endswith(":agent")
+        return marked and named and (not at_home or _is_owned(obj, addon.name))
 
     return test
+
+
+def _is_owned(obj: Object, addon: str) -> bool:
+    owners = obj["metadata"].get("ownerReferences") or []
+    return any((owner.get("kind"), owner.get("name")) == (MANAGED_CLUSTER_ADDONS.kind, addon) for owner in owners)
 
 
 def of_addon(obj: Object) -> list[ObjectKey]:
@@ -78,6 +91,6 @@ def of_addon(obj: Object) -> list[ObjectKey]:
     return [ObjectKey(cluster, name)] if cluster and name else []
 
 
-def wanted_keys(site: Site, definition: AddonDefinition) -> set[ObjectKey]:
+def wanted_keys(site: Site, grants: Iterable[Grant]) -> set[ObjectKey]:
     """Return the keys of everything that the grants make."""
-    return {_name(site, grant) for grant in definition.grants}
+    return {_name(site, grant) for grant in grants}

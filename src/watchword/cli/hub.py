@@ -30,6 +30,11 @@ AUTO_APPROVAL = "ManagedClusterAutoApproval"
     help=f"Users whose first request is approved without a person, with {AUTO_APPROVAL}; separated by commas.",
 )
 @click.option("--auto-approved-csr-groups", "groups", multiple=True, help="The same for groups.")
+@click.option(
+    "--signing-namespaces",
+    multiple=True,
+    help="Where add-on templates may name signing authorities, besides the hub's namespace; separated by commas.",
+)
 @click.option("--install/--no-install", default=True, help="Apply the kinds and roles that the controllers need.")
 @process_options
 @connection_options
@@ -57,6 +62,7 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
         identity=identity(),
         drivers=tuple(_split([flags["drivers"]])),
         allow=allow,
+        signing_namespaces=frozenset(_split(flags["signing_namespaces"])),
         install=flags["install"],
         elect=not flags["disable_leader_election"],
         health=flags["listen"],

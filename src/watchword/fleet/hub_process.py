@@ -44,6 +44,7 @@ class HubOptions:
     catalog: Catalog = CATALOG  # where they are looked up
     allow: AllowList = field(default_factory=AllowList)
     own_ca: bytes = b""
+    signing_namespaces: frozenset[str] = frozenset()  # besides the hub's own
     install: bool = True  # apply what the controllers need; off where another hand does it
     elect: bool = True
     health: tuple[str, int] | None = None
@@ -103,7 +104,8 @@ def hub_parts(connection: Connection, options: HubOptions, clock: Clock) -> regi
     for resource, scope in SCOPES:
         connection.cache.informer(resource, scope)
     drivers = tuple(make_driver(name, connection, options, clock) for name in options.drivers)
-    return registration.HubParts(connection.cache, connection.client, connection.events, clock, drivers)
+    signing = options.signing_namespaces | {HUB_NAMESPACE}
+    return registration.HubParts(connection.cache, connection.client, connection.events, clock, drivers, signing)
 
 
 def make_driver(name: str, connection: Connection, options: HubOptions, clock: Clock) -> HubDriver:

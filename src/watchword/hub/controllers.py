@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from watchword.api.meta import Object, ObjectKey, labels_of
-from watchword.api.names import Label
+from watchword.api.names import HUB_NAMESPACE, Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLE_BINDINGS,
@@ -67,6 +67,7 @@ class HubParts:
     events: EventRecorder
     clock: Clock
     drivers: Sequence[HubDriver] = ()
+    signing_namespaces: frozenset[str] = frozenset({HUB_NAMESPACE})  # where templates may name authorities
 
     @property
     def ensurer(self) -> Ensurer:

@@ -48,7 +48,7 @@ class CsrApprovalReconciler:
         try:
             request = read_cluster_request(csr)
         except Unacceptable as objection:
-            self.context.events.warning(csr, "CSRRefused", str(objection))
+            self.context.events.refusal(csr, "CSRRefused", str(objection))
             return Done()
         if request.is_renewal:
             return await self._renew(csr, request)
@@ -57,7 +57,7 @@ class CsrApprovalReconciler:
     async def _renew(self, csr: Object, request: ClusterRequest) -> Outcome:
         review = await self.context.client.create(SUBJECT_ACCESS_REVIEWS, renewal_review(csr))
         if (review.get("status") or {}).get("allowed") is not True:
-            self.context.events.warning(csr, "RenewalDenied", f"cluster {request.cluster} is not accepted by this hub")
+            self.context.events.refusal(csr, "RenewalDenied", f"cluster {request.cluster} is not accepted by this hub")
             return Done()
         return await self._approve(csr, "ManagedClusterCSRAutoApproved", "the agent renews its own certificate")
 
@@ -71,7 +71,7 @@ class CsrApprovalReconciler:
         if objection is None:
             objection = await self.context.may_register(request.requester, request.cluster)
         if objection:
-            self.context.events.warning(csr, "NameAlreadyOwned", objection)
+            self.context.events.refusal(csr, "NameAlreadyOwned", objection)
             return Done()
         await self._claim(cluster, request)
         return await self._approve(csr, "ManagedClusterAutoApproved", "the requester is on the allow-list")

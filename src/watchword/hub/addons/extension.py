@@ -36,7 +36,7 @@ TOKEN_OBJECTS = Scope(labels=f"{Label.TOKEN_INFRASTRUCTURE}=true")
 def addon_extension(parts: HubParts) -> Iterable[ControllerSpec]:
     """Return the hub's promises about add-ons, for the process that keeps those about clusters."""
     _follow(parts.cache)
-    templates = TemplateCatalog(parts.cache)
+    templates = TemplateCatalog(parts.cache, parts.signing_namespaces)
     described = tuple(Wake(kind, templates.concerned) for kind in (ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS))
     yield _token_infrastructure(parts)
     yield from _installation(parts)

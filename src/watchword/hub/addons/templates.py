@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, Grant, Signer, Site
@@ -21,6 +21,7 @@ class TemplateCatalog:
     """Finds the template of an add-on: the one its spec names, else the default of the add-on's kind."""
 
     reader: Reader
+    signing_namespaces: frozenset[str] = frozenset({HUB_NAMESPACE})
 
     def __call__(self, addon: Object) -> AddonDefinition | None:
         """Return the definition, None when the add-on is not described by a template."""
@@ -30,7 +31,9 @@ class TemplateCatalog:
         template = self.reader.get(ADDON_TEMPLATES, ObjectKey.cluster(wanted)) if wanted else None
         if template is None or (template.get("spec") or {}).get("addonName") != name:
             return None
-        return read_template(template, addon, trusted=trusted_grants(known))
+        described = read_template(template, addon, trusted=trusted_grants(known))
+        signers = tuple(judge_authority(signer, self.signing_namespaces) for signer in described.signers)
+        return replace(described, signers=signers)
 
     def concerned(self, changed: Object) -> list[ObjectKey]:
         """Map a template or an add-on's kind to the add-ons on all clusters that it describes."""
@@ -99,6 +102,21 @@ def _signer(row: Mapping[str, Any]) -> Signer:
     return Signer(
         str(row.get("signerName") or ""), key, lambda site: AddonSubject.read(fill_in(declared, variables(site, "")))
     )
+
+
+def judge_authority(signer: Signer, namespaces: frozenset[str]) -> Signer:
+    """Return a signer that signs nothing when its authority lies where the hub keeps other people's keys.
+
+    The hub reads the Secret with its own rights: whoever writes a template must not choose among all it may read.
+    """
+    if signer.authority is None or signer.authority.namespace in namespaces:
+        return signer
+    objection = (
+        f"the signing authority is in namespace {signer.authority.namespace}, and templates may name Secrets only in "
+        f"{', '.join(sorted(namespaces))}: move it, or let the hub's administrator list the namespace with "
+        "--signing-namespaces"
+    )
+    return replace(signer, objection=objection)
 
 
 def variables(site: Site, namespace: str) -> dict[str, str]:

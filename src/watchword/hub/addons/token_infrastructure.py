@@ -160,7 +160,7 @@ class TokenInfrastructureReconciler:
         rows = tuple(replace(row, subject=right) if row.type == KUBE_CLIENT else row for row in addon.registrations)
         change = StatusChange(fields=addon.registration_fields(rows))
         await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, addon.object, change)
-        self.events.warning(
+        self.events.refusal(
             addon.object, "SubjectMismatch", "the declared subject was not this add-on's, and was replaced"
         )
 
