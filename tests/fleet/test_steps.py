@@ -11,7 +11,7 @@ from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339_micro
 from watchword.fleet.local.pods import read_flags
-from watchword.fleet.local.steps import can_be_decided, is_decided, is_settled
+from watchword.fleet.local.steps import can_be_decided, choose_steps, is_decided, is_settled
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -44,6 +44,11 @@ def a_request(cluster: str, *conditions: str) -> Object:
 )
 def test_can_be_decided(cluster: Object | None, requests: list[Object], *, expected: bool) -> None:
     assert can_be_decided(cluster, requests) is expected
+
+
+def test_a_hub_alone_takes_no_steps_of_clusters() -> None:
+    assert [step.key for step in choose_steps(0)] == ["planes", "hub", "token"]
+    assert [step.key for step in choose_steps(1)][3:] == ["discovery", "join", "acceptance", "members", "add-on"]
 
 
 def test_a_denial_stands_after_a_restart() -> None:

@@ -121,3 +121,27 @@ def test_a_person_at_a_terminal_gets_text(stream: io.StringIO) -> None:
     assert "reconciled" in stream.getvalue()
     assert "key=ns/a" in stream.getvalue()
     assert "quiet" not in stream.getvalue()
+
+
+class FullDisk(io.StringIO):
+    """A file that takes nothing any more."""
+
+    def write(self, _text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+    def flush(self) -> None:
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.usefixtures("stream")  # puts logging back
+@pytest.mark.parametrize("closed", [pytest.param(False, id="full"), pytest.param(True, id="closed")])
+def test_a_log_that_cannot_be_written_stops_nobody(closed: bool, capfd: pytest.CaptureFixture[str]) -> None:  # noqa: FBT001 - a column
+    target = FullDisk()
+    configure_logging(stream=target, json=True)
+    if closed:
+        target.close()
+
+    structlog.get_logger("test").info("of ours")
+    logging.getLogger("library").error("of others")
+
+    assert capfd.readouterr() == ("", "")

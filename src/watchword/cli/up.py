@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -14,7 +15,7 @@ from watchword.cli.discovery_options import duration
 from watchword.cli.fleet_options import folder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from watchword.fleet.hub_process import HubOptions
     from watchword.fleet.local.folder import FleetFolder
@@ -77,9 +78,20 @@ def _run(folder: FleetFolder, options: UpOptions, *, as_json: bool) -> None:
     # What the imports made lives as long as the process: looking for garbage in it is a waste.
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
-    with folder.claim(), folder.log.open("a", encoding="utf-8") as log:
+    with folder.claim(), opened(folder.log) as log:
         configure_logging(stream=log, json=True)
         run(main())
+
+
+@contextmanager
+def opened(log: Path) -> Iterator[TextIO]:
+    """Open a log to write at its end; a disk that is full must not hide what else went wrong."""
+    stream = log.open("a", encoding="utf-8")
+    try:
+        yield stream
+    finally:
+        with suppress(OSError):
+            stream.close()
 
 
 def flag_readers() -> FlagReaders:

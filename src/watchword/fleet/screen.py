@@ -123,7 +123,8 @@ class Screen:
     def close(self) -> None:
         """Leave the last frame where it is, and the terminal as it was."""
         if self._drawn_at is not None:
-            self.stream.write(_WRAP + _SHOW_CURSOR)
+            # What was typed meanwhile, such as the ^C, stands where the next words go.
+            self.stream.write(f"\r{_CLEAR_LINE}{_WRAP}{_SHOW_CURSOR}")
             self.stream.flush()
 
     def _back(self, size: Size) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any, TextIO
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from watchword._structlog import structlog
 from watchword.api.time import rfc3339_micro
@@ -29,13 +30,32 @@ def configure_logging(
     as_json = json if json is not None else not target.isatty()
     render = _renderer(as_json=as_json, colors=target.isatty())
     shared = _shared(clock or SystemClock())
+    kept = cast("TextIO", Unfailing(target))
     structlog.configure(
         processors=[structlog.contextvars.merge_contextvars, *shared, *render],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.WriteLoggerFactory(file=target),
+        logger_factory=structlog.WriteLoggerFactory(file=kept),
         cache_logger_on_first_use=False,
     )
-    _adopt_standard_logging(target, number, shared, render)
+    _adopt_standard_logging(kept, number, shared, render)
+
+
+class Unfailing:
+    """A stream whose writes never fail: whoever cannot log, on a full disk or to a reader that left, has work to do."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text, or lose it."""
+        with suppress(OSError, ValueError):  # ValueError: the stream is closed
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Send what was written, or lose it."""
+        with suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 def redact_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

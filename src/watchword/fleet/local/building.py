@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -10,16 +11,18 @@ from watchword.api.validation import format_duration
 from watchword.fleet.errors import TooLate
 from watchword.fleet.inventory import Inventory
 from watchword.fleet.local.site import Site
-from watchword.fleet.local.steps import STEPS, Step
+from watchword.fleet.local.steps import Step
 from watchword.fleet.local.story import Story
 
+SPARE_BYTES = 1024 * 1024  # with less than that left, writes begin to fail
 
-def story_of(steps: Sequence[Step] = STEPS) -> Story:
+
+def story_of(steps: Sequence[Step]) -> Story:
     """Return the story of these steps, none of them taken."""
     return Story.of([(step.key, step.title) for step in steps], asyncio.get_running_loop().time)
 
 
-async def build(site: Site, story: Story, patience: timedelta | None, steps: Sequence[Step] = STEPS) -> None:
+async def build(site: Site, story: Story, steps: Sequence[Step], patience: timedelta | None) -> None:
     """Take every step; `TooLate` with reasons when patience ends before that, else what a step raises."""
     current = ""
     try:
@@ -32,7 +35,8 @@ async def build(site: Site, story: Story, patience: timedelta | None, steps: Seq
         reasons = reasons_of(site, story, current)
         story.fail(current, reasons[0])
         waited = format_duration(patience or timedelta(0))
-        raise TooLate(f"not healthy within {waited}: {'; '.join(reasons)}; the log is {site.folder.log}") from cause
+        log = "" if site.in_memory else f"; the log is {site.folder.log}"  # else it goes with the rest
+        raise TooLate(f"not healthy within {waited}: {'; '.join(reasons)}{log}") from cause
     except Exception as failure:
         story.fail(current, str(failure) or type(failure).__name__)
         raise
@@ -43,7 +47,12 @@ def reasons_of(site: Site, story: Story, current: str) -> list[str]:
     line = story.line(current)
     waited = f"{line.title.lower()}: {line.detail or 'under way'}"
     failing = [f"{name} fails: {why}" for name, why in sorted(site.crew.troubles.items())]
-    return [waited, *failing, *troubles_of(site.inventory())]
+    return [waited, *_full_disk(site), *failing, *troubles_of(site.inventory())]
+
+
+def _full_disk(site: Site) -> list[str]:
+    free = shutil.disk_usage(site.folder.path).free
+    return [f"the disk of {site.folder.path} is full: free some space"] if free < SPARE_BYTES else []
 
 
 def troubles_of(inventory: Inventory | None) -> list[str]:

@@ -9,11 +9,13 @@ from pathlib import Path
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.instance import Instance, Settings
 from watchword.apiserver.node.model import Runner
-from watchword.fleet.errors import Refused
+from watchword.fleet.errors import FleetError, Refused, Unusable
 from watchword.fleet.local.blueprint import Place
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.runtime.clock import Clock
+
+UNPRIVILEGED = 1024  # ports from here on are for everybody
 
 
 @dataclass
@@ -41,7 +43,7 @@ class Member:
         return server, UserEntry(token=material.admin_token)
 
     async def start(self) -> None:
-        """Serve; `Refused` when the port is taken."""
+        """Serve; `Refused` when the port is taken, `Unusable` when nothing can be kept."""
         settings = Settings(
             self.folder,
             port=self.place.port,
@@ -49,20 +51,30 @@ class Member:
             node=True,
             runner=self.runner,
         )
-        instance = Instance(settings, self.clock.now)
+        try:
+            instance = Instance(settings, self.clock.now)
+        except OSError as cause:
+            raise self.explain(cause) from cause
         try:
             await instance.start()
         except OSError as cause:
             await instance.plane.stop()
-            if cause.errno != errno.EADDRINUSE:
-                raise
-            raise Refused(
-                f"port {self.place.port} of {self.name} is taken by another program: stop that one, or begin anew on "
-                "other ports with `watchword reset`"
-            ) from cause
+            raise self.explain(cause) from cause
         self.instance = instance
         token = instance.material.admin_token.reveal()
         self.client = Client.from_handler(instance.plane.handle, authorization=Sensitive(f"Bearer {token}"))
+
+    def explain(self, cause: OSError) -> FleetError:
+        """Return what keeps it from starting, in words that help."""
+        port = self.place.port
+        if cause.errno == errno.EADDRINUSE:
+            other = "give another --port" if self.in_memory else "begin anew on other ports with `watchword reset`"
+            return Refused(f"port {port} of {self.name} is taken by another program: stop that one, or {other}")
+        why = (cause.strerror or type(cause).__name__).lower()
+        if cause.errno == errno.EACCES and port < UNPRIVILEGED:
+            return Refused(f"port {port} of {self.name} is for the administrator of this machine: give a larger --port")
+        other = "set TMPDIR to a folder that can" if self.in_memory else "choose another --data-dir"
+        return Unusable(f"{self.name} cannot be kept in {self.folder} ({why}): {other}")
 
     async def stop(self) -> None:
         """End the service and close the data."""

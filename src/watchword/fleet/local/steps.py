@@ -51,16 +51,17 @@ class Step:
     key: str
     title: str
     run: Callable[[Site, Tell], Awaitable[str]]
+    of_clusters: bool = True  # left out when there are none
 
 
 async def start_planes(site: Site, tell: Tell) -> str:
     """Serve a Kubernetes API for the hub and for every cluster."""
     tell(site.hub.name)
     await site.start_members([site.hub])
-    tell(f"{len(site.clusters)} clusters")
+    tell(_count(site.clusters))
     await site.start_members(site.clusters)
     site.write_kubeconfig()
-    return f"hub and {_count(site.clusters)} on loopback ports"
+    return f"hub and {_count(site.clusters)} on loopback ports" if site.clusters else "hub on a loopback port"
 
 
 async def make_hub(site: Site, tell: Tell) -> str:
@@ -71,7 +72,7 @@ async def make_hub(site: Site, tell: Tell) -> str:
     site.observer = await site.stack.enter_async_context(
         observing(site.hub.client, {}, extra=(EVENT_SOURCE, LEASE_SOURCE, HUB_LEASE_SOURCE))
     )
-    tell("waiting for the controllers that the operator deploys")
+    tell("operator at work, waiting for the controllers")
     await site.watching.until(lambda: is_heard(site.hub_lease(), site.since))
     return server
 
@@ -154,7 +155,7 @@ async def await_members(site: Site, tell: Tell) -> str:
         return len(ready) == len(names)
 
     await site.watching.until(settled)
-    return f"{_count(site.clusters)} available, each with a certificate of its own"
+    return f"{_count(site.clusters)} available, each with its own certificate"
 
 
 async def enable_addon(site: Site, tell: Tell) -> str:
@@ -169,7 +170,7 @@ async def enable_addon(site: Site, tell: Tell) -> str:
 
     await site.watching.until(served)
     ways = [f"{member.name} by {DRIVERS[number % len(DRIVERS)]}" for number, member in enumerate(members)]
-    return f"sample-addon at work on {' and '.join(ways)}" if ways else "no cluster to enable it on"
+    return f"sample-addon at work on {' and '.join(ways)}"
 
 
 def cluster_of(site: Site, name: str) -> Object | None:
@@ -219,12 +220,17 @@ def _count(clusters: list[Member]) -> str:
 
 
 STEPS: tuple[Step, ...] = (
-    Step("planes", "Start the control planes", start_planes),
-    Step("hub", "Make one a hub", make_hub),
-    Step("token", "Make a join token", make_token),
+    Step("planes", "Start the control planes", start_planes, of_clusters=False),
+    Step("hub", "Make one a hub", make_hub, of_clusters=False),
+    Step("token", "Make a join token", make_token, of_clusters=False),
     Step("discovery", "Find the hub by the token", discover_hub),
     Step("join", "Join the hub", join_clusters),
     Step("acceptance", "Accept the clusters", accept_clusters),
     Step("members", "Wait for the members", await_members),
     Step("add-on", "Enable the sample add-on", enable_addon),
 )
+
+
+def choose_steps(clusters: int) -> tuple[Step, ...]:
+    """Return the steps that there are for so many clusters."""
+    return tuple(step for step in STEPS if clusters or not step.of_clusters)

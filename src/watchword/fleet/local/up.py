@@ -18,6 +18,7 @@ from watchword.fleet.local.folder import FleetFolder
 from watchword.fleet.local.fronts import Front
 from watchword.fleet.local.pods import FlagReaders
 from watchword.fleet.local.site import Site
+from watchword.fleet.local.steps import choose_steps
 from watchword.fleet.local.story import Story
 from watchword.fleet.local.view import Scene
 from watchword.fleet.screen import speaks_unicode
@@ -44,13 +45,14 @@ async def up(folder: FleetFolder, options: UpOptions, front: Front, read: FlagRe
     folder.record(blueprint)
     clock: Clock = SystemClock()
     site = Site(folder, blueprint, clock, read, options.in_memory)
-    story = story_of()
+    steps = choose_steps(len(blueprint.clusters))
+    story = story_of(steps)
     story.listeners.append(front.step)
     stage = Stage(site, story, front, stop)
     story.listeners.append(lambda _: stage.changed.set())
     showing = asyncio.create_task(stage.show(), name="view")
     try:
-        if await finishes_before(stop, build(site, story, options.patience)):
+        if await finishes_before(stop, build(site, story, steps, options.patience)):
             if not options.leave:  # they need somebody who answers
                 stage.commands = commands_to_try(folder.kubeconfig, next((c.name for c in blueprint.clusters), ""))
             front.ready(stage.scene, asyncio.get_running_loop().time() - stage.began)
@@ -59,8 +61,11 @@ async def up(folder: FleetFolder, options: UpOptions, front: Front, read: FlagRe
     finally:
         showing.cancel()
         await asyncio.gather(showing, return_exceptions=True)
-        stage.refresh()
+        stage.stopping = True
+        stage.refresh()  # at once: twenty clusters take a moment to end
         await site.close()
+        stage.stopping = False
+        stage.refresh()
         front.close("" if options.leave else _farewell(folder, options))
 
 
@@ -73,15 +78,16 @@ class Stage:
     front: Front
     stop: asyncio.Event
     commands: Sequence[str] = ()
+    stopping: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     def scene(self) -> Scene:
         """Return the picture of this moment."""
         site = self.site
-        count = len(site.clusters)
+        count, doing = len(site.clusters), "stopping " if self.stopping else ""
         return Scene(
-            title=f"up: a hub and {count} cluster{'' if count == 1 else 's'} in {site.folder.path}",
+            title=f"up: {doing}a hub and {count} cluster{'' if count == 1 else 's'} in {site.folder.path}",
             steps=self.story.lines,
             inventory=site.inventory(),
             happenings=site.observer.happenings() if site.observer is not None else (),
