@@ -2,53 +2,65 @@
 
 from __future__ import annotations
 
-from urllib.parse import SplitResult, urljoin, urlsplit
+import asyncio
+from urllib.parse import SplitResult, parse_qsl, urljoin, urlsplit
 
-from watchword._http import aiohttp
+from watchword.api.http import Request
 from watchword.discovery.addresses import judge_server
 from watchword.discovery.errors import Reason, SourceRefused
 from watchword.discovery.sources import capped
-from watchword.kube.tls import Trust, make_context
+from watchword.kube.credentials import FixedCredential
+from watchword.kube.endpoint import Endpoint
+from watchword.kube.errors import KubeError
+from watchword.kube.https import HttpsTransport
+from watchword.kube.tls import Trust
 
 DEADLINE_SECONDS = 10.0
 MAXIMUM_REDIRECTS = 3
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 async def download(url: str, trust: Trust) -> bytes:
     """Return the document, at most 1 MiB; raises `SourceRefused`."""
-    session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=make_context(trust, None)),
-        timeout=aiohttp.ClientTimeout(total=DEADLINE_SECONDS),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,  # neither .netrc nor a proxy's password goes to an address somebody typed
-    )
     try:
-        async with session:
-            return await _follow(session, url)
-    except (aiohttp.ClientError, TimeoutError, OSError) as cause:
-        why = "it took too long" if isinstance(cause, TimeoutError) else type(cause).__name__
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            return await _follow(url, trust)
+    except (KubeError, TimeoutError) as cause:
+        why = "it took too long" if isinstance(cause, TimeoutError) else str(cause)
         raise SourceRefused(
             Reason.SOURCE_UNREADABLE,
             f"the discovery address cannot be read ({why}): check it with curl and use --discovery-file=-",
         ) from cause
 
 
-async def _follow(session: aiohttp.ClientSession, url: str) -> bytes:
+async def _follow(url: str, trust: Trust) -> bytes:
     for _ in range(MAXIMUM_REDIRECTS + 1):
-        _check_address(url)
-        async with session.get(url, allow_redirects=False) as answer:
-            if answer.status in {301, 302, 303, 307, 308}:
-                url = choose_redirect(url, answer.headers.get("Location", ""))
-                continue
-            if answer.status != 200:
+        found = await _fetch(_checked_address(url), trust)
+        if isinstance(found, bytes):
+            return found
+        url = choose_redirect(url, found)
+    raise SourceRefused(Reason.SOURCE_REFUSED, "the discovery address redirects too often: give the final one")
+
+
+async def _fetch(address: SplitResult, trust: Trust) -> bytes | str:
+    """Return the document, or where the server says that it is."""
+    endpoint = Endpoint(f"{address.scheme}://{address.netloc}", trust.ca, insecure=trust.insecure)
+    transport = HttpsTransport(endpoint, FixedCredential())
+    query = tuple(parse_qsl(address.query, keep_blank_values=True))
+    try:
+        async with transport.stream(Request("GET", address.path or "/", query=query)) as answer:
+            if answer.status in _REDIRECTS:
+                return answer.header("Location")
+            if answer.status != 200 or answer.stream is None:
                 raise SourceRefused(
                     Reason.SOURCE_UNREADABLE, f"the discovery address answered {answer.status}: check the address"
                 )
             body = b""
-            async for chunk in answer.content.iter_any():
+            async for chunk in answer.stream:
                 body = capped(body + chunk)
             return body
-    raise SourceRefused(Reason.SOURCE_REFUSED, "the discovery address redirects too often: give the final one")
+    finally:
+        await transport.close()
 
 
 def choose_redirect(url: str, location: str) -> str:
@@ -62,11 +74,12 @@ def choose_redirect(url: str, location: str) -> str:
     return target
 
 
-def _check_address(url: str) -> None:
+def _checked_address(url: str) -> SplitResult:
     parts = _split(url)
     complaint = judge_server(f"{parts.scheme}://{parts.netloc}")
     if complaint:
         raise SourceRefused(Reason.SOURCE_REFUSED, f"the discovery address {complaint}")
+    return parts
 
 
 def _split(url: str) -> SplitResult:

@@ -37,7 +37,7 @@ class DocumentReader:
             raise SourceRefused(
                 Reason.SOURCE_REFUSED, "a discovery address must begin with https://: give that, a file, or - for stdin"
             )
-        from watchword.discovery.download import download  # noqa: PLC0415 - aiohttp is slow to import, and rarely needed
+        from watchword.discovery.download import download  # noqa: PLC0415 - files need no sockets
 
         return await download(source, self.trust)
 
