@@ -32,6 +32,18 @@ async def test_lost_account_and_changed_bundle_are_mended(world: Any) -> None:
     assert world.get(CONFIG_MAPS, "kube-root-ca.crt", "default")["data"] == {"ca.crt": world.bundle.decode()}
 
 
+async def test_servers_that_extend_the_api_find_by_what_clients_are_known(world: Any) -> None:
+    key = ObjectKey("kube-system", "extension-apiserver-authentication")
+    published = world.get(CONFIG_MAPS, key.name, key.namespace)
+    assert published["data"] == {"client-ca-file": world.bundle.decode()}
+
+    await world.registry.update(CONFIG_MAPS, {**published, "data": {"client-ca-file": "forged", "more": "kept"}})
+    await world.settles()
+
+    mended = world.get(CONFIG_MAPS, key.name, key.namespace)
+    assert mended["data"] == {"client-ca-file": world.bundle.decode(), "more": "kept"}
+
+
 async def test_deleted_namespace_takes_its_content_along_and_nothing_else(world: Any) -> None:
     await world.has(NAMESPACES, "team")
     await world.has(SECRETS, "a", "team")

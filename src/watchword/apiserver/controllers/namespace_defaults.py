@@ -1,4 +1,7 @@
-"""Gives every active namespace its `default` ServiceAccount and the bundle to verify this plane by."""
+"""Gives every active namespace its `default` ServiceAccount and the bundle to verify this plane by.
+
+In kube-system stands, too, by which authority clients prove themselves: servers that extend an API look for it there.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from watchword.apiserver.model import ApiError, Registry
 ACCOUNT = "default"
 BUNDLE = "kube-root-ca.crt"
 BUNDLE_KEY = "ca.crt"
+CLIENTS = ObjectKey("kube-system", "extension-apiserver-authentication")
+CLIENTS_KEY = "client-ca-file"
 DESCRIPTION = "kubernetes.io/description"
 _DESCRIBED = "The CA bundle by which clients inside the cluster verify its API server; meant for nothing else."
 
@@ -50,7 +55,7 @@ class NamespaceDefaults:
             self.worker.wake(new["metadata"]["namespace"])
 
     def _bundle_changed(self, change: str, new: Object, _old: Object | None) -> None:
-        if change != "ADDED" and new["metadata"]["name"] == BUNDLE:
+        if change != "ADDED" and new["metadata"]["name"] in (BUNDLE, CLIENTS.name):
             self.worker.wake(new["metadata"]["namespace"])
 
     async def sync(self, name: str) -> float | None:
@@ -61,6 +66,8 @@ class NamespaceDefaults:
         if self.registry.get(SERVICE_ACCOUNTS, ObjectKey(name, ACCOUNT)) is None:
             await _create(self.registry, SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(ObjectKey(name, ACCOUNT)))
         await self._publish(ObjectKey(name, BUNDLE))
+        if name == CLIENTS.namespace:
+            await self._publish_clients()
         return None
 
     async def _publish(self, key: ObjectKey) -> None:
@@ -72,6 +79,15 @@ class NamespaceDefaults:
         elif found.get("data") != wanted or DESCRIPTION not in annotations_of(found):
             found["data"] = wanted
             found["metadata"].setdefault("annotations", {})[DESCRIPTION] = _DESCRIBED
+            await self.registry.update(CONFIG_MAPS, found)
+
+    async def _publish_clients(self) -> None:
+        wanted = {CLIENTS_KEY: self.root_bundle().decode()}
+        found = self.registry.get(CONFIG_MAPS, CLIENTS)
+        if found is None:
+            await _create(self.registry, CONFIG_MAPS, CONFIG_MAPS.manifest(CLIENTS, data=wanted))
+        elif (found.get("data") or {}).get(CLIENTS_KEY) != wanted[CLIENTS_KEY]:  # others may add what they know
+            found["data"] = {**(found.get("data") or {}), **wanted}
             await self.registry.update(CONFIG_MAPS, found)
 
 
