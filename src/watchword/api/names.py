@@ -138,6 +138,13 @@ class ConditionType:
 MANAGED_CLUSTERS_GROUP = "system:open-cluster-management:managed-clusters"
 
 
+AGENT_GROUP_PREFIXES = ("system:open-cluster-management:", "open-cluster-management:")
+"""How the groups of clusters and of their add-ons begin, in both spellings: no other identity is in one."""
+
+LONGEST_AGENT_TOKEN_SECONDS = 366 * 24 * 3600
+"""A year and a day: what agents ask for by default is a year."""
+
+
 def cluster_group(cluster: str) -> str:
     """Return the group of a cluster's agents, as certificates carry it."""
     return f"system:open-cluster-management:{cluster}"

@@ -16,6 +16,7 @@ from watchword.drivers.catalog import CATALOG, Catalog, find_cluster_driver
 from watchword.drivers.interface import AllowList, HubContext, HubDriver
 from watchword.hub import controllers as registration
 from watchword.hub import prerequisites
+from watchword.hub.agent_tokens import guard_agent_tokens
 from watchword.hub.credential_expiry import expiry_controllers
 from watchword.hub.revocation_time import revocation_controllers
 from watchword.hub.token_policy import TokenPolicy
@@ -66,6 +67,7 @@ async def run_hub(
     """Run every promise of the hub until asked to stop; raises what the manager raises."""
     if options.install:
         await prerequisites.install(client)
+        await guard_agent_tokens(client)
     manager = Manager(
         ManagerOptions(
             name="watchword.dev/hub",

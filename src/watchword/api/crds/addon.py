@@ -332,7 +332,10 @@ _TEMPLATE_REGISTRATION = record(
                 "subject": _subject("Who the certificate names."),
                 "signingCA": record(
                     "The Secret with the signing certificate and key.",
-                    {"namespace": text("Its namespace: the hub's, or one that its administrator lists."), "name": text("Its name.")},
+                    {
+                        "namespace": text("Its namespace: the hub's, or one that its administrator lists."),
+                        "name": text("Its name."),
+                    },
                     required=("name",),
                 ),
             },

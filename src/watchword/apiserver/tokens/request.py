@@ -7,12 +7,13 @@ from datetime import timedelta
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
+from watchword.api.names import AGENT_GROUP_PREFIXES, LONGEST_AGENT_TOKEN_SECONDS
 from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.apiserver import errors
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.kinds.questions import TOKEN_REQUEST, TOKEN_REQUESTS
-from watchword.apiserver.model import FieldError, HandlerRequest, Now, Registry
+from watchword.apiserver.model import FieldError, HandlerRequest, Now, Registry, User
 from watchword.apiserver.reviews.questions import answer, mapping, read_question, text, texts, track
 from watchword.apiserver.tokens.issuer import Bindings, Lifetime, TokenIssuer
 
@@ -52,6 +53,9 @@ class TokenRequestHandler:
         _default_seconds(body)
         track(question, TOKEN_REQUEST, self.now, subresource="token")
         spec = self._spec(body)
+        objection = judge_agent(request.user, spec, self.api_audiences)
+        if objection:
+            raise errors.forbidden(SERVICE_ACCOUNTS, request.info.name, objection)
         bindings = find_bindings(self.registry, account, spec)
         lifetime = choose_lifetime(spec, self.limits, bindings, self.api_audiences, warnings)
         now = self.now()
@@ -120,6 +124,17 @@ def judge_seconds(seconds: int) -> list[FieldError]:
     if seconds > LONGEST_SECONDS:
         return [broken.invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")]
     return []
+
+
+def judge_agent(user: User, spec: Object, api_audiences: tuple[str, ...]) -> str:
+    """Say why the agent of a managed cluster may not have such a token; empty for everybody else."""
+    if not any(group.startswith(AGENT_GROUP_PREFIXES) for group in user.groups):
+        return ""
+    if spec["expirationSeconds"] > LONGEST_AGENT_TOKEN_SECONDS:
+        return f"agents may ask for tokens of at most {LONGEST_AGENT_TOKEN_SECONDS} seconds"
+    if not set(spec["audiences"]) <= set(api_audiences):
+        return "agents may ask for tokens for this hub alone: name no audience"
+    return ""
 
 
 def choose_lifetime(

@@ -1,0 +1,54 @@
+"""Tokens that the agent of a cluster tries to have for others than the hub, or for ever."""
+
+from __future__ import annotations
+
+import pytest
+from tests.addons.fleet import AddonFleet
+from tests.security.intruder import taken_over
+
+from watchword.api.meta import ObjectKey
+from watchword.api.names import ConditionType
+from watchword.hub.agent_tokens import guard_agent_tokens
+from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden
+from watchword.kube.tokens import request_token
+
+READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
+YEAR = 365 * 24 * 3600
+
+
+@pytest.fixture
+async def agent(addons: AddonFleet) -> tuple[Client, ObjectKey]:
+    """Whoever has taken over an agent, and an account whose tokens it may ask for."""
+    await guard_agent_tokens(addons.client)
+    cluster = await addons.cluster()
+    await addons.says(await addons.enable("reporter", cluster), READY)
+    await addons.stop_agent(cluster)
+    return await taken_over(addons.members, cluster), ObjectKey(cluster, f"{cluster}-reporter-agent")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "audiences"),
+    [
+        pytest.param(3600, ["https://vault.example.com"], id="another audience"),
+        pytest.param(3600, ["https://kubernetes.default.svc", "vault"], id="another audience beside the hub"),
+        pytest.param(10 * YEAR, [], id="ten years"),
+    ],
+)
+async def test_no_token_for_others_or_for_ever(
+    agent: tuple[Client, ObjectKey], seconds: int, audiences: list[str]
+) -> None:
+    intruder, account = agent
+    with pytest.raises(Forbidden, match="agents may ask"):
+        await request_token(intruder, account, expiration_seconds=seconds, audiences=audiences)
+
+
+async def test_token_for_a_year_is_given_as_agents_ask_for_it(agent: tuple[Client, ObjectKey]) -> None:
+    intruder, account = agent
+    granted = await request_token(intruder, account, expiration_seconds=YEAR)
+    assert granted.token.reveal()
+
+
+async def test_administrators_ask_for_what_they_like(addons: AddonFleet, agent: tuple[Client, ObjectKey]) -> None:
+    granted = await request_token(addons.client, agent[1], expiration_seconds=2 * YEAR, audiences=["vault"])
+    assert granted.token.reveal()
