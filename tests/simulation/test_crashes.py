@@ -13,7 +13,7 @@ from watchword.testing.simulation.planes import Images
 from watchword.testing.simulation.settings import DAY, Settings
 from watchword.testing.simulation.simulation import Script, simulate
 
-STEP = 1 if os.environ.get("WATCHWORD_SIMULATION_SEEDS") else 3
+STEP = 1 if os.environ.get("WATCHWORD_SIMULATION_SEEDS") else 5
 SHORT = Settings(
     seed=1,  # one hub; edge-1 has an add-on with a token and a work
     clusters=1,

@@ -12,7 +12,7 @@ from watchword.testing.simulation.planes import Images
 from watchword.testing.simulation.settings import Settings
 from watchword.testing.simulation.simulation import simulate
 
-SEEDS = int(os.environ.get("WATCHWORD_SIMULATION_SEEDS", "3"))
+SEEDS = int(os.environ.get("WATCHWORD_SIMULATION_SEEDS", "2"))
 LIFE = Settings(clusters=6, days=20, incidents_per_day=3.0)
 
 

@@ -41,6 +41,10 @@ class MemoryStore:
         """Return the current records in order."""
         return self._state.records(bucket, namespace)
 
+    def buckets(self) -> list[str]:
+        """Return the names of all buckets."""
+        return list(self._state.buckets())
+
     def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
         """Return the records of a past revision."""
         return self._state.snapshot(bucket, revision, namespace)

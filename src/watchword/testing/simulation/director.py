@@ -181,7 +181,8 @@ class Director:
         previous = self.world.hub.change_authority()
         yield
         if incident.lasts > self.world.settings.longest_life:
-            self.world.hub.distrust(previous)
+            self.world.hub.distrust(previous.certificate)
+            await self.probes.expect_forgery(next(iter(self.world.members.values())), previous)
 
     @asynccontextmanager
     async def _lose(self, incident: Incident, secret: ObjectKey) -> AsyncIterator[None]:

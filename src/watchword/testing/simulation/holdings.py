@@ -55,8 +55,13 @@ def held_by_addon(member: Member) -> Held | None:
 def secrets_of(member: Member) -> dict[str, bytes]:
     """Return every secret value that a cluster holds, by what it is."""
     own, addon = member.held(), decode_data(member.shelf.get(SECRETS, ADDON_SECRET))
-    found = {"key": own.get(KEY), "add-on key": addon.get(KEY), "token": addon.get(TOKEN)}
+    found = {"key": _core(own.get(KEY)), "add-on key": _core(addon.get(KEY)), "token": addon.get(TOKEN)}
     return {f"{what} of {member.name}": value for what, value in found.items() if value}
+
+
+def _core(pem: bytes | None) -> bytes:
+    """Return the first line of what a key's armour protects: recognised in whatever it is wrapped."""
+    return b"".join((pem or b"").splitlines()[1:2])
 
 
 def _certificate(data: SecretData) -> Certificate | None:

@@ -100,7 +100,7 @@ LIKELIHOODS: dict[Kind, Likelihood] = {
     Kind.STALE_AGENT: Likelihood(2, MINUTE, 12 * HOUR),
     Kind.STALE_HUB: Likelihood(1, MINUTE, 12 * HOUR, fleet_wide=True),
     Kind.SKEW: Likelihood(2, HOUR, 3 * DAY),
-    Kind.AUTHORITY: Likelihood(1, 8 * DAY, 8 * DAY, fleet_wide=True),
+    Kind.AUTHORITY: Likelihood(1, 10 * DAY, 10 * DAY, fleet_wide=True),
     Kind.CREDENTIAL_LOST: Likelihood(1, DAY, DAY),
     Kind.CREDENTIAL_DAMAGED: Likelihood(1, DAY, DAY),
     Kind.ADDON_CREDENTIAL_LOST: Likelihood(2, HOUR, HOUR),

@@ -65,6 +65,8 @@ class Inspector:
             for surprise in process.surprises:
                 self.findings.add(surprise, process.name)
         self._judge_requests()
+        for objection in self._judge_excess():
+            self.findings.add(objection)
 
     def _judge_owner(self, member: Member, what: str, held: Held | None) -> None:
         if held is not None and held.owner != member.name:
@@ -102,6 +104,17 @@ class Inspector:
         for objection in self._judge_leftovers():
             self.findings.add(objection)
 
+    def _judge_excess(self) -> Iterable[str]:
+        """Never, not even for an instant, is there more than one of anything that an add-on needs."""
+        for resource in (SERVICE_ACCOUNTS, ROLES):
+            expected = expected_objects(self.world.members.values())[resource]
+            found = {ObjectKey.of(obj) for obj in self.world.shelf.list(resource) if _is_made(obj)}
+            yield from (f"{resource.kind} {key} is one too many" for key in sorted(found - expected))
+        for member in self.world.members.values():
+            names = [obj["metadata"]["name"] for obj in member.shelf.list(SECRETS)]
+            if len(names) > expected_secrets(member):
+                yield f"{member.name} has Secrets too many: {', '.join(names)}"
+
     def _judge_member(self, member: Member) -> Iterable[str]:
         cluster = self.world.shelf.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
         if cluster is None:
@@ -119,9 +132,8 @@ class Inspector:
 
     def _judge_holdings(self, member: Member) -> Iterable[str]:
         secrets = member.shelf.list(SECRETS)
-        expected = 1 + bool(member.profile.addon)
-        if len(secrets) != expected:
-            yield f"it has {len(secrets)} Secrets instead of {expected}"
+        if len(secrets) != expected_secrets(member):
+            yield f"it has {len(secrets)} Secrets instead of {expected_secrets(member)}"
         held = held_by_addon(member)
         if member.profile.addon and (held is None or held.expires_at <= self.world.now):
             yield f"its add-on has no credential ({member.profile.addon})"
@@ -158,6 +170,11 @@ def expected_objects(members: Iterable[Member]) -> dict[Resource, set[ObjectKey]
         ROLES: token_roles,
         SERVICE_ACCOUNTS: {ObjectKey(name, addon_service_account(name, ADDON)) for name in tokens},
     }
+
+
+def expected_secrets(member: Member) -> int:
+    """Return how many Secrets a settled cluster holds: its own, and that of its add-on."""
+    return 1 + bool(member.profile.addon)
 
 
 def judge_issued(csr: Object) -> Iterable[str]:

@@ -128,9 +128,9 @@ class HubPlane:
         if plane is not None:
             await plane.stop()
 
-    def change_authority(self) -> Certificate:
+    def change_authority(self) -> Authority:
         """Sign with another key from now on, and believe the one before as well, which is returned."""
-        previous = self.authority.certificate
+        previous = self.authority
         key = PrivateKey.from_number(self._random.getrandbits(CURVE_ORDER_BITS) + 1)
         self.authority = Authority.make("kubernetes", now=self._clock.now(), key=key)
         self.believed = (self.authority.certificate, *self.believed)

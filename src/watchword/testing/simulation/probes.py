@@ -1,27 +1,39 @@
-"""Tries what must not work: credentials that were withdrawn, shown to the hub again."""
+"""Tries what must not work: credentials that were withdrawn, and good ones in the name of somebody else."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 from watchword.agent.secret_data import decode_data
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey
-from watchword.api.names import ADDON_NAMESPACE, CLUSTER_LEASE, ConditionType
-from watchword.api.resources import LEASES, MANAGED_CLUSTERS, SECRETS, SERVICE_ACCOUNTS
+from watchword.api.names import ADDON_NAMESPACE, CLUSTER_LEASE, ConditionType, addon_service_account
+from watchword.api.resources import (
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.token.judge import TOKEN
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, Unauthorized, Unreachable
+from watchword.pki.authority import Authority
 from watchword.testing.simulation.findings import Findings
 from watchword.testing.simulation.holdings import ADDON
 from watchword.testing.simulation.member import Member, as_certificate
 from watchword.testing.simulation.world import World
 
+REFUSED = (Forbidden, Unauthorized, Unreachable)
+
 
 @dataclass(frozen=True)
 class Prober:
-    """Shows withdrawn credentials to the hub; whatever is not refused is a finding."""
+    """Shows credentials to the hub that are not good for what they are used; whatever is not refused is a finding."""
 
     world: World
     findings: Findings
@@ -43,6 +55,34 @@ class Prober:
         if self.world.shelf.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name)) is None:
             await self._expect_refusal(member, "a deleted cluster")
 
+    async def expect_forgery(self, member: Member, authority: Authority) -> None:
+        """An authority that the hub believes no longer can vouch for nobody, however fresh its signature."""
+        held = member.certificate()
+        if held is None:
+            return
+        forged = authority.issue_client(held.key, held.subject, now=self.world.now, lifetime=timedelta(days=1))
+        client = Client(as_certificate(self.world.hub, forged.pem))
+        renewal = client.patch(LEASES, ObjectKey(member.name, CLUSTER_LEASE), {"spec": {"holderIdentity": "probe"}})
+        await self._expect_refused(renewal, f"{member.name}, by an authority distrusted, to renew its lease")
+
+    async def expect_to_keep_to_itself(self, member: Member, neighbour: str) -> None:
+        """With its own credential a cluster neither sees nor changes anything of another."""
+        if member.certificate() is None:
+            return
+        client = Client(as_certificate(self.world.hub, member.held()["tls.crt"]))
+        for what, attempt in trespasses(client, neighbour):
+            await self._expect_refused(attempt, f"{member.name} to {what} of {neighbour}")
+
+    async def _expect_refused(self, attempt: Awaitable[object], what: str) -> None:
+        try:
+            await attempt
+        except REFUSED:
+            return
+        except KubeError as answer:
+            self.findings.add(f"the hub did not refuse {what}, but answered: {answer}")
+        else:
+            self.findings.add(f"the hub allowed {what}")
+
     async def expect_token_refused(self, name: str, token: str) -> None:
         """The token of a ServiceAccount that is no more names nobody."""
         client = Client(self.world.hub.transport().as_another(authorization=Sensitive(f"Bearer {token}")))
@@ -62,9 +102,22 @@ class Prober:
         lease = ObjectKey(member.name, CLUSTER_LEASE)
         try:
             await client.patch(LEASES, lease, {"spec": {"holderIdentity": "probe"}})
-        except (Forbidden, Unauthorized, Unreachable):
+        except REFUSED:
             return
         except KubeError as answer:
             self.findings.add(f"{who}, {member.name}, was answered: {answer}", member.name)
         else:
             self.findings.add(f"{who}, {member.name}, could still write its lease", member.name)
+
+
+def trespasses(client: Client, cluster: str) -> Iterator[tuple[str, Awaitable[object]]]:
+    """Yield attempts to reach what belongs to a cluster, one after the other."""
+    lease, own = ObjectKey(cluster, CLUSTER_LEASE), ObjectKey.cluster(cluster)
+    account = SERVICE_ACCOUNTS.manifest(ObjectKey(cluster, addon_service_account(cluster, ADDON)), spec={})
+    yield "list the Secrets", client.list(SECRETS, namespace=cluster)
+    yield "list the works", client.list(MANIFEST_WORKS, namespace=cluster)
+    yield "list the add-ons", client.list(MANAGED_CLUSTER_ADDONS, namespace=cluster)
+    yield "renew the lease", client.patch(LEASES, lease, {"spec": {"holderIdentity": "probe"}})
+    yield "write the status", client.patch(MANAGED_CLUSTERS, own, {"status": {"version": {}}}, subresource="status")
+    yield "accept the membership", client.patch(MANAGED_CLUSTERS, own, {"spec": {"hubAcceptsClient": True}})
+    yield "obtain a token", client.create(SERVICE_ACCOUNTS, account, subresource="token")

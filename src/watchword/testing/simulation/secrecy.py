@@ -1,42 +1,21 @@
-"""Looks for secrets where none may be: in every object but Secrets, and in every line that was logged."""
+"""Looks for secrets where none may be: in every object that is no Secret, and in every line that was logged."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from watchword._structlog import structlog
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    CONFIG_MAPS,
-    CORE_EVENTS,
-    EVENTS,
-    LEASES,
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTERS,
-    MANIFEST_WORKS,
-    ROLE_BINDINGS,
-    SERVICE_ACCOUNTS,
-)
+from watchword.api.resources import SECRETS
+from watchword.apiserver.store.memory import MemoryStore
 from watchword.testing.canary import Canary
 from watchword.testing.simulation.findings import Findings
 from watchword.testing.simulation.holdings import secrets_of
 from watchword.testing.simulation.world import World
 
-PLACES = (
-    MANAGED_CLUSTERS,
-    MANAGED_CLUSTER_ADDONS,
-    CERTIFICATE_SIGNING_REQUESTS,
-    EVENTS,
-    CORE_EVENTS,
-    CONFIG_MAPS,
-    LEASES,
-    MANIFEST_WORKS,
-    ROLE_BINDINGS,
-    SERVICE_ACCOUNTS,
-)
 FORMS = (b"PRIVATE KEY", b"UFJJVkFURSBLRVk", b"eyJhbGciOi", b"ZXlKaGJHY2lPaU")
 """How keys and tokens begin, in the clear and in base64."""
 
@@ -75,16 +54,47 @@ def listening() -> Iterator[Log]:
         structlog.configure(**before)
 
 
-def look_for_secrets(world: World, log: Log, findings: Findings) -> None:
-    """Search everything that people can read for what nobody may."""
-    canary = Canary()
-    for member in world.members.values():
-        for label, value in secrets_of(member).items():
-            canary.look_for(label, value)
-    places = [
-        (f"{kind.plural}", record.body) for kind in PLACES for record in world.hub.store.records(kind.group_resource)
-    ]
-    places.append(("the log", "\n".join(log.lines).encode()))
-    for place, text in places:
-        if any(form in text for form in FORMS) or canary.found_in(text):
-            findings.add(f"a secret can be read in {place}")
+@dataclass
+class Searcher:
+    """Searches everything that people can read for what nobody may: each version of each object, and the log."""
+
+    world: World
+    log: Log
+    findings: Findings
+    _searched: dict[str, int] = field(default_factory=dict)  # plane → the revision up to which it was searched
+
+    def look(self) -> None:
+        """Search what was written since the last look."""
+        for name, store in self._stores():
+            since = self._searched.get(name, 0)
+            self._searched[name] = store.revision
+            for bucket in store.buckets() if store.revision > since else ():
+                if bucket != SECRETS.group_resource:
+                    self._search(
+                        f"the {bucket} of {name}", (r.body for r in store.records(bucket) if r.revision > since)
+                    )
+
+    def final(self) -> None:
+        """Search everything once more, also for the very secrets that the clusters hold in the end."""
+        canary = Canary()
+        for member in self.world.members.values():
+            for label, value in secrets_of(member).items():
+                canary.look_for(label, value)
+        self._searched.clear()
+        self.look()
+        self._search("the log", (line.encode() for line in self.log.lines))
+        spoken = [b"\n".join(line.encode() for line in self.log.lines)]
+        for _, store in self._stores():
+            others = (bucket for bucket in store.buckets() if bucket != SECRETS.group_resource)
+            spoken += [b"\n".join(record.body for record in store.records(bucket)) for bucket in others]
+        for label in canary.found_in(b"\n".join(spoken)):
+            self.findings.add(f"the {label} can be read outside a Secret")
+
+    def _search(self, place: str, texts: Iterable[bytes]) -> None:
+        if any(form in text for text in texts for form in FORMS):
+            self.findings.add(f"a secret can be read in {place}")
+
+    def _stores(self) -> Iterator[tuple[str, MemoryStore]]:
+        yield "the hub", self.world.hub.store
+        for member in self.world.members.values():
+            yield member.name, member.plane.store

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
 from random import Random
+from typing import TypeAlias
 
 from watchword.runtime.virtual import run_virtual
 from watchword.testing.simulation.administrator import Administrator
@@ -16,12 +19,18 @@ from watchword.testing.simulation.inspection import Inspector
 from watchword.testing.simulation.planes import Images
 from watchword.testing.simulation.probes import Prober
 from watchword.testing.simulation.quiet import QuietTime, issued_at
-from watchword.testing.simulation.secrecy import Log, listening, look_for_secrets
+from watchword.testing.simulation.secrecy import Log, Searcher, listening
 from watchword.testing.simulation.settings import DAY, HOUR, MINUTE, Settings
 from watchword.testing.simulation.world import World
 
 FIRST_ROUNDS = (15 * MINUTE, HOUR)
+TRESPASS_EVERY = 4  # rounds
+NOBODY = "edge-0"
 MOST_TOLD = 12  # findings, incidents: whoever reads a failure begins with the first
+
+
+Deed: TypeAlias = Callable[["World"], Awaitable[None]]
+Sabotage: TypeAlias = tuple[timedelta, Deed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,7 @@ class Script:
 
     incidents: tuple[Incident, ...] = ()
     crash: tuple[str, int] | None = None  # a process, and after how many writes its first life ends
+    sabotage: Sabotage | None = None  # what breaks a promise on purpose, to see that it is noticed
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +88,26 @@ async def _live(settings: Settings, images: Images, script: Script | None, log: 
     random = Random(settings.seed)  # noqa: S311 - replayable, not secret
     world = World.make(settings, images, random)
     findings = Findings(world.history)
+    prober, searcher = Prober(world, findings), Searcher(world, log, findings)
     admin, inspector = Administrator(world), Inspector(world, findings)
-    director = Director(world, admin, Prober(world, findings))
+    director = Director(world, admin, prober)
     script = script or Script(tuple(draw_incidents(settings, list(world.members))))
     if script.crash is not None:
         name, writes = script.crash
         world.process(name).first_crash = writes
     await world.start(random)
     await admin.prepare()
-    rounds = asyncio.create_task(_keep_looking(world, admin, inspector), name="rounds")
+    looks = (inspector.look, searcher.look)
+    rounds = asyncio.create_task(_keep_looking(world, admin, prober, looks), name="rounds")
+    saboteur = asyncio.create_task(_sabotage(world, script.sabotage), name="saboteur")
     try:
         await director.play(script.incidents)
         await _settle(world, inspector)
     finally:
         rounds.cancel()
         await asyncio.gather(rounds, return_exceptions=True)
-    look_for_secrets(world, log, findings)
+    await saboteur
+    searcher.final()
     for line in log.errors:
         findings.add(f"an error that nobody foresaw: {line[:2000]}")
     await world.stop()
@@ -102,15 +116,30 @@ async def _live(settings: Settings, images: Images, script: Script | None, log: 
     return Report(settings, world.history.digest, world.history.total, found, lives, script.incidents)
 
 
-async def _keep_looking(world: World, admin: Administrator, inspector: Inspector) -> None:
-    """Let the people make their rounds, and look at everything after each."""
+async def _sabotage(world: World, sabotage: Sabotage | None) -> None:
+    if sabotage is not None:
+        at, deed = sabotage
+        await asyncio.sleep(at.total_seconds())
+        await deed(world)
+
+
+async def _keep_looking(
+    world: World, admin: Administrator, prober: Prober, looks: Iterable[Callable[[], None]]
+) -> None:
+    """Let the people make their rounds and look at everything after each; now and then a cluster tries too much."""
     for instant in FIRST_ROUNDS:
         await asyncio.sleep((instant - world.elapsed).total_seconds())
         await admin.round()
-    while True:
+    names = list(world.members)
+    for number in count():
         await asyncio.sleep(world.settings.check_every.total_seconds())
         await admin.round()
-        inspector.look()
+        for look in looks:
+            look()
+        if number % TRESPASS_EVERY == 0:
+            name, neighbour = (names[(number // TRESPASS_EVERY + step) % len(names)] for step in (0, 1))
+            stranger = neighbour if neighbour != name else NOBODY
+            await prober.expect_to_keep_to_itself(world.members[name], stranger)
 
 
 async def _settle(world: World, inspector: Inspector) -> None:

@@ -1,0 +1,177 @@
+"""Every promise that a simulation watches over is broken on purpose once, and each time it is noticed."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+import structlog
+
+from watchword.api.meta import ObjectKey
+from watchword.api.names import AGENT_NAMESPACE, Label
+from watchword.api.resources import (
+    CONFIG_MAPS,
+    MANAGED_CLUSTERS,
+    ROLE_BINDINGS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.kube.faults import FaultPlan
+from watchword.pki.authority import Authority
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import Subject
+from watchword.runtime.virtual import EPOCH
+from watchword.testing.builders import a_config_map
+from watchword.testing.simulation.administrator import Administrator
+from watchword.testing.simulation.findings import Findings
+from watchword.testing.simulation.incidents import Incident, Kind
+from watchword.testing.simulation.inspection import judge_issued
+from watchword.testing.simulation.member import SECRET
+from watchword.testing.simulation.planes import Images
+from watchword.testing.simulation.probes import Prober
+from watchword.testing.simulation.settings import DAY, HOUR, Settings
+from watchword.testing.simulation.simulation import Script, simulate
+from watchword.testing.simulation.world import World
+
+LIFE = Settings(
+    seed=1,  # one hub; edge-1 has an add-on with a token and a work, edge-2 an add-on with a certificate
+    clusters=2,
+    days=4,
+    quiet=2 * DAY,
+    drizzle=FaultPlan(),
+    shortest_life=timedelta(days=1, hours=12),
+    longest_life=timedelta(days=1, hours=12),
+)
+EARLY, LATE, LAST_DAY = DAY, 4 * DAY - HOUR, 3 * DAY + 6 * HOUR
+FIRST = ObjectKey.cluster("edge-1")
+
+
+async def stop_the_agent(world: World) -> None:
+    world.members["edge-1"].agent.kill()
+
+
+async def delete_the_cluster(world: World) -> None:
+    await world.team.stop()
+    await world.hub.administrator().patch(MANAGED_CLUSTERS, FIRST, {"metadata": {"finalizers": None}})
+    await world.hub.administrator().delete(MANAGED_CLUSTERS, FIRST)
+
+
+async def write_for_no_reason(world: World) -> None:
+    await Administrator(world).client.patch(MANAGED_CLUSTERS, FIRST, {"metadata": {"labels": {"a": "b"}}})
+
+
+async def make_a_second_account(world: World) -> None:
+    labels = {Label.CLUSTER_NAME: "edge-1"}
+    account = SERVICE_ACCOUNTS.manifest(ObjectKey("edge-1", "another"), metadata={"labels": labels})
+    await world.hub.administrator().create(SERVICE_ACCOUNTS, account)
+
+
+async def make_a_second_secret(world: World) -> None:
+    secret = SECRETS.manifest(ObjectKey(AGENT_NAMESPACE, "another"), data={})
+    await world.members["edge-1"].client().create(SECRETS, secret)
+
+
+async def swap_credentials(world: World) -> None:
+    thief, owner = world.members["edge-1"], world.members["edge-2"]
+    thief.agent.kill()
+    stolen = {"data": (owner.shelf.get(SECRETS, SECRET) or {})["data"]}
+    await thief.client().patch(SECRETS, SECRET, stolen)
+
+
+async def grant_too_much(world: World, *, to: str, within: str) -> None:
+    binding = ROLE_BINDINGS.manifest(
+        ObjectKey(within, "too-much"),
+        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        subjects=[
+            {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": f"system:open-cluster-management:{to}"}
+        ],
+    )
+    await world.hub.administrator().create(ROLE_BINDINGS, binding)
+
+
+async def open_the_neighbour(world: World) -> None:
+    await grant_too_much(world, to="edge-2", within="edge-1")
+
+
+async def outlive_the_denial(world: World) -> None:
+    await grant_too_much(world, to="edge-1", within="edge-1")
+
+
+async def publish_a_key(world: World) -> None:
+    core = world.members["edge-1"].held()["tls.key"].decode().splitlines()[1]
+    spilled = a_config_map("spilled", namespace="default", data={"note": f"see {core}"})
+    await world.members["edge-2"].client().create(CONFIG_MAPS, spilled)
+
+
+async def log_a_key(world: World) -> None:
+    structlog.get_logger().warning("kept", key=world.members["edge-1"].held()["tls.key"])
+
+
+async def log_an_error(_: World) -> None:
+    structlog.get_logger().error("something broke")
+
+
+@pytest.mark.parametrize(
+    ("at", "deed", "noticed"),
+    [
+        pytest.param(EARLY, stop_the_agent, "the cluster credential of edge-1 expired", id="a credential expires"),
+        pytest.param(LATE, delete_the_cluster, "edge-1: the hub does not know it", id="a cluster does not settle"),
+        pytest.param(LAST_DAY, write_for_no_reason, "a write without need on a quiet day", id="one does not rest"),
+        pytest.param(EARLY, make_a_second_account, "ServiceAccount edge-1/another is one too many", id="two accounts"),
+        pytest.param(EARLY, make_a_second_secret, "edge-1 has Secrets too many", id="two Secrets"),
+        pytest.param(LATE, swap_credentials, "held by edge-1 is that of 'edge-2'", id="the credential of another"),
+        pytest.param(EARLY, open_the_neighbour, "the hub allowed edge-2 to", id="the rights of another"),
+        pytest.param(LATE, publish_a_key, "the key of edge-1 can be read outside a Secret", id="a key in an object"),
+        pytest.param(EARLY, log_a_key, "a secret can be read in the log", id="a key in the log"),
+        pytest.param(EARLY, log_an_error, "an error that nobody foresaw", id="an error in the log"),
+    ],
+)
+def test_a_broken_promise_is_noticed(
+    images: Images, at: timedelta, deed: Callable[[World], Awaitable[None]], noticed: str
+) -> None:
+    report = simulate(LIFE, images, Script(sabotage=(at, deed)))
+
+    assert any(noticed in finding.what for finding in report.findings), str(report)
+
+
+def test_a_denied_cluster_that_may_still_write_is_noticed(images: Images) -> None:
+    denial = Incident(DAY, Kind.DENIAL, "edge-1", 6 * HOUR, 0.5)
+
+    report = simulate(LIFE, images, Script((denial,), sabotage=(DAY - HOUR, outlive_the_denial)))
+
+    assert "a denied cluster, edge-1, could still write its lease" in [finding.what for finding in report.findings]
+
+
+def test_credentials_that_are_good_after_all_are_noticed(images: Images) -> None:
+    found: list[str] = []
+
+    async def show_good_ones(world: World) -> None:
+        findings, member = Findings(world.history), world.members["edge-1"]
+        prober = Prober(world, findings)
+        await prober.expect_token_refused("edge-1", prober.token_of(member))
+        await prober.expect_forgery(member, world.hub.authority)
+        found.extend(finding.what for finding in findings.all)
+
+    simulate(LIFE, images, Script(sabotage=(DAY, show_good_ones)))
+
+    assert len(found) == 2
+    assert "the token of a ServiceAccount of edge-1 that was deleted was answered" in found[0]
+    assert "the hub allowed edge-1, by an authority distrusted" in found[1]
+
+
+def test_a_request_that_was_granted_for_another_cluster_is_noticed() -> None:
+    authority, key = Authority.make("kubernetes", now=EPOCH), PrivateKey.generate()
+    subject = Subject("system:open-cluster-management:edge-2:agent", ("system:open-cluster-management:edge-2",))
+    issued = authority.issue_client(key.public, subject, now=EPOCH, lifetime=DAY)
+    request = {
+        "metadata": {"name": "edge-1-abc", "labels": {Label.CLUSTER_NAME: "edge-1"}},
+        "spec": {"username": subject.common_name},
+        "status": {"certificate": base64.b64encode(issued.pem).decode()},
+    }
+
+    granted_for, granted_to = judge_issued(request)
+
+    assert "was granted for" in granted_for
+    assert "was granted to system:open-cluster-management:edge-2:agent" in granted_to
