@@ -19,8 +19,8 @@ from watchword.runtime.clock import SystemClock
 from watchword.runtime.connection import Connection
 from watchword.runtime.informer import Scope
 from watchword.runtime.logs import configure_logging
-from watchword.runtime.loop import run
-from watchword.runtime.manager import Manager, ManagerOptions, stopping_on_signals
+from watchword.runtime.loop import run, stopping_on_signals
+from watchword.runtime.manager import Manager, ManagerOptions
 
 
 def tell(**facts: float | str) -> None:

@@ -19,7 +19,8 @@ from watchword.kube.errors import Unreachable
 from watchword.kube.retry import ONCE
 from watchword.runtime.connection import Connection
 from watchword.runtime.errors import Halted, NotLeading
-from watchword.runtime.manager import Manager, ManagerOptions, stopping_on_signals
+from watchword.runtime.loop import stopping_on_signals
+from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome
 from watchword.runtime.suspension import choose_shift, watch_for_jumps
 from watchword.runtime.virtual import VirtualClock

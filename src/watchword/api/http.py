@@ -34,11 +34,6 @@ class Request:
         """Return the first header of that name, empty when absent."""
         return _first(self.headers, name)
 
-    def header_values(self, name: str) -> list[str]:
-        """Return every header of that name, in order."""
-        wanted = name.lower()
-        return [value for key, value in self.headers if key.lower() == wanted]
-
     def parameter(self, name: str) -> str:
         """Return the first query parameter of that name, empty when absent."""
         return next((value for key, value in self.query if key == name), "")

@@ -89,11 +89,6 @@ def modified(resource: Resource, name: str) -> ApiError:
     return conflict(resource, name, MODIFIED)
 
 
-def apply_conflict(causes: Sequence[Object], message: str) -> ApiError:
-    """409: other managers own applied fields; each cause is one field."""
-    return ApiError(409, "Conflict", message, {"causes": list(causes)})
-
-
 def forbidden(resource: Resource | None, name: str, message: str) -> ApiError:
     """403: the identity is known and the answer is no."""
     if resource is None:
@@ -209,11 +204,6 @@ def server_timeout(resource: Resource, operation: str, retry_after: int = 0) -> 
     if retry_after:
         details["retryAfterSeconds"] = retry_after
     return ApiError(500, "ServerTimeout", message, details)
-
-
-def service_unavailable(message: str) -> ApiError:
-    """503: not ready, or going away."""
-    return ApiError(503, "ServiceUnavailable", message)
 
 
 def timeout(message: str, retry_after: int = 0) -> ApiError:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from watchword.apiserver.instance import Settings
+    import asyncio
+
+    from watchword.apiserver.instance import Instance, Settings
 
 
 @click.command("apiserver")
@@ -42,7 +44,7 @@ def command(**flags: Any) -> None:
     """Run a Kubernetes API in one process.
 
     The administrator's kubeconfig is written to admin.kubeconfig in the data directory. Stop it with
-    Ctrl-C or SIGTERM; requests under way are finished first.
+    Ctrl-C or SIGTERM; requests under way are finished first, unless you insist.
     """
     import gc  # noqa: PLC0415 - help must not pay for the server
 
@@ -56,16 +58,20 @@ def command(**flags: Any) -> None:
 
 async def _serve(settings: Settings) -> None:
     import asyncio  # noqa: PLC0415 - help must not pay for the server
-    import gc  # noqa: PLC0415 - same
-    import signal  # noqa: PLC0415 - same
     from datetime import UTC, datetime  # noqa: PLC0415 - same
 
     from watchword.apiserver.instance import Instance  # noqa: PLC0415 - same
+    from watchword.runtime.loop import stopping_on_signals  # noqa: PLC0415 - same
 
     stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     instance = Instance(settings, lambda: datetime.now(UTC))
+    with stopping_on_signals(stop):
+        await _run(instance, stop)
+
+
+async def _run(instance: Instance, stop: asyncio.Event) -> None:
+    import gc  # noqa: PLC0415 - help must not pay for the server
+
     await instance.start()
     # What the imports made lives as long as the process: looking for garbage in it is a waste.
     gc.freeze()

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 import secrets
-import signal
 import socket
 from collections.abc import Callable, Coroutine
 from functools import wraps
@@ -88,23 +87,14 @@ def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
     gc.set_threshold(20_000, 20, 50)  # a start-up makes much that stays: looking for garbage in it is a waste
 
     from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.loop import run  # noqa: PLC0415 - same
+    from watchword.runtime.loop import run, stopping_on_signals  # noqa: PLC0415 - same
 
     settings = click.get_current_context().find_root().obj  # of the flags before the verb
     configure_logging(level=settings.log_level)
 
     async def supervised() -> None:
         stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
-
-        def on_signal() -> None:
-            if stop.is_set() and task is not None:
-                task.cancel()
-            stop.set()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, on_signal)
-        await main(stop)
+        with stopping_on_signals(stop):
+            await main(stop)
 
     run(supervised())

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
@@ -191,25 +190,6 @@ class Manager:
     def _shift(self, seconds: float) -> None:
         for controller in self.controllers:
             controller.queue.shift(seconds)
-
-
-@contextmanager
-def stopping_on_signals(stop: asyncio.Event) -> Iterator[None]:
-    """Set `stop` on SIGINT and SIGTERM; a second signal does what it does by itself, and ends the process."""
-    loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
-
-    def once(number: signal.Signals) -> None:
-        loop.remove_signal_handler(number)
-        stop.set()
-
-    for number in signals:
-        loop.add_signal_handler(number, once, number)
-    try:
-        yield
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
 
 
 async def _never_ending(name: str, job: Job, stop: asyncio.Event) -> None:

@@ -66,10 +66,17 @@ def work_duty(parts: DutyParts) -> Iterable[ControllerSpec]:
         parts.options.work_recheck,
         works.bell,
     )
+    return _specs(works, records, name, ledger)
+
+
+def _specs(
+    works: WorkReconciler, records: RecordReconciler, cluster: str, ledger: Ledger
+) -> tuple[ControllerSpec, ControllerSpec]:
+    """Let each wake the other: a work looks at its record, and a record at its work."""
 
     def work_of(record: Object) -> Iterable[ObjectKey]:
         work = (record.get("spec") or {}).get("manifestWorkName")
-        return [ObjectKey(name, work)] if isinstance(work, str) and work else []
+        return [ObjectKey(cluster, work)] if isinstance(work, str) and work else []
 
     def record_of(work: Object) -> Iterable[ObjectKey]:
         return [ledger.key(work["metadata"]["name"])]

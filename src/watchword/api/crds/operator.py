@@ -66,6 +66,14 @@ _NODE_PLACEMENT = record(
     },
 )
 
+_DEPLOYED = {
+    "group": text("The API group."),
+    "version": text("The API version."),
+    "resource": text("The resource, plural."),
+    "namespace": text("The namespace."),
+    "name": text("The name."),
+}
+
 _STATUS = record(
     "What the operator reports.",
     {
@@ -75,30 +83,13 @@ _STATUS = record(
             "Generations of what was deployed.",
             record(
                 "One object.",
-                {
-                    "group": text("The API group."),
-                    "version": text("The API version."),
-                    "resource": text("The resource, plural."),
-                    "namespace": text("The namespace."),
-                    "name": text("The name."),
-                    "lastGeneration": whole("Its generation.", bits=64),
-                },
+                {**_DEPLOYED, "lastGeneration": whole("Its generation.", bits=64)},
                 required=("group", "lastGeneration", "name", "resource", "version"),
             ),
         ),
         "relatedResources": listing(
             "What was deployed.",
-            record(
-                "One object.",
-                {
-                    "group": text("The API group."),
-                    "version": text("The API version."),
-                    "resource": text("The resource, plural."),
-                    "namespace": text("The namespace."),
-                    "name": text("The name."),
-                },
-                required=("group", "name", "resource", "version"),
-            ),
+            record("One object.", _DEPLOYED, required=("group", "name", "resource", "version")),
         ),
     },
 )

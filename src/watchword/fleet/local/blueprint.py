@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import SystemRandom
 
 import msgspec
 
@@ -12,8 +13,9 @@ from watchword.fleet.errors import Refused
 
 KIND, VERSION = "watchword-fleet", 1
 DEFAULT_CLUSTERS = 2
-MOST_CLUSTERS = 200
 LAST_PORT = 65535
+QUIET_PORTS = range(20_000, 30_000)
+"""Below those that systems choose for connections, and below those of Kubernetes' own services."""
 
 FreePort = Callable[[], int]
 
@@ -99,17 +101,31 @@ def _place(name: str, offset: int, wish: Wish, free_port: FreePort) -> Place:
 
 
 class FreePorts:
-    """Finds loopback ports that nobody listens on, each once."""
+    """Finds loopback ports that nobody listens on, each once.
+
+    The system never gives these to a connection that somebody opens: what is free now is free in a moment, too, and
+    after a restart.
+    """
 
     def __init__(self) -> None:
         self._given: set[int] = set()
+        self._random = SystemRandom()
 
     def __call__(self) -> int:
-        """Return the next one."""
-        while True:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port: int = probe.getsockname()[1]
-            if port not in self._given:
-                self._given.add(port)
-                return port
+        """Return another one; `Refused` when there is none."""
+        wanted = self._random.sample(QUIET_PORTS, len(QUIET_PORTS))
+        port = next((port for port in wanted if port not in self._given and _is_free(port)), None)
+        if port is None:
+            first, last = QUIET_PORTS[0], QUIET_PORTS[-1]
+            raise Refused(f"no port between {first} and {last} is free: choose others with --port")
+        self._given.add(port)
+        return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
