@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import pytest
@@ -9,16 +14,23 @@ from tests.addons.fleet import AddonFleet
 
 from watchword.api.conditions import find_condition
 from watchword.api.crds.parts import definition, listing, record, text, version
+from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import (
     CLUSTER_MANAGEMENT_ADDONS,
+    CUSTOM_RESOURCE_DEFINITIONS,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
 )
+from watchword.fleet.hub_process import HubOptions, run_hub
 from watchword.hub import prerequisites
+from watchword.hub.addons.extension import addon_extension
+from watchword.kube.client import Client
+from watchword.kube.transport import Transport
+from watchword.testing.membership import AUTOMATIC
 from watchword.testing.waiting import eventually, exists, is_gone
 
 FOLLOWED = ConditionType.INSTALL_STRATEGY_FOLLOWED
@@ -31,6 +43,7 @@ DECISIONS = definition(
         {"status": record("The clusters.", {"decisions": listing("Each of them.", DECISION)})},
     ),
 )
+FORBIDDEN = Response(403, body=b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not for you"}')
 OPT_OUT = {Annotation.DISABLE_AUTOMATIC_INSTALLATION: "true"}
 
 
@@ -179,3 +192,59 @@ async def test_placements_that_nobody_decides_are_said_and_followed_once_somebod
 
     await fleet.until(addon, exists)
     await says(fleet, addon.name, "True", "PlacementsFollowed")
+
+
+@pytest.mark.planes("embedded")  # the definition is everybody's on a control plane that tests share
+async def test_addons_stay_when_decisions_can_be_known_no_longer(fleet: AddonFleet) -> None:
+    await prerequisites.establish(fleet.client, DECISIONS)
+    cluster = await fleet.cluster()
+    await decide(fleet, "near", cluster)
+    placement = {"namespace": fleet.namespace, "name": "near"}
+    addon = ObjectKey(cluster, await known(fleet, "placed", "Placements", placements=[placement]))
+    await fleet.until(addon, exists)
+
+    await fleet.client.delete(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(DECISIONS))
+
+    await says(fleet, addon.name, "False", "PlacementsNotServed")
+    assert await fleet.client.find(MANAGED_CLUSTER_ADDONS, addon) is not None
+
+
+@dataclass
+class Refusing:
+    """A transport that is refused everything under one name."""
+
+    inner: Transport
+    name: str
+
+    def refuses(self, request: Request) -> bool:
+        return f"/{self.name}" in request.path
+
+    async def send(self, request: Request) -> Response:
+        return FORBIDDEN if self.refuses(request) else await self.inner.send(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Response]:
+        if self.refuses(request):
+            yield FORBIDDEN
+            return
+        async with self.inner.stream(request) as response:
+            yield response
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+@pytest.mark.planes("embedded")  # the same as above
+async def test_hub_that_may_not_read_decisions_says_so_and_does_the_rest(fleet: AddonFleet) -> None:
+    await fleet.members.stop(fleet.hub)
+    await prerequisites.establish(fleet.client, DECISIONS)
+    hub = Client(Refusing(fleet.plane.fresh_client().transport, PLACEMENT_DECISIONS.plural))
+    options = HubOptions(allow=AUTOMATIC, elect=False, install=False)
+    work = run_hub(hub, options, clock=fleet.plane.clock, random=Random(1), extensions=[addon_extension])
+    fleet.members.tasks.append(asyncio.create_task(work))
+
+    cluster = await fleet.cluster()
+    name = await known(fleet, "placed", "Placements", placements=[{"namespace": "a", "name": "b"}])
+
+    await says(fleet, name, "False", "PlacementsNotReadable")
+    await fleet.refreshed(await fleet.enable("reporter", cluster))

@@ -257,6 +257,29 @@ async def test_a_running_cache_syncs_also_what_is_asked_for_later_and_knows_its_
     running.cancel()
 
 
+async def test_what_is_dropped_is_not_followed_and_not_waited_for() -> None:
+    async def feed(resource: Resource, _: Scope) -> AsyncGenerator[Fact, None]:
+        if resource == SECRETS:
+            yield Snapshot([raw(A, 1)], "1")
+        await asyncio.Event().wait()
+
+    cache = Cache(feed)
+    cache.informer(SECRETS)
+    running = asyncio.create_task(cache.run())
+    await cache.sync()
+    refused = cache.informer(CONFIG_MAPS)
+    waiting = cache.synced
+
+    cache.drop(refused)
+
+    assert (waiting, cache.synced) == (False, True)
+    with pytest.raises(CacheError):
+        cache.get(CONFIG_MAPS, A)
+    assert cache.informer(CONFIG_MAPS) is not refused
+    running.cancel()
+    await asyncio.wait([running])
+
+
 async def test_a_watch_that_ends_brings_the_cache_down() -> None:
     cache = Cache(no_feed)
     cache.informer(SECRETS)

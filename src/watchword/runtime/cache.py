@@ -34,6 +34,7 @@ class Cache:
         self._informers: dict[Resource, dict[Scope, Informer]] = {}
         self._listeners: dict[Resource, list[Listener]] = {}
         self._group: asyncio.TaskGroup | None = None
+        self._tasks: dict[Informer, asyncio.Task[None]] = {}
 
     @classmethod
     def of(cls, client: Client, options: FollowOptions | None = None, *, beside: Cache | None = None) -> Cache:
@@ -60,6 +61,13 @@ class Cache:
         """Follow nothing of a kind yet: its parts are asked for once they are needed, and heard by all who listen."""
         self._informers.setdefault(resource, {})
 
+    def drop(self, informer: Informer) -> None:
+        """Follow a part of a kind no longer: its listeners hear nothing more, not even of an end."""
+        self._informers[informer.resource].pop(informer.scope)
+        task = self._tasks.pop(informer, None)
+        if task is not None:
+            task.cancel()
+
     def informers(self, resource: Resource | None = None) -> list[Informer]:
         """Return the informers of a kind, or all of them."""
         kinds = self._informers.values() if resource is None else [self._informers.get(resource, {})]
@@ -79,12 +87,15 @@ class Cache:
             informer.store.add_index(name, function)
 
     async def run(self) -> None:
-        """Follow everything for ever."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            for informer in self.informers():
-                self._start(informer)
-            await asyncio.Event().wait()
+        """Follow everything for ever; may be ended and run again, and learns the whole state anew."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for informer in self.informers():
+                    self._start(informer)
+                await asyncio.Event().wait()
+        finally:
+            self._group = None
 
     async def sync(self) -> None:
         """Wait until every informer has been told the whole state."""
@@ -153,7 +164,8 @@ class Cache:
 
     def _start(self, informer: Informer) -> None:
         if self._group is not None and self._borrowed(informer.resource, informer.scope) is not informer:
-            self._group.create_task(informer.run(self._feed), name=f"watch {informer.resource.group_resource}")
+            name = f"watch {informer.resource.group_resource}"
+            self._tasks[informer] = self._group.create_task(informer.run(self._feed), name=name)
 
 
 def follow_with(client: Client, options: FollowOptions) -> Feed:

@@ -84,6 +84,11 @@ class Bell:
         for hear in self._hearers:
             hear(key)
 
+    def ring_all(self, keys: Iterable[ObjectKey]) -> None:
+        """Wake several keys."""
+        for key in keys:
+            self.ring(key)
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerSpec:

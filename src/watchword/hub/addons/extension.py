@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from watchword.addons.controllers import AddonParts, controllers, follow
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object
 from watchword.api.names import Label
 from watchword.api.resources import (
     ADDON_TEMPLATES,
@@ -74,24 +74,22 @@ def _installation(parts: HubParts) -> Iterable[ControllerSpec]:
     strategies = Strategies(parts.cache, placements)
     installing = AddonInstallationReconciler(parts.cache, parts.client, strategies)
     judging = InstallStrategyReconciler(strategies, parts.status)
-    bell = Bell()
+    decided, settled = Bell(), Bell()
 
-    def ring(keys: Iterable[ObjectKey]) -> None:
-        for key in keys:
-            bell.ring(key)
+    def tell(decision: Object) -> None:
+        decided.ring_all(installing.by_decision(decision))
 
-    following = PlacementFollower(
-        placements, lambda obj: ring(installing.by_decision(obj)), lambda: ring(installing.by_placements())
-    )
+    def tell_all() -> None:
+        decided.ring_all(installing.by_placements())
+        settled.ring_all(judging.by_placements())
+
+    following = PlacementFollower(placements, tell, tell_all)
     wakes = (
         Wake(CLUSTER_MANAGEMENT_ADDONS, installing.by_kind),
         Wake(MANAGED_CLUSTERS, installing.by_cluster),
         Wake(MANAGED_CLUSTER_SETS, installing.by_set),
     )
-    told = (
-        Wake(MANAGED_CLUSTER_SETS, judging.by_set),
-        Wake(CUSTOM_RESOURCE_DEFINITIONS, judging.by_definition),
-    )
-    yield ControllerSpec("addon-installation", MANAGED_CLUSTER_ADDONS, installing, wakes, bell=bell)
-    yield ControllerSpec("addon-install-strategy", CLUSTER_MANAGEMENT_ADDONS, judging, told, workers=1)
+    by_set = (Wake(MANAGED_CLUSTER_SETS, judging.by_set),)
+    yield ControllerSpec("addon-installation", MANAGED_CLUSTER_ADDONS, installing, wakes, bell=decided)
+    yield ControllerSpec("addon-install-strategy", CLUSTER_MANAGEMENT_ADDONS, judging, by_set, workers=1, bell=settled)
     yield ControllerSpec("placement-decisions", CUSTOM_RESOURCE_DEFINITIONS, following, workers=1)

@@ -63,7 +63,7 @@ class Strategies:
 
 @dataclass(frozen=True)
 class InstallStrategyReconciler:
-    """Reconciles ClusterManagementAddOn; woken by it, by cluster sets, and by whether decisions are served."""
+    """Reconciles ClusterManagementAddOn; woken by it, by cluster sets, and by whether decisions can be followed."""
 
     strategies: Strategies
     status: StatusWriter
@@ -83,7 +83,8 @@ class InstallStrategyReconciler:
             case "ClusterSets":
                 return judge_sets(set_names(known), self.strategies.sets(known))
             case "Placements":
-                return judge_placements(served=self.strategies.placements.served)
+                placements = self.strategies.placements
+                return judge_placements(served=placements.served, followed=placements.followed)
             case _:
                 return None
 
@@ -91,8 +92,8 @@ class InstallStrategyReconciler:
         """Map a change of any set to the kinds that are installed by sets."""
         return [ObjectKey.of(known) for known in self.strategies.automatic(CLUSTER_SETS)]
 
-    def by_definition(self, _: Object) -> list[ObjectKey]:
-        """Map the definition of decisions to the kinds that are installed by placements."""
+    def by_placements(self) -> list[ObjectKey]:
+        """Return the kinds that are installed by placements."""
         return [ObjectKey.of(known) for known in self.strategies.automatic(PLACEMENTS)]
 
 
@@ -110,9 +111,12 @@ def judge_sets(named: Sequence[str], found: Sequence[Object]) -> Condition:
     return Condition.true(FOLLOWED, "ClusterSetsFollowed", "the add-on comes and goes with the sets' clusters")
 
 
-def judge_placements(*, served: bool) -> Condition:
-    """Say whether anybody decides about placements here."""
-    if served:
+def judge_placements(*, served: bool, followed: bool) -> Condition:
+    """Say whether anybody decides about placements here, and whether the hub may know it."""
+    if followed:
         return Condition.true(FOLLOWED, "PlacementsFollowed", "the add-on comes and goes with the decisions")
+    if served:
+        message = "the hub does not get to see decisions: may it list and watch placementdecisions?"
+        return Condition.false(FOLLOWED, "PlacementsNotReadable", message)
     message = "this hub serves no PlacementDecision: install what decides about placements, or use ClusterSets"
     return Condition.false(FOLLOWED, "PlacementsNotServed", message)

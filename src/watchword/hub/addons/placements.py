@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from watchword.api.conditions import is_true
@@ -12,11 +14,13 @@ from watchword.api.names import Label
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, PLACEMENT_DECISIONS
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import Informer, Scope
-from watchword.runtime.reconcile import Done, Outcome
+from watchword.runtime.reconcile import Done, Outcome, RetryAfter
 from watchword.runtime.records import Delta
 
 DEFINITION = ObjectKey.cluster(PLACEMENT_DECISIONS.group_resource)
 BY_PLACEMENT = "placement"
+PATIENCE = timedelta(seconds=20)  # for a first answer; who is refused hears nothing at all
+LOOK_AGAIN = timedelta(minutes=5)
 
 
 class Placements:
@@ -34,9 +38,14 @@ class Placements:
         found = self._cache.get(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
         return found is not None and not is_deleting(found) and is_true(found, "Established")
 
+    @property
+    def followed(self) -> bool:
+        """Whether every decision is known at this moment."""
+        return self._informer is not None and self._informer.synced and self.served
+
     def chosen(self, placements: Iterable[Mapping[str, Any]]) -> frozenset[str] | None:
         """Return the clusters that any of the placements chose; None while that cannot be known."""
-        if self._informer is None or not self._informer.synced or not self.served:
+        if not self.followed:
             return None
         return frozenset[str]().union(*(self._chosen_by(placement_key(row)) for row in placements))
 
@@ -55,6 +64,13 @@ class Placements:
             self._cache.listen(PLACEMENT_DECISIONS, lambda delta: self._changed(delta, tell))
         await self._informer.sync()
 
+    def leave(self) -> None:
+        """Follow decisions no longer, and forget them."""
+        if self._informer is not None:
+            self._cache.drop(self._informer)
+        self._informer = None
+        self._known.clear()
+
     def _changed(self, delta: Delta, tell: Callable[[Object], None]) -> None:
         self._known.clear()
         for decision in (delta.old, delta.new):
@@ -64,18 +80,28 @@ class Placements:
 
 @dataclass(frozen=True)
 class PlacementFollower:
-    """Reconciles the definition of PlacementDecision: once it is served, decisions are followed."""
+    """Reconciles the definition of PlacementDecision: while it is served, decisions are followed."""
 
     placements: Placements
     tell: Callable[[Object], None]
-    began: Callable[[], None]
+    settled: Callable[[], None]  # told when decisions came to be known, or can be known no longer
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Begin to follow decisions, if there can be any."""
-        if key == DEFINITION and self.placements.served:
-            await self.placements.follow(self.tell)
-            self.began()
-        return Done()
+        """Follow decisions while there can be any; a hub that may not read them goes on without."""
+        if key != DEFINITION:
+            return Done()
+        outcome: Outcome = Done()
+        try:
+            if self.placements.served:
+                async with asyncio.timeout(PATIENCE.total_seconds()):
+                    await self.placements.follow(self.tell)
+            else:
+                self.placements.leave()
+        except TimeoutError:
+            self.placements.leave()
+            outcome = RetryAfter(LOOK_AGAIN)
+        self.settled()
+        return outcome
 
 
 def placement_key(row: Mapping[str, Any]) -> str:
