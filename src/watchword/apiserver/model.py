@@ -108,7 +108,7 @@ class ResourceKind:
     """One served resource with everything the generic verbs need to know about it."""
 
     resource: Resource
-    schema: Schema
+    drawing: Schema | Callable[[], Schema]  # the schema, or how it is drawn when it is first needed
     singular: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -143,6 +143,12 @@ class ResourceKind:
     begin_deletion: Callable[[Object], None] | None = None  # changes, once, the object that deletion marks
     scale_paths: tuple[str, str, str] | None = None  # where replicas wanted, replicas observed and the selector stand
     stored: bool = True  # False: questions that are answered and not kept (reviews); a handler serves them
+
+    @property
+    def schema(self) -> Schema:
+        """What objects of the kind look like."""
+        drawing = self.drawing
+        return drawing if isinstance(drawing, Schema) else drawing()
 
 
 class Registry(Protocol):

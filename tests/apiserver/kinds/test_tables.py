@@ -117,7 +117,7 @@ def test_a_line_of_a_table_says_everything_about_a_field() -> None:
 
 def test_a_table_that_mentions_an_unknown_message_is_refused() -> None:
     with pytest.raises(KeyError, match="no table describes Part"):
-        read_tables(["package p.v1\nThing\n  1 parts []Part\n"])
+        read_tables(["package p.v1\nThing\n  1 parts []Part\n"])["p.v1.Thing"]
 
 
 def test_schemas_know_how_lists_and_maps_are_merged() -> None:

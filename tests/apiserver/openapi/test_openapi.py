@@ -163,7 +163,7 @@ async def test_a_changed_definition_changes_only_its_own_document() -> None:
     api = OpenApi(lambda: kinds)
     before = api.index()
 
-    kinds[-1] = replace(WIDGET, schema=Schema("object", description="another widget"))
+    kinds[-1] = replace(WIDGET, drawing=Schema("object", description="another widget"))
     after = api.index()
 
     assert {place for place in after if before[place] != after[place]} == {"apis/example.com/v1"}

@@ -50,7 +50,7 @@ def _kind(definition: Object, version: Object) -> ResourceKind:
     scale_paths = _scale_paths(subresources_of(version).get("scale"))
     return ResourceKind(
         resource=resource,
-        schema=from_openapi(openapi_of(version) or {}, metadata=schemas().of_message(OBJECT_META)),
+        drawing=from_openapi(openapi_of(version) or {}, metadata=schemas().of_message(OBJECT_META)),
         singular=text(names, "singular"),
         short_names=texts(names, "shortNames"),
         categories=texts(names, "categories"),

@@ -39,7 +39,7 @@ def builtin(
         selectable["metadata.namespace"] = field_value("metadata.namespace")
     return ResourceKind(
         resource=resource,
-        schema=schemas().of_kind(message),
+        drawing=lambda: schemas().of_kind(message),
         singular=resource.kind.lower(),
         columns=columns,
         selectable_fields={**selectable, **rules.fields},
@@ -56,7 +56,9 @@ def message_of(group: str, version: str, kind: str) -> str:
         name = f"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{version}.{kind}"
     else:
         name = f"io.k8s.api.{group.partition('.')[0] or 'core'}.{version}.{kind}"
-    return messages()[name].name
+    if name not in messages().written:
+        raise KeyError(name)
+    return name
 
 
 def field_value(path: str) -> Callable[[Object], str]:

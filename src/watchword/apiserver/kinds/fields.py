@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, cast
@@ -60,16 +60,26 @@ class Message:
 
 @dataclass(frozen=True)
 class Messages:
-    """All messages by full name."""
+    """All messages by full name; each is read when it is first asked for."""
 
-    by_name: dict[str, Message] = field(default_factory=dict)
+    written: Mapping[str, tuple[str, list[str]]]  # the rest of the first line, the lines of the fields
+    _read: dict[str, Message] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Message:
-        return self.by_name[name]
+        message = self._read.get(name)
+        if message is None:
+            head, rows = self.written[name]
+            message = self._read[name] = _message(name, head, rows, self.written)
+        return message
+
+    @property
+    def by_name(self) -> dict[str, Message]:
+        """Every message there is."""
+        return {name: self[name] for name in self.written}
 
     def json_fields(self, name: str) -> Iterator[Field]:
         """Yield the fields as JSON shows them: inlined messages are opened."""
-        for each in self.by_name[name].fields:
+        for each in self[name].fields:
             if each.inline:
                 yield from self.json_fields(each.type)
             else:
@@ -77,10 +87,8 @@ class Messages:
 
 
 def read_tables(tables: Iterable[str]) -> Messages:
-    """Return the messages written in the tables; a reference to no message raises KeyError."""
-    lines = [line for table in tables for line in _lines(table)]
-    names = frozenset(name for name, _, _ in lines)
-    return Messages({name: _message(name, head, rows, names) for name, head, rows in lines})
+    """Return the messages written in the tables; to read one that refers to none of them raises KeyError."""
+    return Messages({name: (head, rows) for table in tables for name, head, rows in _lines(table)})
 
 
 def _lines(table: str) -> Iterator[tuple[str, str, list[str]]]:
@@ -100,14 +108,14 @@ def _lines(table: str) -> Iterator[tuple[str, str, list[str]]]:
         yield f"{package}.{name}", rest, rows
 
 
-def _message(name: str, head: str, rows: list[str], names: frozenset[str]) -> Message:
+def _message(name: str, head: str, rows: list[str], names: Container[str]) -> Message:
     words, _, description = f" {head}".partition(" ; ")
     package = name.rpartition(".")[0]
     fields = tuple(_field(row, package, names) for row in rows)
     return Message(name, fields, atomic="atomic" in words.split(), description=description)
 
 
-def _field(line: str, package: str, names: frozenset[str]) -> Field:
+def _field(line: str, package: str, names: Container[str]) -> Field:
     words, _, description = line.partition(" ; ")
     number, name, kind, *flags = words.split()
     pointer = kind.startswith("*")
@@ -146,7 +154,7 @@ def _merging(flags: list[str]) -> tuple[PatchStrategy, str]:
     return "", ""
 
 
-def _full_name(short: str, package: str, names: frozenset[str]) -> str:
+def _full_name(short: str, package: str, names: Container[str]) -> str:
     for place in (package, META, CORE):
         if f"{place}.{short}" in names:
             return f"{place}.{short}"

@@ -37,12 +37,16 @@ class Schemas:
 
     messages: Messages
     _drawn: dict[str, Schema] = field(default_factory=dict)
+    _kinds: dict[str, Schema] = field(default_factory=dict)
 
     def of_kind(self, message: str) -> Schema:
         """Return the schema of a whole object: apiVersion, kind and the message's fields."""
-        drawn = self.of_message(message)
-        properties = {"apiVersion": Schema("string"), "kind": Schema("string"), **drawn.properties}
-        return replace(drawn, properties=properties)
+        schema = self._kinds.get(message)
+        if schema is None:
+            drawn = self.of_message(message)
+            properties = {"apiVersion": Schema("string"), "kind": Schema("string"), **drawn.properties}
+            schema = self._kinds[message] = replace(drawn, properties=properties)
+        return schema
 
     def of_message(self, name: str) -> Schema:
         """Return the schema of one message."""

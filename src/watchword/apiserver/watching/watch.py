@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -45,13 +46,16 @@ class Watch:
         self.namespace = matcher.namespace
         self._plan = plan
         self._matcher = matcher
+        self._selective = matcher.selective
         self._framer = framer
         self._hub = hub
         self._queue: deque[bytes] = deque()
         self._queued = 0
         self._overflowed = False
-        self._stirred = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
+        self._end = 0.0
+        self._next_bookmark = math.inf
         self._alarm: tuple[float, asyncio.Handle] | None = None
 
     def receive(self, event: Event) -> None:
@@ -64,7 +68,7 @@ class Watch:
         self._queue.append(encoded)
         self._queued += len(encoded)
         self._overflowed = len(self._queue) >= QUEUE_FRAMES or self._queued >= QUEUE_BYTES
-        self._stirred.set()
+        self._stir()
 
     async def stream(self) -> AsyncIterator[bytes]:
         """Yield events until the time is over or the watcher falls behind."""
@@ -78,11 +82,21 @@ class Watch:
         try:
             for chunk in _chunks(self._opening(missed)):
                 yield chunk
-            async for chunk in self._live(store):
-                yield chunk
+            self._begin()
+            while (ready := self._ready(store)) is not None:
+                if ready:
+                    yield ready
+                else:
+                    await self._stirred()
         finally:
             self._cancel_alarm()
             self._hub.remove(bucket, self)
+
+    def _begin(self) -> None:
+        now, plan = self._loop.time(), self._plan
+        self._end = now + plan.seconds
+        if plan.bookmarks:
+            self._next_bookmark = _next_bookmark(now, self._end, plan.bookmark_every)
 
     def _opening(self, missed: list[Event]) -> Iterator[bytes]:
         for record in self._plan.initial or ():
@@ -97,35 +111,36 @@ class Watch:
             if encoded is not None:
                 yield encoded
 
-    async def _live(self, store: Store) -> AsyncIterator[bytes]:
-        loop = self._loop
-        end = loop.time() + self._plan.seconds
-        pause = self._plan.bookmark_every
-        next_bookmark = _next_bookmark(loop.time(), end, pause)
-        while True:
-            if self._queue:
-                yield self._drain()
-                continue
-            if self._overflowed or loop.time() >= end:
-                return
-            if self._plan.bookmarks and loop.time() >= next_bookmark:
-                next_bookmark = _next_bookmark(loop.time(), end, pause)
-                yield self._framer.bookmark(store.revision)
-                continue
-            await self._wait_until(min(end, next_bookmark) if self._plan.bookmarks else end)
+    def _ready(self, store: Store) -> bytes | None:
+        """Return what can be said now; nothing: wait; None: the watch is over."""
+        if self._queue:
+            return self._drain()
+        now = self._loop.time()
+        if self._overflowed or now >= self._end:
+            return None
+        if now >= self._next_bookmark:
+            self._next_bookmark = _next_bookmark(now, self._end, self._plan.bookmark_every)
+            return self._framer.bookmark(store.revision)
+        return b""
 
-    async def _wait_until(self, when: float) -> None:
+    def _stirred(self) -> asyncio.Future[None]:
+        """Return what is done as soon as there is something to look at."""
         # One timer for many waits: setting one up for each costs more than handing on an event.
+        when = min(self._end, self._next_bookmark)
         if self._alarm is None or self._alarm[0] > when:
             self._cancel_alarm()
             self._alarm = when, self._loop.call_at(when, self._ring)
-        self._stirred.clear()
-        await self._stirred.wait()
+        self._waiter = self._loop.create_future()
+        return self._waiter
+
+    def _stir(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def _ring(self) -> None:
         # Forgotten once it has rung: it may ring a hair early, and must then be set again.
         self._alarm = None
-        self._stirred.set()
+        self._stir()
 
     def _cancel_alarm(self) -> None:
         if self._alarm is not None:
@@ -133,16 +148,19 @@ class Watch:
             self._alarm = None
 
     def _drain(self) -> bytes:
+        if len(self._queue) == 1:
+            self._queued = 0
+            return self._queue.popleft()
         taken, size = [], 0
         while self._queue and size < CHUNK_BYTES:
             taken.append(self._queue.popleft())
             size += len(taken[-1])
         self._queued -= size
-        return taken[0] if len(taken) == 1 else b"".join(taken)
+        return b"".join(taken)
 
     def _encode(self, event: Event) -> bytes | None:
         matcher, framer = self._matcher, self._framer
-        if not matcher.selective:
+        if not self._selective:
             if event.deleted:
                 return framer.change("DELETED", event)
             return framer.change("ADDED" if event.previous is None else "MODIFIED", event)
