@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -22,6 +24,15 @@ STARTS = {"embedded": embedded, "kube-apiserver": real}
 Figures = dict[str, float]
 
 
+@dataclass
+class Row:
+    """One line of the table: the best figure of each server, and the least processor time for one of it."""
+
+    unit: str
+    figures: Figures = field(default_factory=dict)
+    cpu: Figures = field(default_factory=dict)  # microseconds
+
+
 def main() -> None:
     """Measure and print."""
     options = _options()
@@ -29,35 +40,38 @@ def main() -> None:
     _print(rows, many)
 
 
-async def measure(rounds: int) -> tuple[dict[str, tuple[str, Figures]], tuple[float, float]]:
-    """Return each row with its unit and both figures, and seconds and MiB of many instances."""
-    rows: dict[str, tuple[str, Figures]] = {}
+async def measure(rounds: int) -> tuple[dict[str, Row], tuple[float, float]]:
+    """Return each row, and seconds and MiB of many instances."""
+    rows: dict[str, Row] = {}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        rows["cold start"] = "s", _starts(Path(folder), rounds)
+        rows["cold start"] = _starts(Path(folder), rounds)
         servers = [stack.enter_context(start(Path(folder) / name)) for name, start in STARTS.items()]
-        rows["memory at rest"] = "MiB", {server.name: server.memory for server in servers}
+        rows["memory at rest"] = Row("MiB", {server.name: server.memory for server in servers})
         rows |= await _loads(servers, rounds)
-        rows["memory after"] = "MiB", {server.name: server.memory for server in servers}
+        rows["memory after"] = Row("MiB", {server.name: server.memory for server in servers})
     return rows, _many()
 
 
-def _starts(folder: Path, rounds: int) -> Figures:
-    best: Figures = {}
+def _starts(folder: Path, rounds: int) -> Row:
+    row = Row("s")
     for number in range(rounds):
         for name, start in STARTS.items():
             with start(folder / f"start-{name}-{number}") as server:
-                best[name] = min(best.get(name, server.start_seconds), server.start_seconds)
-    return best
+                row.figures[name] = min(row.figures.get(name, server.start_seconds), server.start_seconds)
+                row.cpu[name] = min(row.cpu.get(name, math.inf), server.cpu * 1e6)
+    return row
 
 
-async def _loads(servers: list[Server], rounds: int) -> dict[str, tuple[str, Figures]]:
+async def _loads(servers: list[Server], rounds: int) -> dict[str, Row]:
     benches = [await Bench.open(server) for server in servers]
-    rows: dict[str, tuple[str, Figures]] = {name: (unit, {}) for name, (unit, _) in LOADS.items()}
+    rows = {name: Row(unit) for name, (unit, _) in LOADS.items()}
     for _ in range(rounds):
         for name, (_, load) in LOADS.items():
             for bench in benches:
-                figures = rows[name][1]
-                figures[bench.server.name] = max(figures.get(bench.server.name, 0.0), await load(bench))
+                row, server = rows[name], bench.server.name
+                cost = await load(bench)
+                row.figures[server] = max(row.figures.get(server, 0.0), cost.operations / cost.seconds)
+                row.cpu[server] = min(row.cpu.get(server, math.inf), cost.cpu / cost.operations * 1e6)
                 await asyncio.sleep(0.3)  # what the last load left behind is not the next one's
     for bench in benches:
         bench.clients.close()
@@ -70,17 +84,24 @@ def _many() -> tuple[float, float]:
     return seconds, memory
 
 
-def _print(rows: dict[str, tuple[str, Figures]], many: tuple[float, float]) -> None:
+def _print(rows: dict[str, Row], many: tuple[float, float]) -> None:
     table = Table(title="embedded control plane beside kube-apiserver and etcd, fsync on")
-    for heading in ("", "embedded", "kube-apiserver", "unit", "times better"):
+    for heading in ("", "embedded", "kube-apiserver", "unit", "times better", "CPU µs each", "(kube)", "times less"):
         table.add_column(heading, justify="left" if heading in ("", "unit") else "right")
-    for name, (unit, figures) in rows.items():
-        ours, theirs = figures["embedded"], figures["kube-apiserver"]
-        ratio = theirs / ours if unit in ("s", "MiB") else ours / theirs
-        table.add_row(name, f"{ours:,.4g}", f"{theirs:,.4g}", unit, f"{ratio:.2f}")
+    for name, row in rows.items():
+        ours, theirs = row.figures["embedded"], row.figures["kube-apiserver"]
+        ratio = theirs / ours if row.unit in ("s", "MiB") else ours / theirs
+        table.add_row(name, f"{ours:,.4g}", f"{theirs:,.4g}", row.unit, f"{ratio:.2f}", *_cpu_cells(row.cpu))
     console = Console()
     console.print(table)
     console.print(f"{INSTANCES} instances in one process: {many[0]:.2f} s to start, {many[1]:.0f} MiB")
+
+
+def _cpu_cells(cpu: Figures) -> tuple[str, ...]:
+    if not cpu:
+        return ("", "", "")
+    ours, theirs = cpu["embedded"], cpu["kube-apiserver"]
+    return f"{ours:,.0f}", f"{theirs:,.0f}", f"{theirs / ours:.2f}"
 
 
 def _options() -> argparse.Namespace:

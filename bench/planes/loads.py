@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 
 import orjson
 
 from bench.planes.servers import Server
-from bench.planes.wire import Call, Clients, Connection
+from bench.planes.wire import Call, Clients, Watcher
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
@@ -21,6 +22,15 @@ PATH = "/api/v1/namespaces/bench/secrets"
 LISTED = 5_000
 WATCHERS = 200
 CHANGES = 25
+
+
+@dataclass
+class Cost:
+    """What a load took: on the clock, and of the server's processor time."""
+
+    operations: int
+    seconds: float = 0.0
+    cpu: float = 0.0
 
 
 @dataclass
@@ -45,16 +55,16 @@ class Bench:
         await bench.clients.send([account])
         return bench
 
-    async def create(self, total: int = 800) -> float:
-        """Create Secrets; return how many per second."""
-        return await self._rate([creation(f"s-{next(self.numbers)}") for _ in range(total)])
+    async def create(self, total: int = 800) -> Cost:
+        """Create Secrets."""
+        return await self._cost([creation(f"s-{next(self.numbers)}") for _ in range(total)])
 
-    async def get(self, total: int = 2_000) -> float:
+    async def get(self, total: int = 2_000) -> Cost:
         """Read one Secret again and again."""
         await self.clients.send([creation(name := f"g-{next(self.numbers)}")])
-        return await self._rate([("GET", f"{PATH}/{name}", "", b"")] * total)
+        return await self._cost([("GET", f"{PATH}/{name}", "", b"")] * total)
 
-    async def patch(self, total: int = 800) -> float:
+    async def patch(self, total: int = 800) -> Cost:
         """Change Secrets by merge patch, each write a new value."""
         names = [f"p-{next(self.numbers)}" for _ in range(IN_FLIGHT)]
         await self.clients.send([creation(name) for name in names])
@@ -62,9 +72,9 @@ class Bench:
             ("PATCH", f"{PATH}/{names[i % IN_FLIGHT]}", MERGE, orjson.dumps({"stringData": {"n": str(i)}}))
             for i in range(total)
         ]
-        return await self._rate(calls)
+        return await self._cost(calls)
 
-    async def apply(self, total: int = 800) -> float:
+    async def apply(self, total: int = 800) -> Cost:
         """Apply Secrets on the server, each time with a new value."""
         names = [f"a-{next(self.numbers)}" for _ in range(IN_FLIGHT)]
         calls: list[Call] = []
@@ -72,53 +82,50 @@ class Bench:
             name = names[i % IN_FLIGHT]
             said = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"n": str(i)}}
             calls.append(("PATCH", f"{PATH}/{name}?fieldManager=bench&force=true", APPLY, orjson.dumps(said)))
-        return await self._rate(calls)
+        return await self._cost(calls)
 
-    async def tokens(self, total: int = 300) -> float:
+    async def tokens(self, total: int = 300) -> Cost:
         """Ask for tokens of a service account."""
         asked = orjson.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
-        return await self._rate([("POST", "/api/v1/namespaces/bench/serviceaccounts/robot/token", JSON, asked)] * total)
+        return await self._cost([("POST", "/api/v1/namespaces/bench/serviceaccounts/robot/token", JSON, asked)] * total)
 
-    async def list_all(self, times: int = 3) -> float:
-        """List thousands of Secrets at once; return objects per second."""
+    async def list_all(self, times: int = 3) -> Cost:
+        """List thousands of Secrets at once; an operation is an object."""
         have = next(self.numbers)
         missing = max(0, LISTED - have)
         await self.clients.send([creation(f"l-{next(self.numbers)}") for _ in range(missing)])
-        begin = time.perf_counter()
-        for _ in range(times):
-            await self.clients.connections[0].ask(("GET", f"{PATH}?limit={LISTED}", "", b""))
-        return LISTED * times / (time.perf_counter() - begin)
+        with self._measured(LISTED * times) as cost:
+            for _ in range(times):
+                await self.clients.connections[0].ask(("GET", f"{PATH}?limit={LISTED}", "", b""))
+        return cost
 
-    async def watch(self) -> float:
-        """Tell many watchers of the same changes; return events per second, all of them received."""
+    async def watch(self) -> Cost:
+        """Tell many watchers of the same changes until the last has heard the last; an operation is an event."""
         await self.clients.send([creation(name := f"w-{next(self.numbers)}")])
-        query = f"watch=1&fieldSelector=metadata.name%3D{name}&resourceVersion=0"
-        watchers = (await Clients.open(self.server.port, self.server.trust, WATCHERS)).connections
+        call = ("GET", f"{PATH}?watch=1&fieldSelector=metadata.name%3D{name}&resourceVersion=0", "", b"")
+        server = self.server
+        watchers = await asyncio.gather(*(Watcher.open(server.port, server.trust, call) for _ in range(WATCHERS)))
+        await asyncio.gather(*(watcher.hears(1) for watcher in watchers))
+        with self._measured(WATCHERS * CHANGES) as cost:
+            for i in range(CHANGES):
+                change = orjson.dumps({"stringData": {"n": str(i)}})
+                await self.clients.connections[0].ask(("PATCH", f"{PATH}/{name}", MERGE, change))
+            await asyncio.gather(*(watcher.hears(1 + CHANGES) for watcher in watchers))
         for watcher in watchers:
-            watcher.send(("GET", f"{PATH}?{query}", "", b""))
-        await asyncio.gather(*(_events(watcher, 1, head=True) for watcher in watchers))
-        begin = time.perf_counter()
-        told = [asyncio.create_task(_events(watcher, CHANGES)) for watcher in watchers]
-        for i in range(CHANGES):
-            change = orjson.dumps({"stringData": {"n": str(i)}})
-            await self.clients.connections[0].ask(("PATCH", f"{PATH}/{name}", MERGE, change))
-        await asyncio.gather(*told)
-        spent = time.perf_counter() - begin
-        Clients(watchers).close()
-        return WATCHERS * CHANGES / spent
+            watcher.close()
+        return cost
 
-    async def _rate(self, calls: list[Call]) -> float:
-        begin = time.perf_counter()
-        await self.clients.send(calls)
-        return len(calls) / (time.perf_counter() - begin)
+    async def _cost(self, calls: list[Call]) -> Cost:
+        with self._measured(len(calls)) as cost:
+            await self.clients.send(calls)
+        return cost
 
-
-async def _events(watcher: Connection, wanted: int, *, head: bool = False) -> None:
-    if head:
-        await watcher.head()
-    seen = 0
-    while seen < wanted:
-        seen += (await watcher.chunk()).count(b"\n")
+    @contextmanager
+    def _measured(self, operations: int) -> Iterator[Cost]:
+        cost = Cost(operations)
+        begin, used = time.perf_counter(), self.server.cpu
+        yield cost
+        cost.seconds, cost.cpu = time.perf_counter() - begin, self.server.cpu - used
 
 
 def creation(name: str) -> Call:
@@ -127,7 +134,7 @@ def creation(name: str) -> Call:
     return "POST", PATH, JSON, orjson.dumps({**secret, "stringData": {"token": "x" * 900, "namespace": "bench"}})
 
 
-Load = Callable[[Bench], Awaitable[float]]
+Load = Callable[[Bench], Awaitable[Cost]]
 
 LOADS: dict[str, tuple[str, Load]] = {
     "create": ("/s", Bench.create),

@@ -34,11 +34,22 @@ class Server:
         """Resident MiB of all its processes."""
         return sum(resident(process.pid) for process in self.processes) / MIB
 
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor time that its processes have had so far."""
+        return sum(processor_seconds(process.pid) for process in self.processes)
+
 
 def resident(pid: int) -> int:
     """Return the resident bytes of a process."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a process's living threads."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -14,17 +13,15 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from watchword.fleet.local.blueprint import FreePorts
 from watchword.testing.errors import PlaneFailed
 
 START_PATIENCE = 90.0
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a loopback port that nobody listens on, and that no connection is given meanwhile."""
+    return FreePorts()()
 
 
 class ChildProcess:
@@ -85,7 +82,7 @@ def await_ready(server: str, trust: Callable[[], ssl.SSLContext], *parts: ChildP
                 raise PlaneFailed(f"{part.name} ended: {part.last_words()}")
         if time.monotonic() > give_up_at:
             raise PlaneFailed(f"not ready within {START_PATIENCE:g} seconds: {parts[-1].last_words()}")
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
 def _is_ready(url: str, trust: Callable[[], ssl.SSLContext]) -> bool:
