@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from watchword.api import yaml
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import SECRETS
 from watchword.cli.main import run
+from watchword.discovery.token_secret import TokenRecord, TokenUsage, read_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.kubeconfig_files import read_kubeconfig
 from watchword.testing.findable import FindableHub, a_findable_hub
@@ -45,6 +50,24 @@ async def test_a_created_token_is_listed_without_its_secret_and_deleted(hub: Fin
     assert token.secret.reveal() not in listed
     assert "for a test" in listed
     assert (document["token"], document["allowedClusters"]) == (token.reveal(), ["edge-*"])
+
+
+async def test_a_token_of_ones_own_is_stored_with_everything_that_was_said(hub: FindableHub, capsys: Output) -> None:
+    token = BootstrapToken.generate()
+    flags = ["--usages", "authentication", "--ttl", "2h", "--description", "of my own"]
+    groups = "system:bootstrappers:edge,system:bootstrappers:lab"
+    await watchword(hub, "token", "create", token.reveal(), *flags, "--groups", groups, "-o", "yaml")
+    printed = yaml.load(capsys.readouterr().out)
+
+    key = ObjectKey("kube-system", f"bootstrap-token-{token.id}")
+    stored = read_token_secret(await hub.plane.client().get(SECRETS, key))
+
+    assert isinstance(stored, TokenRecord)
+    assert (stored.token, stored.usages) == (token, (TokenUsage.AUTHENTICATION,))
+    assert (stored.description, stored.groups) == ("of my own", tuple(groups.split(",")))
+    assert stored.expires is not None
+    assert timedelta(minutes=119) < stored.expires - datetime.now(UTC) <= timedelta(hours=2)
+    assert (printed["token"], printed["groups"]) == (token.reveal(), groups.split(","))
 
 
 async def test_a_signing_only_token_needs_no_group(hub: FindableHub, capsys: Output) -> None:

@@ -78,3 +78,13 @@ def test_the_operator_binds_its_own_roles_and_no_others() -> None:
         "open-cluster-management:watchword:cluster-cleaner",
         "open-cluster-management:watchword:hub",
     }
+
+
+def test_the_cleaner_of_left_over_clusters_may_do_nothing_else() -> None:
+    (rule,) = roles()["", "open-cluster-management:watchword:cluster-cleaner"]
+
+    assert rule == {
+        "apiGroups": ["cluster.open-cluster-management.io"],
+        "resources": ["managedclusters"],
+        "verbs": ["get", "list", "delete"],
+    }
