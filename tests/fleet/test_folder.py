@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from watchword.apiserver.store.errors import CannotOpen
 from watchword.fleet.errors import Refused, Unusable
-from watchword.fleet.local.blueprint import Blueprint, Place, Wish, choose_blueprint
+from watchword.fleet.local.blueprint import QUIET_PORTS, Blueprint, FreePorts, Place, Wish, choose_blueprint
 from watchword.fleet.local.folder import FleetFolder, default_folder, ephemeral_folder, remove, stop_running
 
 TWO = Blueprint(Place("hub", 7000), (Place("cluster1", 7001), Place("cluster2", 7002)))
@@ -53,6 +54,27 @@ def test_choose_blueprint(recorded: Blueprint | None, wish: Wish, names: list[st
 def test_contradictory_wishes_are_refused(recorded: Blueprint | None, wish: Wish, why: str) -> None:
     with pytest.raises(Refused, match=why):
         choose_blueprint(recorded, wish, ports)
+
+
+def test_free_ports_are_free_each_once_and_of_those_that_no_connection_gets() -> None:
+    port, finder = FreePorts()(), FreePorts()
+    found: list[int] = []
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        with pytest.raises(Refused, match="no port between 20000 and 29999 is free"):
+            found.extend(iter(finder, None))
+
+    assert len(set(found)) == len(found) > 1000
+    assert set(found) <= set(QUIET_PORTS) - {port}
+
+
+def test_a_new_cluster_is_given_no_port_of_the_others() -> None:
+    wanted = iter([7001, 7000, 7005])
+
+    grown = choose_blueprint(TWO, Wish(3), lambda: next(wanted))
+
+    assert grown.clusters[-1] == Place("cluster3", 7005)
 
 
 def test_blueprint_is_kept(tmp_path: Path) -> None:

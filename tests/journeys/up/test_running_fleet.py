@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -27,6 +28,12 @@ from watchword.kube.connect import connect
 from watchword.runtime.loop import run as run_async
 
 pytestmark = [pytest.mark.timeout(300)]
+ON_THIS_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+"""Takes the terminal for its own, so that Ctrl-C is heard, and becomes another program."""
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
@@ -34,14 +41,19 @@ class Terminal:
     """`watchword up` on a terminal of a given size; `page` is what it shows."""
 
     def __init__(self, folder: Path, columns: int, rows: int, *flags: str) -> None:
-        self.rows: list[str] = []
-        self.pid, self.descriptor = pty.fork()
-        if self.pid == 0:  # pragma: no cover - the child becomes another program
-            os.environ.update({"TERM": "xterm", "LANG": "C.UTF-8", "PYTHONUTF8": "1"})
-            command = [sys.executable, "-m", "watchword", "up", "--data-dir", str(folder), *flags]
-            os.execv(sys.executable, command)
+        self.descriptor, theirs = pty.openpty()
+        self.resize(columns, rows)  # before anybody asks for it
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", ON_THIS_TERMINAL, "-m", "watchword", "up", "--data-dir", str(folder), *flags],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "TERM": "xterm", "LANG": "C.UTF-8", "PYTHONUTF8": "1"},
+            start_new_session=True,
+        )
+        os.close(theirs)
         self.raw = ""
-        self.resize(columns, rows)
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end in the midst of a character
 
     def resize(self, columns: int, rows: int) -> None:
         """Make the terminal larger or smaller."""
@@ -55,7 +67,7 @@ class Terminal:
             except OSError:
                 data = b""
             assert data, f"ended before {text!r}: {self.raw[-2000:]}"
-            self.raw += data.decode()
+            self.raw += self._decoder.decode(data)
         return self.raw
 
     def page(self) -> list[str]:
@@ -66,10 +78,10 @@ class Terminal:
     def interrupt(self) -> int:
         """Press Ctrl-C and return the exit code."""
         os.write(self.descriptor, b"\x03")
-        self.read_until("stopped")
-        _, status = os.waitpid(self.pid, 0)
+        self.read_until("stopped;")
+        code = self.process.wait()
         os.close(self.descriptor)
-        return os.waitstatus_to_exitcode(status)
+        return code
 
 
 @pytest.fixture(scope="module")

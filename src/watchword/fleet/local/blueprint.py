@@ -83,7 +83,9 @@ def choose_blueprint(recorded: Blueprint | None, wish: Wish, free_port: FreePort
 def grow(blueprint: Blueprint, count: int, wish: Wish, free_port: FreePort) -> Blueprint:
     """Return the blueprint with at least that many clusters."""
     numbers = range(len(blueprint.clusters) + 1, count + 1)
-    added = tuple(_place(f"cluster{number}", number, wish, free_port) for number in numbers)
+    taken = {place.port for place in blueprint.places}  # nobody listens there just now
+    others = (port for port in iter(free_port, None) if port not in taken)
+    added = tuple(_place(f"cluster{number}", number, wish, others.__next__) for number in numbers)
     return replace_clusters(blueprint, (*blueprint.clusters, *added))
 
 
@@ -108,17 +110,15 @@ class FreePorts:
     """
 
     def __init__(self) -> None:
-        self._given: set[int] = set()
-        self._random = SystemRandom()
+        start = SystemRandom().randrange(len(QUIET_PORTS))  # fleets that start at once do not meet
+        self._ahead = iter([*QUIET_PORTS[start:], *QUIET_PORTS[:start]])
 
     def __call__(self) -> int:
-        """Return another one; `Refused` when there is none."""
-        wanted = self._random.sample(QUIET_PORTS, len(QUIET_PORTS))
-        port = next((port for port in wanted if port not in self._given and _is_free(port)), None)
+        """Return the next one; `Refused` when there is none."""
+        port: int | None = next(filter(_is_free, self._ahead), None)
         if port is None:
             first, last = QUIET_PORTS[0], QUIET_PORTS[-1]
             raise Refused(f"no port between {first} and {last} is free: choose others with --port")
-        self._given.add(port)
         return port
 
 
