@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from tests.addons.fleet import AddonFleet, decoded
@@ -41,13 +43,16 @@ class Signed:
     def __init__(self, fleet: AddonFleet, cluster: str, key: ObjectKey, authority: Authority) -> None:
         self.fleet, self.cluster, self.key, self.authority = fleet, cluster, key, authority
 
-    async def certificate(self, signer: str) -> tuple[dict[str, bytes], str, tuple[str, ...]]:
+    async def certificate(
+        self, signer: str, is_so: Callable[[dict[str, bytes]], bool] = lambda _: True, *, within: float = 30.0
+    ) -> tuple[dict[str, bytes], str, tuple[str, ...]]:
         name = f"{self.key.name}-{signer.replace('/', '-')}-client-cert"
         secret = await eventually(
             self.fleet.client,
             SECRETS,
             ObjectKey(self.fleet.namespace, name),
-            lambda obj: "tls.crt" in decoded(obj or {}),
+            lambda obj: "tls.crt" in decoded(obj or {}) and is_so(decoded(obj or {})),
+            within=within,
         )
         data = decoded(secret)
         found = parse_certificate(data["tls.crt"])
@@ -65,7 +70,8 @@ class Signed:
 
 @pytest.fixture
 async def signed(fleet: AddonFleet) -> Signed:
-    client, cluster, name = fleet.client, await fleet.cluster(auth="csr"), f"signed{fleet.mark}"
+    client, name = fleet.client, f"signed{fleet.mark}"
+    cluster = await fleet.cluster(auth="csr", certificate_life=timedelta(hours=1))
     authority = Authority.make("add-on", now=fleet.plane.clock.now())
     data = {"tls.crt": authority.certificate.pem, "tls.key": authority.key.pem.reveal()}
     await client.create(SECRETS, a_secret(name, namespace=HUB_NAMESPACE, data=data))
@@ -96,6 +102,19 @@ async def test_each_signer_has_its_secret_and_subject(signed: Signed) -> None:
     assert set(data) == {"cluster-name", "tls.crt", "tls.key"}
     said = await signed.fleet.says(signed.key, ConditionType.CERTIFICATE_ROTATED)
     assert said.message.count("client certificate valid") == 2
+
+
+@pytest.mark.planes("embedded")  # in real time it would take most of an hour
+@pytest.mark.parametrize("signer", [ONE, TWO])
+async def test_certificate_of_a_signer_is_renewed_in_time(signed: Signed, signer: str) -> None:
+    first, user, groups = await signed.certificate(signer)
+    end = parse_certificate(first["tls.crt"]).not_after
+
+    second, same, too = await signed.certificate(signer, lambda data: data["tls.crt"] != first["tls.crt"], within=3600)
+
+    assert signed.fleet.plane.clock.now() < end
+    assert (same, too) == (user, groups)
+    assert second["tls.key"] != first["tls.key"]
 
 
 @pytest.mark.parametrize(

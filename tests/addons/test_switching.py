@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import pytest
 from tests.addons.fleet import AddonFleet, drivers_of
 
 from watchword.api.conditions import find_condition
@@ -10,6 +13,7 @@ from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.kube.kubeconfig_reading import parse_kubeconfig
 from watchword.kube.reviews import who_am_i
+from watchword.pki.certificates import parse_certificate
 
 CERTIFICATE_KEYS = {"cluster-name", "kubeconfig", "tls.crt", "tls.key"}
 TOKEN_KEYS = {"cluster-name", "expiration", "kubeconfig", "refresh-at", "service-account-uid", "token"}
@@ -32,6 +36,21 @@ async def test_certificate_is_the_default(fleet: AddonFleet) -> None:
     assert identity.username == user
     assert {group, "system:open-cluster-management:addon:reporter"} <= set(identity.groups)
     await fleet.says(key, ConditionType.CERTIFICATE_ROTATED, reason="ClientCertificateUpdated")
+
+
+@pytest.mark.planes("embedded")  # in real time it would take most of an hour
+async def test_certificate_is_renewed_in_time(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster(auth="csr", certificate_life=timedelta(hours=1))
+    key = await fleet.enable("reporter", cluster)
+    first = await fleet.secret(key)
+    end = parse_certificate(first["tls.crt"]).not_after
+
+    second = await fleet.secret(key, lambda data: data["tls.crt"] != first["tls.crt"], within=3600)
+
+    assert fleet.plane.clock.now() < end
+    assert set(second) == CERTIFICATE_KEYS
+    one, other = [await who_am_i(fleet.as_certificate(data)) for data in (first, second)]
+    assert (one.username, set(one.groups)) == (other.username, set(other.groups))
 
 
 async def test_token_becomes_a_certificate_and_leaves_nothing(fleet: AddonFleet) -> None:
