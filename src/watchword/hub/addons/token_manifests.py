@@ -8,6 +8,7 @@ from watchword.api.addon import Addon, service_accounts
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of, owner_reference
 from watchword.api.names import Label
 from watchword.api.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from watchword.api.time import parse_rfc3339
 from watchword.hub.access import RBAC_GROUP, rule
 
 
@@ -74,14 +75,24 @@ def is_marked_for(addon: str) -> Callable[[Object], bool]:
 
 
 def is_made_for(addon: Addon) -> Callable[[Object], bool]:
-    """Return the test whether an object was made for this very add-on: marked, and owned by its UID."""
+    """Return the test whether an object was made for this very add-on: marked, and owned by its UID.
+
+    Managers of the shipped system name no owner. What they made is this add-on's when it is younger than the add-on:
+    tokens of a fleet that changes its hub's controllers go on to work.
+    """
     marked = is_marked_for(addon.name)
 
     def test(obj: Object) -> bool:
         owners = obj["metadata"].get("ownerReferences") or []
-        return marked(obj) and any(owner.get("uid") == addon.uid for owner in owners)
+        own = any(owner.get("uid") == addon.uid for owner in owners)
+        return marked(obj) and (own or (not owners and _is_younger(obj, addon.object)))
 
     return test
+
+
+def _is_younger(obj: Object, addon: Object) -> bool:
+    made, asked = (parse_rfc3339(one["metadata"].get("creationTimestamp") or "") for one in (obj, addon))
+    return made is not None and asked is not None and made >= asked
 
 
 def of_addon(obj: Object) -> list[ObjectKey]:
