@@ -15,10 +15,15 @@ LIFE = Settings(seed=1, clusters=2, days=12, quiet=5 * DAY)
 
 
 def an_incident(
-    kind: Kind, *, at: timedelta = 2 * DAY, lasts: timedelta | None = None, amount: float = 0.5
+    kind: Kind,
+    *,
+    target: str = "edge-1",
+    at: timedelta = 2 * DAY,
+    lasts: timedelta | None = None,
+    amount: float = 0.5,
 ) -> Incident:
     row = LIKELIHOODS[kind]
-    return Incident(at, kind, "" if row.fleet_wide else "edge-1", lasts or min(row.longest, 3 * DAY), amount)
+    return Incident(at, kind, "" if row.fleet_wide else target, lasts or min(row.longest, 3 * DAY), amount)
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.name.lower()) for kind in Kind])
@@ -53,11 +58,18 @@ def test_a_fleet_gets_over_it(images: Images, kind: Kind) -> None:
             ),
             id="a cluster that was deleted while its agent was silent stayed for ever",
         ),
+        pytest.param(
+            (
+                an_incident(Kind.PARTITION, target="edge-2", at=DAY, lasts=5 * DAY),
+                an_incident(Kind.ADDON_CREDENTIAL_LOST, target="edge-2", at=5 * DAY),
+            ),
+            id="an add-on's certificate was asked for as a stranger, and waited for a day",
+        ),
     ],
 )
 def test_what_broke_a_promise_once_breaks_none_again(images: Images, incidents: tuple[Incident, ...]) -> None:
     short_lived = Settings(
-        seed=1, clusters=1, days=14, quiet=5 * DAY, lease=DAY, shortest_life=3 * DAY, longest_life=4 * DAY
+        seed=1, clusters=2, days=14, quiet=5 * DAY, lease=DAY, shortest_life=3 * DAY, longest_life=4 * DAY
     )
 
     report = simulate(short_lived, images, Script(incidents))

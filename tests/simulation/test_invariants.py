@@ -27,7 +27,7 @@ from watchword.testing.builders import a_config_map
 from watchword.testing.simulation.administrator import Administrator
 from watchword.testing.simulation.findings import Findings
 from watchword.testing.simulation.incidents import Incident, Kind
-from watchword.testing.simulation.inspection import judge_issued
+from watchword.testing.simulation.inspection import judge_asked, judge_issued
 from watchword.testing.simulation.member import SECRET
 from watchword.testing.simulation.planes import Images
 from watchword.testing.simulation.probes import Prober
@@ -175,3 +175,10 @@ def test_a_request_that_was_granted_for_another_cluster_is_noticed() -> None:
 
     assert "was granted for" in granted_for
     assert "was granted to system:open-cluster-management:edge-2:agent" in granted_to
+
+
+def test_a_request_for_an_add_on_by_a_stranger_is_noticed() -> None:
+    labels = {Label.CLUSTER_NAME: "edge-1", Label.ADDON_NAME: "reporter"}
+    request = {"metadata": {"name": "addon-edge-1", "labels": labels}, "spec": {"username": "a-bootstrap-user"}}
+
+    assert list(judge_asked(request)) == ["request addon-edge-1 for an add-on was made by a-bootstrap-user, in vain"]

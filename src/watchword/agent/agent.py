@@ -69,6 +69,7 @@ class DutyParts:
     credentials: CredentialMetrics
     new_key: NewKey = PrivateKey.generate
     catalog: Catalog = CATALOG
+    is_itself: Callable[[], bool] = field(default=lambda: True, kw_only=True)  # in whose name the hub is asked
 
 
 Duty: TypeAlias = Callable[[DutyParts], Iterable[ControllerSpec]]
@@ -136,7 +137,7 @@ class Agent:
             manager.add_job(
                 "hub-whereabouts", lambda: follow(connection.doubted, lambda: connection.moved.ring(secret))
             )
-        manager.add_job("duties", lambda: self._take_up_duties(cluster, hub, client, access.ready))
+        manager.add_job("duties", lambda: self._take_up_duties(cluster, hub, client, access))
         try:
             async with _running(self._fall_back(access, hub), "fallback"):
                 await manager.run(stop)
@@ -243,11 +244,11 @@ class Agent:
         await asyncio.Event().wait()
 
     async def _take_up_duties(
-        self, of_cluster: Connection, of_hub: Connection, client: Client, ready: asyncio.Event
+        self, of_cluster: Connection, of_hub: Connection, client: Client, access: HubAccess
     ) -> None:
         """Run add-ons and work once the hub has accepted this cluster; before that, it may not even look at them."""
         parts = self._parts
-        await ready.wait()
+        await access.ready.wait()
         within = replace(parts.manager, lease=None, health=None)  # leading and healthy as the one that runs it
         manager = Manager(within, clock=parts.clock, random=parts.random, metrics=parts.metrics)
         cluster = manager.connect(parts.cluster, beside=of_cluster.cache)
@@ -265,7 +266,7 @@ class Agent:
             parts.catalog,
         )
         for duty in parts.duties:
-            manager.add(*duty(duty_parts))
+            manager.add(*duty(replace(duty_parts, is_itself=access.is_itself)))
         await manager.run()
 
 

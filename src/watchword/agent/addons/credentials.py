@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -37,6 +37,7 @@ class AddonCredentials:
     kubeconfigs: HubKubeconfigs
     metrics: CredentialMetrics
     clock: Clock
+    is_itself: Callable[[], bool]  # whether the hub is asked in the name of this cluster
     said: dict[str, dict[ObjectKey, Said]] = field(default_factory=dict)  # add-on → Secret → last word
     until: dict[ObjectKey, datetime] = field(default_factory=dict)  # Secret → when its credential ends
 

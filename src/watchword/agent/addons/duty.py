@@ -88,6 +88,7 @@ def _credentials(parts: DutyParts, book: AddonBook, options: AgentOptions) -> Ad
         HubKubeconfigs(parts.hub_entry),
         parts.credentials,
         parts.clock,
+        parts.is_itself,
     )
 
 

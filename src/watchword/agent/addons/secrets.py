@@ -21,6 +21,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 MARKED_RECHECK = timedelta(seconds=30)  # the mark makes it visible, and its event wakes us sooner
 CONFLICT_RECHECK = timedelta(minutes=1)  # what is in the way carries no mark of ours, so its removal wakes nobody
+STRANGER_RECHECK = timedelta(minutes=1)  # a credential of the cluster's own wakes us, perhaps before it is used
 
 FollowNamespace = Callable[[str], Awaitable[None]]
 """Follow the add-ons' Secrets of one more namespace; returns when it is known what is there."""
@@ -63,6 +64,8 @@ class AddonSecretReconciler:
             return await self._conflict(holding)
         if secret is not None and is_deleting(secret):
             return Done()  # its end wakes us
+        if not self.credentials.is_itself():
+            return RetryAfter(STRANGER_RECHECK)  # what a joining cluster asks for an add-on is decided by nobody
         return await self.keeper.reconcile(key)
 
     async def _release(self, key: ObjectKey) -> Outcome:

@@ -90,9 +90,9 @@ class Inspector:
         return bool(member.profile.addon) and held is not None and held.expires_at > self.world.now
 
     def _judge_requests(self) -> None:
-        """Every certificate that the hub has issued names the cluster that asked, and nobody else."""
+        """Every certificate that the hub has issued names the cluster that asked, and nobody else asks for add-ons."""
         for csr in self.world.shelf.list(CERTIFICATE_SIGNING_REQUESTS):
-            for objection in judge_issued(csr):
+            for objection in (*judge_issued(csr), *judge_asked(csr)):
                 self.findings.add(objection, csr["metadata"]["name"])
 
     def final(self) -> None:
@@ -192,6 +192,13 @@ def judge_issued(csr: Object) -> Iterable[str]:
     requester = str((csr.get("spec") or {}).get("username") or "")
     if requester.startswith("system:open-cluster-management:") and f":{cluster}:" not in requester:
         yield f"request {name} of {cluster} was granted to {requester}"
+
+
+def judge_asked(csr: Object) -> Iterable[str]:
+    """Return what is wrong with a request whoever decides about it: only a cluster itself asks for its add-ons."""
+    labels, requester = labels_of(csr), str((csr.get("spec") or {}).get("username") or "")
+    if Label.ADDON_NAME in labels and f":{labels.get(Label.CLUSTER_NAME)}:" not in requester:
+        yield f"request {csr['metadata']['name']} for an add-on was made by {requester}, in vain"
 
 
 def _is_made(obj: Object) -> bool:
