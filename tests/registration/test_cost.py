@@ -32,7 +32,7 @@ OF_THE_AGENT_ON_THE_HUB = {
     "create managedclusters": 1,
     "create certificatesigningrequests": 1,
     "watch managedclusters": 2,  # as a joining cluster, then as itself
-    "watch certificatesigningrequests": 2,  # same
+    "watch certificatesigningrequests": 1,  # until there is a certificate
     "watch managedclusteraddons": 1,
     "watch manifestworks": 1,
     "patch leases": 1,
@@ -40,7 +40,6 @@ OF_THE_AGENT_ON_THE_HUB = {
 }
 OF_THE_HUB = {
     "update certificatesigningrequests/approval": 1,
-    "create events": 1,
     "patch managedclusters": 2,  # which key has the name; accepted, with finalizers and set
     "create namespaces": 1,
     "create clusterroles": 1,

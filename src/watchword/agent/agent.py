@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from watchword._structlog import structlog
 from watchword.agent.cluster_lease import LeaseRenewalReconciler
 from watchword.agent.cluster_registration import Introduction, introduce
 from watchword.agent.cluster_status import ClusterStatusReconciler, judge_rotated
-from watchword.agent.credential import CredentialReconciler, Keeping
+from watchword.agent.correspondence import Correspondence
+from watchword.agent.credential import CredentialReconciler, Keeping, Note, forget
 from watchword.agent.credential_metrics import CountedCredential
 from watchword.agent.errors import NameTaken
 from watchword.agent.examination import Examiner
@@ -48,6 +48,7 @@ from watchword.runtime.connection import Connection
 from watchword.runtime.manager import Job, Manager, ManagerOptions
 from watchword.runtime.metrics import CredentialMetrics, Metrics
 from watchword.runtime.reconcile import ControllerSpec, Reader, Wake
+from watchword.runtime.waiting import running
 
 HUB = "hub"
 LOOK_AGAIN = timedelta(seconds=5)
@@ -70,6 +71,7 @@ class DutyParts:
     new_key: NewKey = PrivateKey.generate
     catalog: Catalog = CATALOG
     is_itself: Callable[[], bool] = field(default=lambda: True, kw_only=True)  # in whose name the hub is asked
+    note: Note = forget  # told of what is waited for, so that the hub's decisions are heard
 
 
 Duty: TypeAlias = Callable[[DutyParts], Iterable[ControllerSpec]]
@@ -112,7 +114,7 @@ class Agent:
         parts = self._parts
         own = Cache.of(parts.cluster, parts.manager.follow)
         own.informer(SECRETS, only(parts.options.secret_key))
-        async with _running(own.run(), "own secret"):  # read from the watch that is needed anyway
+        async with running(own.run(), "own secret"):  # read from the watch that is needed anyway
             system = await parts.cluster.get(NAMESPACES, ObjectKey.cluster("kube-system"))
             await own.sync()
             identity = recall_identity(system, own.get(SECRETS, parts.options.secret_key), parts.options)
@@ -124,12 +126,15 @@ class Agent:
         connection = HubConnection()
         cluster = manager.connect(parts.cluster, beside=own)
         client = Client(connection, user_agent="watchword-agent", random=parts.random)
-        hub = manager.connect(client, name=HUB)
+        requests = Cache.of(client, parts.manager.follow)
+        requests.informer(CERTIFICATE_SIGNING_REQUESTS, requests_of(identity.cluster))
+        correspondence = Correspondence(requests, identity.secret_key)
+        hub = manager.connect(client, name=HUB, beside=requests)
         driver = self._driver(hub)
         access = HubAccess(connection, parts.connector, hub.cache, identity.cluster, parts.clock)
         self._follow(cluster, hub, identity)
         await self._resume(access, driver, identity)
-        manager.add(*self._controllers(cluster, hub, access, driver, identity))
+        manager.add(*self._controllers(cluster, hub, access, driver, identity, correspondence.note))
         parts.metrics.credentials.watch_skew(lambda: client.clock_skew)
         manager.add_job("introduction", lambda: self._introduce(hub.client, access, identity))
         if parts.follow is not None:
@@ -137,9 +142,9 @@ class Agent:
             manager.add_job(
                 "hub-whereabouts", lambda: follow(connection.doubted, lambda: connection.moved.ring(secret))
             )
-        manager.add_job("duties", lambda: self._take_up_duties(cluster, hub, client, access))
+        manager.add_job("duties", lambda: self._take_up_duties(cluster, hub, client, access, correspondence.note))
         try:
-            async with _running(self._fall_back(access, hub), "fallback"):
+            async with running(correspondence.run(), "requests"), running(self._fall_back(access, hub), "fallback"):
                 await manager.run(stop)
         finally:
             await connection.close()
@@ -178,10 +183,16 @@ class Agent:
         cluster.cache.informer(NODES, project=_without_images)
         cluster.cache.informer(CLUSTER_CLAIMS)
         hub.cache.informer(MANAGED_CLUSTERS, only(ObjectKey.cluster(identity.cluster)))
-        hub.cache.informer(CERTIFICATE_SIGNING_REQUESTS, requests_of(identity.cluster))
+        hub.cache.informer(CERTIFICATE_SIGNING_REQUESTS, requests_of(identity.cluster))  # borrowed: see Correspondence
 
     def _controllers(
-        self, cluster: Connection, hub: Connection, access: HubAccess, driver: AgentDriver, identity: Identity
+        self,
+        cluster: Connection,
+        hub: Connection,
+        access: HubAccess,
+        driver: AgentDriver,
+        identity: Identity,
+        note: Note,
     ) -> Iterable[ControllerSpec]:
         parts, own = self._parts, [ObjectKey.cluster(identity.cluster)]
         keeper = CredentialReconciler(
@@ -190,6 +201,7 @@ class Agent:
             lambda key: self._keeping(driver, identity, hub.cache) if key == identity.secret_key else None,
             CountedCredential(parts.metrics.credentials, identity.cluster, parts.clock, access.credential_changed),
             parts.clock,
+            note,
         )
         status = ClusterStatusReconciler(
             hub.cache,
@@ -244,7 +256,7 @@ class Agent:
         await asyncio.Event().wait()
 
     async def _take_up_duties(
-        self, of_cluster: Connection, of_hub: Connection, client: Client, access: HubAccess
+        self, of_cluster: Connection, of_hub: Connection, client: Client, access: HubAccess, note: Note
     ) -> None:
         """Run add-ons and work once the hub has accepted this cluster; before that, it may not even look at them."""
         parts = self._parts
@@ -264,21 +276,11 @@ class Agent:
             parts.metrics.credentials,
             parts.new_key,
             parts.catalog,
+            note,
         )
         for duty in parts.duties:
             manager.add(*duty(replace(duty_parts, is_itself=access.is_itself)))
         await manager.run()
-
-
-@asynccontextmanager
-async def _running(job: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Run something beside the body, and end it with the body."""
-    task = asyncio.create_task(job, name=name)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def _without_images(node: Object) -> Object:

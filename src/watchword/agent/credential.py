@@ -35,6 +35,13 @@ Find: TypeAlias = Callable[[ObjectKey], Keeping | None]
 Report: TypeAlias = Callable[[ObjectKey, Answer, SecretData], Awaitable[None]]
 """Told after each step what the driver answered and what the Secret holds now."""
 
+Note: TypeAlias = Callable[[ObjectKey, Answer | None], None]
+"""Told of each answer at once, and when nothing is kept any more: whether the hub's decisions are waited for."""
+
+
+def forget(_key: ObjectKey, _answer: Answer | None) -> None:
+    """Take no note."""
+
 
 @dataclass(frozen=True)
 class CredentialReconciler:
@@ -45,16 +52,19 @@ class CredentialReconciler:
     find: Find
     report: Report
     clock: Clock
+    note: Note = forget
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Take as many steps as can be taken now, then wait for the next instant that matters."""
         for _ in range(STEPS_AT_ONCE):
             keeping = self.find(key)
             if keeping is None:
+                self.note(key, None)
                 return Done()
             secret = self.reader.get(SECRETS, key)
             held = decode_data(secret)
             answer = await keeping.driver.obtain(keeping.wanted, held)
+            self.note(key, answer)
             wanted = choose_data(held, answer, owned=keeping.driver.owned_keys(), beside=keeping.beside)
             if wanted != held and (secret is not None or is_worth_storing(answer)):
                 await self._store(key, secret, held, wanted, keeping.labels)

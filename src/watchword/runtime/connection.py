@@ -59,10 +59,15 @@ def _oldest(informers: list[Informer]) -> Callable[[], float]:
     loop = asyncio.get_running_loop()  # the reader of a metric may stand outside the loop
 
     def age() -> float:
-        contacts = [informer.last_contact for informer in informers]
-        return max(loop.time() - contact if contact is not None else float("inf") for contact in contacts)
+        return max(_silence(informer, loop.time()) for informer in informers)
 
     return age
+
+
+def _silence(informer: Informer, now: float) -> float:
+    if informer.last_contact is None:
+        return 0.0 if informer.synced else float("inf")  # at rest, or never heard
+    return now - informer.last_contact
 
 
 def _total(informers: list[Informer]) -> Callable[[], float]:

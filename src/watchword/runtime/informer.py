@@ -66,7 +66,7 @@ class Informer:
         await self._synced.wait()
 
     def age(self) -> float | None:
-        """Return the seconds since the server last said anything, None when it never did."""
+        """Return the seconds since the server last said anything, None when it never did or nobody listens."""
         return None if self.last_contact is None else asyncio.get_running_loop().time() - self.last_contact
 
     async def wait_for(self, version: str) -> None:
@@ -84,10 +84,13 @@ class Informer:
 
     async def run(self, feed: Feed) -> None:
         """Follow the feed for ever; raises `Halted` if it ends."""
-        async with aclosing(feed(self.resource, self.scope)) as facts:
-            async for fact in facts:
-                self.take(fact)
-                del fact  # a snapshot is large, and the next fact may be minutes away
+        try:
+            async with aclosing(feed(self.resource, self.scope)) as facts:
+                async for fact in facts:
+                    self.take(fact)
+                    del fact  # a snapshot is large, and the next fact may be minutes away
+        finally:
+            self.last_contact = None  # nobody listens, so silence means nothing
         raise Halted(f"the watch of {self.resource.group_resource} ended")
 
     def take(self, fact: Fact) -> None:

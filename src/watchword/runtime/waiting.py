@@ -1,9 +1,11 @@
-"""Waiting for one of two things."""
+"""Waiting for one of two things, or doing one beside the other."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
 
 
 async def finishes_before(stop: asyncio.Event, work: Awaitable[None]) -> bool:
@@ -20,3 +22,14 @@ async def finishes_before(stop: asyncio.Event, work: Awaitable[None]) -> bool:
         for task in (working, stopping):
             task.cancel()
         await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+@asynccontextmanager
+async def running(job: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
+    """Run something beside the body, and end it with the body."""
+    task = asyncio.create_task(job, name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

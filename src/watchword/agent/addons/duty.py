@@ -38,7 +38,9 @@ def addon_duty(parts: DutyParts) -> Iterable[ControllerSpec]:
     cache.expect(LEASES)  # most clusters have no add-on that renews one
     _follow_hub(parts.hub.cache, book)
     credentials = _credentials(parts, book, options)
-    keeper = CredentialReconciler(cache, parts.cluster.client, credentials.find, credentials.report, parts.clock)
+    keeper = CredentialReconciler(
+        cache, parts.cluster.client, credentials.find, credentials.report, parts.clock, parts.note
+    )
     keeping = AddonSecretReconciler(
         cache, parts.cluster.client, credentials, keeper, follower(cache, SECRETS, marked.labels), own_secret
     )
