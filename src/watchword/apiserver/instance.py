@@ -7,7 +7,7 @@ import logging
 import os
 import stat
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ import orjson
 from watchword.apiserver.audit import AuditLog
 from watchword.apiserver.authn.static_tokens import StaticToken
 from watchword.apiserver.limits import RateLimits
-from watchword.apiserver.listener import Listener, ListenerLimits
+from watchword.apiserver.listener import API_LIMITS, api_listener
 from watchword.apiserver.material import Material, write_private
 from watchword.apiserver.model import Now
 from watchword.apiserver.node.model import COMMANDS, IMAGES, NodeSettings, Runner
@@ -28,6 +28,7 @@ from watchword.apiserver.store.sqlite import SqliteStore
 from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
 from watchword.apiserver.trust import ADMIN
 from watchword.pki.jwt import TokenSigner
+from watchword.sockets.listener import ListenerLimits
 
 if TYPE_CHECKING:
     from watchword.apiserver.node.node import ProcessNode
@@ -59,7 +60,7 @@ class Settings:
     synchronous: str = "FULL"
     max_bytes: int = 0
     in_memory: bool = False  # objects are forgotten at the end; keys and kubeconfig stand in files all the same
-    limits: ListenerLimits = field(default_factory=ListenerLimits)
+    limits: ListenerLimits = API_LIMITS
     node: bool = False  # run workloads of our own image as processes of this machine
     node_images: tuple[str, ...] = IMAGES
     node_commands: tuple[str, ...] = COMMANDS
@@ -102,7 +103,7 @@ class Instance:
             observe=self._audit,
         )
         await self.plane.start()
-        self._listener = Listener(self.plane.handle, lambda: self.material.context, self._settings.limits)
+        self._listener = api_listener(self.plane.handle, lambda: self.material.context, self._settings.limits)
         self.port = await self._listener.start(self._settings.host, self._settings.port)
         write_private(self.kubeconfig, self._admin_kubeconfig())
         if self._settings.node:

@@ -5,27 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-if TYPE_CHECKING:
-    from watchword._http.server import web
+from watchword.api.http import Request, Response
+from watchword.sockets.listener import Listener, ListenerLimits
 
 Check: TypeAlias = Callable[[], str]
 """Returns what is wrong in a few words, and nothing when all is well."""
 
 TEXT = "text/plain; charset=utf-8"
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One answer of the health endpoints."""
-
-    status: int
-    content_type: str
-    body: bytes
+LIMITS = ListenerLimits(connections=64, header_bytes=16 * 1024, body_bytes=0, keepalive_seconds=90.0, drain_seconds=1.0)
 
 
 @dataclass(slots=True)
@@ -36,42 +28,40 @@ class Health:
     liveness: dict[str, Check] = field(default_factory=dict)
     readiness: dict[str, Check] = field(default_factory=dict)
 
-    def answer(self, path: str) -> Page:
+    def answer(self, path: str) -> Response:
         """Return the page for a path."""
         if path == "/metrics":
-            return Page(200, CONTENT_TYPE_LATEST, generate_latest(self.registry))
+            return _page(200, generate_latest(self.registry), CONTENT_TYPE_LATEST)
         if path in ("/healthz", "/livez"):
             return _verdict(self.liveness)
         if path == "/readyz":
             return _verdict({**self.liveness, **self.readiness})
-        return Page(404, TEXT, b"try /healthz, /readyz or /metrics\n")
+        return _page(404, b"try /healthz, /readyz or /metrics\n")
 
 
 @asynccontextmanager
 async def serve_health(health: Health, host: str, port: int) -> AsyncIterator[int]:
     """Serve the endpoints on an address; gives the port, which the system chose if it was 0."""
-    from watchword._http.server import web  # noqa: PLC0415 - half a second of start-up that only servers pay
 
-    async def handle(request: web.Request) -> web.Response:
-        page = health.answer(request.path)
-        return web.Response(status=page.status, body=page.body, headers={"Content-Type": page.content_type})
+    async def handle(request: Request) -> Response:
+        return health.answer(request.path)
 
-    app = web.Application()
-    app.router.add_get("/{path:.*}", handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
+    listener = Listener(handle, LIMITS)
+    found = await listener.start(host, port)
     try:
-        site = web.TCPSite(runner, host, port)
-        await site.start()
-        yield int(runner.addresses[0][1])
+        yield found
     finally:
-        await runner.cleanup()
+        await listener.stop()
 
 
-def _verdict(checks: dict[str, Check]) -> Page:
+def _verdict(checks: dict[str, Check]) -> Response:
     troubles = {name: trouble for name, check in sorted(checks.items()) if (trouble := _ask(check))}
     lines = [f"[-] {name}: {troubles[name]}" if name in troubles else f"[+] {name}" for name in sorted(checks)]
-    return Page(503 if troubles else 200, TEXT, "\n".join([*lines, "not ok" if troubles else "ok", ""]).encode())
+    return _page(503 if troubles else 200, "\n".join([*lines, "not ok" if troubles else "ok", ""]).encode())
+
+
+def _page(status: int, body: bytes, content_type: str = TEXT) -> Response:
+    return Response(status, (("Content-Type", content_type),), body)
 
 
 def _ask(check: Check) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from watchword.api.http import Peer, Request, Response
-from watchword.apiserver.listener import Listener, serving_context
+from watchword.apiserver.listener import api_listener, serving_context
 from watchword.apiserver.plane import ControlPlane
 from watchword.apiserver.standard import standard_access
 from watchword.apiserver.store.memory import MemoryStore
@@ -21,6 +21,7 @@ from watchword.kube.local import LocalTransport
 from watchword.pki.certificates import parse_certificate
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.virtual import VirtualClock, VirtualLoop
+from watchword.sockets.listener import Listener
 from watchword.testing.credentials import ClusterCredentials, connect_by_certificate
 from watchword.testing.errors import PlaneUnsuited
 from watchword.testing.plane import Stop
@@ -105,7 +106,7 @@ class ListeningBackend(EmbeddedBackend):
     async def start(self) -> None:
         """Begin to answer and to listen."""
         await super().start()
-        self._listener = Listener(self._door.handle, lambda: self._context)
+        self._listener = api_listener(self._door.handle, lambda: self._context)
         self._port = await self._listener.start("127.0.0.1", self._port)
 
     async def stop(self) -> None:

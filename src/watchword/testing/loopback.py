@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from watchword._http.server import web
-from watchword.api.http import Peer, Request, Response
+from watchword.api.http import Request, Response
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames
+from watchword.sockets.listener import Listener, ListenerLimits
 
 HOSTS = AlternativeNames(("localhost",), ("127.0.0.1",))
 
@@ -42,34 +42,16 @@ async def serving(
     """Serve a handler with a certificate of the authority until the context is left."""
     server = LoopbackServer()
 
-    async def answer(raw: web.BaseRequest) -> web.StreamResponse:
-        request = await _read(raw)
+    async def answer(request: Request) -> Response:
         server.heard.append(request)
-        response = await handle(request)
-        return web.Response(status=response.status, headers=dict(response.headers), body=response.body)
+        return await handle(request)
 
-    runner = web.ServerRunner(web.Server(answer), shutdown_timeout=0.1)
-    await runner.setup()
+    listener = Listener(answer, ListenerLimits(drain_seconds=0.1), context=_context(authority, folder, newest_tls))
+    server.port = await listener.start("127.0.0.1", 0)
     try:
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=_context(authority, folder, newest_tls))
-        await site.start()
-        server.port = runner.addresses[0][1]
         yield server
     finally:
-        await runner.cleanup()
-
-
-async def _read(raw: web.BaseRequest) -> Request:
-    tls = raw.transport.get_extra_info("ssl_object") if raw.transport else None
-    shown = tls.getpeercert(binary_form=True) if tls is not None else None
-    return Request(
-        raw.method,
-        raw.path,
-        query=tuple(raw.query.items()),
-        headers=tuple(raw.headers.items()),
-        body=await raw.read(),
-        peer=Peer("127.0.0.1", (shown,) if shown else ()),
-    )
+        await listener.stop()
 
 
 def _context(authority: Authority, folder: Path, newest_tls: ssl.TLSVersion) -> ssl.SSLContext:

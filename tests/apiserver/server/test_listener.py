@@ -15,11 +15,12 @@ import aiohttp
 import pytest
 
 from watchword.api.http import Request, Response
-from watchword.apiserver.listener import Listener, ListenerLimits, serving_context
+from watchword.apiserver.listener import API_LIMITS, api_listener, serving_context
 from watchword.apiserver.material import Material
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import Subject
+from watchword.sockets.listener import Listener, ListenerLimits
 
 pytestmark = pytest.mark.real_time
 
@@ -64,9 +65,9 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def listening(folder: Path, limits: ListenerLimits | None = None) -> AsyncIterator[tuple[Stage, Listener]]:
+async def listening(folder: Path, limits: ListenerLimits = API_LIMITS) -> AsyncIterator[tuple[Stage, Listener]]:
     stage = Stage(Material(folder / "pki", ("127.0.0.1",), lambda: datetime.now(UTC)), folder)
-    listener = Listener(stage.handle, lambda: stage.material.context, limits)
+    listener = api_listener(stage.handle, lambda: stage.material.context, limits)
     stage.port = await listener.start("127.0.0.1", 0)
     try:
         yield stage, listener

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from watchword.api.http import Response
-from watchword.apiserver.http.writing import whole
-from watchword.apiserver.listener import http_date
+from watchword.sockets.listener import http_date
+from watchword.sockets.writing import whole
 
 
 def test_an_answer_says_how_long_it_is_and_whether_another_may_follow() -> None:

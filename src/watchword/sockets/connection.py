@@ -11,14 +11,13 @@ from inspect import isasyncgen
 from typing import Any, Protocol, cast
 
 from watchword.api.http import Peer, Request, Response
-from watchword.apiserver.errors import too_large
-from watchword.apiserver.http.reading import ReadingLimits, Received, Refused, RequestReader
-from watchword.apiserver.http.writing import CHUNK, CONTINUE, LAST_CHUNK, head, whole
-from watchword.apiserver.negotiation import error_response
+from watchword.sockets.reading import ReadingLimits, Received, Refused, RequestReader
+from watchword.sockets.writing import CHUNK, CONTINUE, LAST_CHUNK, head, whole
 
 log = logging.getLogger(__name__)
 
 Handle = Callable[[Request], Awaitable[Response]]
+Refuse = Callable[[Refused], Response]
 LINGER = 2.0
 """How long a refused client may go on sending before the connection is cut: cut at once, it never reads why."""
 
@@ -27,6 +26,7 @@ class House(Protocol):
     """What the connections of one listener share."""
 
     handle: Handle
+    refuse: Refuse
     reading: ReadingLimits
 
     def entered(self, connection: Connection) -> bool:
@@ -125,7 +125,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(CONTINUE)
 
     def _turn_down(self, refused: Refused) -> None:
-        self._transport.write(whole(_said(refused), self._house.date(), keep_alive=False))
+        self._transport.write(whole(self._house.refuse(refused), self._house.date(), keep_alive=False))
         self._loop.call_later(LINGER, self._transport.close)
 
     async def _serve(self, received: Received) -> None:
@@ -133,7 +133,8 @@ class Connection(asyncio.Protocol):
             answer = await self._house.handle(received.request)
             keep_alive = received.keep_alive and not self._finishing
             if answer.stream is None:
-                self._transport.write(whole(answer, self._house.date(), keep_alive=keep_alive))
+                with_body = received.request.method != "HEAD"
+                self._transport.write(whole(answer, self._house.date(), keep_alive=keep_alive, with_body=with_body))
             else:
                 await self._stream(answer, received, keep_alive=keep_alive)
             await self._drained()
@@ -175,13 +176,9 @@ class Connection(asyncio.Protocol):
             await self._writable
 
 
-def _said(refused: Refused) -> Response:
-    if refused.status == _TOO_LARGE:
-        return error_response(None, too_large())
+def say_plainly(refused: Refused) -> Response:
+    """Return the answer to a request that cannot be read, in words."""
     return Response(refused.status, (("Content-Type", "text/plain"),), f"{refused.status} {refused.reason}".encode())
-
-
-_TOO_LARGE = 413
 
 
 def peer_of(transport: asyncio.BaseTransport) -> Peer:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.api.http import Peer, Request
-from watchword.apiserver.http.reading import ReadingLimits, Received, Refused, RequestReader, split_target
+from watchword.sockets.reading import ReadingLimits, Received, Refused, RequestReader, split_target
 
 LIMITS = ReadingLimits(header_bytes=2_000, body_bytes=100)
 GET = b"GET /api?watch=1&a=%2F+b HTTP/1.1\r\nHost: x\r\nX-Who: \xc3\xa9\r\n\r\n"

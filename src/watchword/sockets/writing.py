@@ -23,6 +23,7 @@ def head(answer: Response, framing: str, date: str, *, keep_alive: bool) -> byte
     return "".join(lines).encode("utf-8", "replace")
 
 
-def whole(answer: Response, date: str, *, keep_alive: bool) -> bytes:
-    """Return an answer whose body is known."""
-    return head(answer, f"Content-Length: {len(answer.body)}\r\n", date, keep_alive=keep_alive) + answer.body
+def whole(answer: Response, date: str, *, keep_alive: bool, with_body: bool = True) -> bytes:
+    """Return an answer whose body is known; a client that asked for the head alone gets no more."""
+    start = head(answer, f"Content-Length: {len(answer.body)}\r\n", date, keep_alive=keep_alive)
+    return start + answer.body if with_body else start
