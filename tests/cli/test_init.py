@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from watchword.api.bootstrap import CLUSTER_INFO
+from watchword.api.crds.operator import CLUSTER_MANAGER
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_MANAGERS,
     CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     MANAGED_CLUSTERS,
     SECRETS,
@@ -42,6 +44,20 @@ async def test_init_makes_a_hub_and_a_second_run_changes_nothing(fleet: Fleet) -
     assert first == second
     assert await revisions(fleet) == before
     assert (await fleet.client.list(MANAGED_CLUSTERS)).items is not None
+
+
+@pytest.mark.planes("embedded")  # where a kind can be somebody else's for one test
+async def test_the_cluster_manager_of_another_system_is_left_alone(fleet: Fleet) -> None:
+    theirs = {**CLUSTER_MANAGER, "metadata": {"name": CLUSTER_MANAGER["metadata"]["name"]}}
+    before = await fleet.client.create(CUSTOM_RESOURCE_DEFINITIONS, theirs)
+
+    refusal = await fleet.run("init", "--no-probe", code=4)
+    await fleet.run("init", "--no-deploy", "--no-probe")
+
+    assert "another system's operator" in refusal
+    assert (await fleet.client.list(CLUSTER_MANAGERS)).items == []
+    after = await fleet.client.get(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(theirs))
+    assert after["spec"] == before["spec"]
 
 
 async def test_the_token_is_written_to_a_private_file_and_not_into_a_pipe(fleet: Fleet) -> None:

@@ -8,18 +8,20 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.resources import CLUSTER_MANAGERS, CONFIG_MAPS
+from watchword.api.resources import CLUSTER_MANAGERS, CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.published import read_published
 from watchword.discovery.setup import MANAGED_CLUSTER_GROUP, NODE_GROUP, DiscoverySetup, discovery_manifests
 from watchword.fleet import operating
 from watchword.fleet.applying import apply_all
+from watchword.fleet.errors import Refused
 from watchword.fleet.operating import operator_objects
 from watchword.hub import prerequisites
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.operator.rendering import IMAGE
+from watchword.runtime.declaring import is_ours
 
 CLUSTER_MANAGER = "cluster-manager"
 FIELD_MANAGER = "watchword-init"
@@ -66,16 +68,25 @@ def cluster_manager(setup: HubSetup) -> Object:
     return CLUSTER_MANAGERS.manifest(ObjectKey.cluster(CLUSTER_MANAGER), spec=spec)
 
 
-def own_objects(setup: HubSetup, *, published: bool = False) -> list[Manifest]:
+def own_objects(setup: HubSetup, *, published: bool = False, managed: bool = True) -> list[Manifest]:
     """Return what a hub has beside its prerequisites, in an order in which it can be applied."""
-    manager = cluster_manager(setup)
+    manager = [(CLUSTER_MANAGERS, cluster_manager(setup))] if managed else []
     found = [row for row in discovery_manifests(setup.discovery) if not (published and row[0] is CONFIG_MAPS)]
-    return [*found, (CLUSTER_MANAGERS, manager)]
+    return [*found, *manager]
 
 
 async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) -> list[str]:
-    """Apply every object; what says the same already, cluster-info above all, is left as it stands."""
-    own = own_objects(setup, published=await is_published(client, setup.info))
+    """Apply every object; what says the same already, cluster-info above all, is left as it stands.
+
+    A ClusterManager of another system is left alone, and its hub is not ours to deploy: `Refused`.
+    """
+    foreign = await has_foreign_manager(client)
+    if foreign and setup.deploy:
+        raise Refused(
+            "another system's operator carries out the ClusterManager of this cluster: stop the controllers that it "
+            "deploys, run `watchword init --no-deploy`, and then `watchword hub` where you run controllers"
+        )
+    own = own_objects(setup, published=await is_published(client, setup.info), managed=not foreign)
     # The hub's controllers apply their prerequisites too: one field manager, lest two hold what one lets go.
     first = list(prerequisites.manifests())
     held = {(resource, ObjectKey.of(obj)) for resource, obj in first}
@@ -87,6 +98,12 @@ async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) 
         (own, FIELD_MANAGER),
     )
     return [name for part, manager in rows for name in await apply_all(client, part, manager=manager, dry_run=dry_run)]
+
+
+async def has_foreign_manager(client: Client) -> bool:
+    """Whether the kind ClusterManager was brought here by another system."""
+    found = await client.find(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.cluster(CLUSTER_MANAGERS.group_resource))
+    return found is not None and not is_ours(found, operating.FIELD_MANAGER)
 
 
 async def is_published(client: Client, info: ClusterInfo) -> bool:
