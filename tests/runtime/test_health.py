@@ -47,3 +47,14 @@ async def test_the_endpoints_are_served(health: Health) -> None:
 
     assert [answers[path][0] for path in answers] == [200, 200, 200, 404]
     assert "answer 42.0" in answers["metrics"][1]
+
+
+@pytest.mark.real_time
+async def test_who_asks_for_the_head_alone_gets_the_next_answer_in_order(health: Health) -> None:
+    async with serve_health(health, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
+        async with session.head(f"http://127.0.0.1:{port}/metrics") as response:
+            length = int(response.headers["Content-Length"])
+        async with session.get(f"http://127.0.0.1:{port}/metrics") as response:
+            body = await response.read()
+
+    assert len(body) == length > 0
