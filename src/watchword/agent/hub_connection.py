@@ -53,10 +53,11 @@ class HubConnection:
     async def stream(self, request: Request) -> AsyncIterator[Response]:
         """Send one request; reading its stream raises `Unreachable` when the credential is replaced."""
         try:
-            async with asyncio.timeout(None) as limit, self._transport().stream(request) as response:
-                self._streams[limit] = None
+            async with asyncio.timeout(None) as limit:
+                self._streams[limit] = None  # from the start: one that is being opened is cut, too
                 try:
-                    yield response
+                    async with self._transport().stream(request) as response:
+                        yield response
                 finally:
                     self._streams.pop(limit, None)
         except TimeoutError as cause:
