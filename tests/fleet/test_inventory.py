@@ -16,6 +16,7 @@ from watchword.fleet.documents import inventory_document
 from watchword.fleet.forecast import foresee
 from watchword.fleet.health import Health
 from watchword.fleet.inventory import HubFacts, judge_addon, judge_cluster, natural, take_inventory
+from watchword.fleet.words import write_renewal
 
 Conditions = Mapping[str, tuple[str, str] | str]
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -176,11 +177,12 @@ def test_forecast_names_what_ends_soon_and_what_that_means() -> None:
     outlooks = foresee(take_inventory(a_fleet(), now=NOW), now=NOW, within=7 * DAY)
 
     assert [(each.row.holder, each.renewed_before) for each in outlooks] == [
+        ("agent of edge2", False),  # nobody renews it, although it should have been
         ("joining clusters", False),
-        ("agent of edge2", False),
         ("add-on sample on edge", True),
     ]
-    assert "edge2 loses touch with the hub" in outlooks[1].consequence
+    assert "edge2 loses touch with the hub" in outlooks[0].consequence
+    assert [write_renewal(each.row, NOW) for each in outlooks] == ["16d ago", "-", "within 4d"]
 
 
 def test_the_document_holds_no_secret_and_every_row() -> None:

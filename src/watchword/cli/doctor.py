@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from watchword.fleet.doctor.model import Result
 
 MARKS = {"ok": "ok", "warning": "warn", "failure": "FAIL"}
+MOST = 10  # findings of one check that a page holds
 
 
 @click.command("doctor")
@@ -33,7 +34,7 @@ def command(connection: Connection, read_only: bool, output: str) -> int:  # noq
     if output != "table":
         click.echo(write_document([_document(result) for result in results], output), nl=False)
     else:
-        click.echo(_page(results), nl=False)
+        click.echo(page_of(results), nl=False)
     return 0 if is_well(results) else 1
 
 
@@ -46,14 +47,18 @@ async def _examine(connection: Connection, *, may_write: bool) -> list[Result]:
         return await examine_all(Patient(client, SystemClock(), may_write))
 
 
-def _page(results: Sequence[Result]) -> str:
+def page_of(results: Sequence[Result]) -> str:
+    """Return what was found, as a person reads it."""
     width = max(len(result.check) for result in results)
     lines: list[str] = []
     for result in results:
-        for finding in result.findings:
+        for finding in result.findings[:MOST]:
             lines.append(f"{MARKS[finding.level]:4}  {result.check.ljust(width)}  {finding.reason}")
             if finding.command:
                 lines.append(f"{'':6}{'':{width}}  next: {finding.command}")
+        left = len(result.findings) - MOST
+        if left > 0:
+            lines.append(f"{'':6}{'':{width}}  and {left} more: watchword doctor -o yaml names them all")
     return "\n".join(lines) + "\n"
 
 

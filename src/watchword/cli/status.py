@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -15,9 +16,23 @@ from watchword.cli.verb_options import output_option, write_document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from watchword.fleet.health import Health
     from watchword.fleet.inventory import CredentialRow, Inventory
 
 WIDE = 150  # columns, from which on everything is shown
+MOST_WELL = 20  # rows of a table that a terminal is shown, unless more of them need attention
+
+
+class HasHealth(Protocol):
+    """A row of any table."""
+
+    @property
+    def health(self) -> Health:
+        """How it fares."""
+        ...
+
+
+Row = TypeVar("Row", bound=HasHealth)
 
 
 @click.command("status")
@@ -50,7 +65,10 @@ async def _show(connection: Connection, output: str) -> None:
     now = datetime.now(UTC)
     inventory = take_inventory(facts, now=now)
     _tell_unseen(inventory)
-    click.echo(write_inventory(inventory, now, output, terminal_width()), nl=False)
+    width = terminal_width()
+    click.echo(write_inventory(inventory, now, output, width), nl=False)
+    if width is not None and output in ("table", "wide") and inventory.clusters:
+        click.echo(f"\n{summarise(inventory)}")
 
 
 async def _watch(connection: Connection, output: str) -> None:
@@ -76,9 +94,12 @@ async def _follow(observer: Any, output: str) -> None:
     try:
         while True:
             seen, now = observer.changes, datetime.now(UTC)
-            text = write_inventory(take_inventory(observer.facts(), now=now), now, output, terminal_width())
+            inventory = take_inventory(observer.facts(), now=now)
+            most = max(MOST_WELL // 5, measure(sys.stdout).rows // 3 - 4) if redraws else MOST_WELL
+            text = write_inventory(inventory, now, output, terminal_width(), most=most)
             if redraws:
-                screen.draw([[(line, Style.PLAIN)] for line in text.splitlines()])
+                lines = [summarise(inventory), "", *text.splitlines()]
+                screen.draw([[(line, Style.PLAIN)] for line in lines])
             elif text != last:
                 click.echo(text if not last else f"\n{text}", nl=False)
                 sys.stdout.flush()
@@ -93,15 +114,55 @@ async def _follow(observer: Any, output: str) -> None:
         screen.close()
 
 
-def write_inventory(inventory: Inventory, now: datetime, form: str, width: int | None) -> str:
-    """Return everything as tables, or as a document."""
+def write_inventory(inventory: Inventory, now: datetime, form: str, width: int | None, *, most: int = MOST_WELL) -> str:
+    """Return everything as tables, or as a document; a terminal is spared most of what is well."""
     if form in ("json", "yaml"):
         from watchword.fleet.documents import inventory_document  # noqa: PLC0415 - help must not pay for it
 
         return write_document(inventory_document(inventory, now), form)
     wide = form == "wide" or width is None or width >= WIDE
-    parts = [_clusters(inventory, width), _addons(inventory, width), _credentials(inventory, now, width, wide=wide)]
+    shown = inventory if form == "wide" or width is None else choose_shown(inventory, most)
+    parts = [
+        _clusters(shown, width) + _remainder(inventory.clusters, shown.clusters),
+        _addons(shown, width) + _remainder(inventory.addons, shown.addons),
+        _credentials(shown, now, width, wide=wide) + _remainder(inventory.credentials, shown.credentials),
+    ]
     return "\n".join(part for part in parts if part) or _nothing(inventory)
+
+
+def choose_shown(inventory: Inventory, most: int) -> Inventory:
+    """Return every row that needs attention or soon will, and so many of the others that a table has that many."""
+
+    def piece(rows: Sequence[Row]) -> Sequence[Row]:
+        return rows[: max(most, sum(row.health.is_news for row in rows))]
+
+    return replace(
+        inventory,
+        clusters=piece(inventory.clusters),
+        addons=piece(inventory.addons),
+        credentials=piece(inventory.credentials),
+    )
+
+
+def _remainder(rows: Sequence[Row], shown: Sequence[Row]) -> str:
+    left = len(rows) - len(shown)
+    return f"and {left} more, all well: -o wide shows them\n" if left else ""
+
+
+def summarise(inventory: Inventory) -> str:
+    """Say in one line how much there is, and how much of it needs attention."""
+    from watchword.fleet.words import write_count  # noqa: PLC0415 - help must not pay for it
+
+    tables = (
+        ("cluster", inventory.clusters),
+        ("add-on", inventory.addons),
+        ("credential", inventory.credentials),
+    )
+    there = ", ".join(write_count(len(rows), noun) for noun, rows in tables if rows)
+    troubles = [
+        write_count(count, noun) for noun, rows in tables if (count := sum(row.health.is_trouble for row in rows))
+    ]
+    return f"{there}: {' and '.join(troubles)} to look at" if troubles else f"{there}: all well"
 
 
 def _nothing(inventory: Inventory) -> str:

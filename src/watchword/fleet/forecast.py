@@ -35,13 +35,19 @@ class Outlook:
 
 
 def foresee(inventory: Inventory, *, now: datetime, within: timedelta) -> list[Outlook]:
-    """Return what ends within that time, the first first; what has ended already stands before."""
+    """Return what ends within that time: first what its holder has not announced to renew before, then by when."""
     ending = [
         (row, row.life.expires)
         for row in inventory.credentials
         if row.life.expires is not None and row.life.expires < now + within
     ]
-    return [_outlook(row, ends, now) for row, ends in sorted(ending, key=lambda pair: pair[1])]
+    outlooks = [_outlook(row, ends, now) for row, ends in ending]
+    return sorted(outlooks, key=lambda outlook: (not needs_attention(outlook), outlook.ends))
+
+
+def needs_attention(outlook: Outlook) -> bool:
+    """Whether somebody has to do something; join tokens are meant to end."""
+    return not outlook.renewed_before and outlook.row.kind != JOIN_TOKEN
 
 
 def count_unforeseeable(inventory: Inventory) -> int:

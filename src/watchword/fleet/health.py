@@ -32,6 +32,11 @@ class Health(IntEnum):
         """Whether somebody has to look at it."""
         return self < Health.DUE
 
+    @property
+    def is_news(self) -> bool:
+        """Whether it is anything but well."""
+        return self is not Health.GOOD
+
 
 @dataclass(frozen=True, slots=True)
 class Life:

@@ -22,6 +22,7 @@ from watchword.pki.certificates import Certificate
 
 CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN = "cluster certificate", "add-on certificate", "add-on token"
 JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
+GRAVEST_FIRST = (AUTHORITY, CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN, JOIN_TOKEN)
 SELF_RENEWED = frozenset({CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN})
 
 
@@ -275,4 +276,4 @@ def _addon_order(row: AddonRow) -> tuple[Any, ...]:
 
 def _credential_order(row: CredentialRow) -> tuple[Any, ...]:
     ends = row.life.expires.timestamp() if row.life.expires is not None else float("inf")
-    return row.health, ends, row.kind, natural(row.holder)
+    return row.health, ends, GRAVEST_FIRST.index(row.kind), natural(row.holder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from watchword.fleet.health import Health
 from watchword.fleet.inventory import CredentialRow
 
 
@@ -32,12 +33,12 @@ def write_left(expires: datetime | None, now: datetime) -> str:
 
 
 def write_renewal(row: CredentialRow, now: datetime) -> str:
-    """Return when something is renewed next; `within` where only the latest instant is known."""
+    """Return when something is renewed next, or was to be; `within` where only the latest instant is known."""
     renewal = row.next_rotation
     if renewal is None:
         return "-"
     if renewal <= now:
-        return "now"
+        return "now" if row.health is Health.DUE else f"{write_span(now - renewal)} ago"
     return f"{'in' if row.life.renews is not None else 'within'} {write_span(renewal - now)}"
 
 

@@ -27,7 +27,6 @@ from watchword.fleet.doctor.model import Check, Finding, Patient, fail, warn, we
 from watchword.fleet.health import Health
 from watchword.fleet.hub_process import LEASE
 from watchword.fleet.inventory import AUTHORITY, Inventory, take_inventory
-from watchword.fleet.reading import read_facts
 from watchword.fleet.signer_probe import SignerProbe
 from watchword.fleet.words import write_count
 from watchword.hub.acceptance_guard import AcceptanceGuard
@@ -137,8 +136,7 @@ async def discovery(patient: Patient) -> Iterable[Finding]:
 
 async def fleet(patient: Patient) -> Iterable[Finding]:
     """Look at every cluster, add-on and credential."""
-    facts = await read_facts(patient.client)
-    inventory = take_inventory(facts, now=patient.clock.now())
+    inventory = take_inventory(await patient.facts(), now=patient.clock.now())
     findings = [
         *judge_fleet(inventory),
         *(warn(f"{what} cannot be seen: {why}") for what, why in inventory.unseen.items()),
@@ -148,7 +146,7 @@ async def fleet(patient: Patient) -> Iterable[Finding]:
 
 
 def judge_fleet(inventory: Inventory) -> list[Finding]:
-    """Return a finding for every row that needs attention, with the command that helps."""
+    """Return a finding for every row that needs attention, with the command that helps; what fails stands first."""
     findings: list[Finding] = []
     for row in inventory.clusters:
         if row.health.is_trouble:
@@ -171,12 +169,12 @@ def judge_fleet(inventory: Inventory) -> list[Finding]:
                 else "watchword token create"
             )
             findings.append(fail(f"{credential.kind} of {credential.holder}: {credential.note or 'expired'}", command))
-    return findings
+    return sorted(findings, key=lambda finding: finding.level.rank)
 
 
 async def authority(patient: Patient) -> Iterable[Finding]:
     """Look how long the hub's certificate authority lives."""
-    inventory = take_inventory(await read_facts(patient.client), now=patient.clock.now())
+    inventory = take_inventory(await patient.facts(), now=patient.clock.now())
     rows = [row for row in inventory.credentials if row.kind == AUTHORITY]
     if not rows:
         return well("cluster-info names no authority: clusters trust the roots of their system")
@@ -191,7 +189,10 @@ async def authority(patient: Patient) -> Iterable[Finding]:
 
 async def leftovers(patient: Patient) -> Iterable[Finding]:
     """Look for what clusters that are gone have left behind."""
-    names = {obj["metadata"]["name"] for obj in (await patient.client.list(MANAGED_CLUSTERS)).items}
+    facts = await patient.facts()
+    if "clusters" in facts.unseen:
+        return [warn(f"without seeing clusters it cannot be told what is left of others: {facts.unseen['clusters']}")]
+    names = {obj["metadata"]["name"] for obj in facts.clusters}
     namespaces = (await patient.client.list(NAMESPACES, labels=Label.CLUSTER_NAME)).items
     orphans = sorted(
         obj["metadata"]["name"] for obj in namespaces if labels_of(obj).get(Label.CLUSTER_NAME) not in names

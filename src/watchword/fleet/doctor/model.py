@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from watchword.fleet.inventory import HubFacts
+from watchword.fleet.reading import read_facts
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unreachable
 from watchword.runtime.clock import Clock
@@ -18,6 +20,11 @@ class Level(StrEnum):
     OK = "ok"
     WARNING = "warning"
     FAILURE = "failure"
+
+    @property
+    def rank(self) -> int:
+        """In order of what needs attention first."""
+        return (Level.FAILURE, Level.WARNING, Level.OK).index(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,13 @@ class Patient:
     client: Client
     clock: Clock
     may_write: bool = True
+    _read: list[HubFacts] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    async def facts(self) -> HubFacts:
+        """Return what a hub knows of its fleet; read once, however many ask."""
+        if not self._read:
+            self._read.append(await read_facts(self.client))
+        return self._read[0]
 
 
 Examine: TypeAlias = Callable[[Patient], Awaitable[Iterable[Finding]]]
