@@ -14,9 +14,13 @@ from watchword.agent.secret_data import decode_data
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
+from watchword.drivers.csr.hub import is_pending
+from watchword.fleet.hub_desk import HubDesk
 from watchword.kube.faults import FaultPlan, FaultyTransport, WatchFaults
 from watchword.kube.transport import Transport
+from watchword.kube.watch import Change, follow
 from watchword.pki.certificates import parse_certificate
+from watchword.runtime.records import decode
 from watchword.testing.membership import AGENTS_NAMESPACE, AUTOMATIC, Membership
 
 pytestmark = pytest.mark.planes("embedded")
@@ -84,3 +88,24 @@ async def test_no_certificate_expires_or_is_asked_for_twice_while_one_request_in
         assert diary.shortest_left > timedelta(minutes=5)
         assert len(diary.requests) == len(diary.serials)
         assert len(diary.uids) == 1
+
+
+async def test_an_agent_whose_every_request_is_denied_asks_now_and_then_not_again_and_again(fleet: Membership) -> None:
+    name = fleet.name()
+    fleet.start_hub()
+    fleet.start_agent(name)
+    desk, labels = HubDesk(fleet.client, fleet.plane.clock), f"{Label.CLUSTER_NAME}={name}"
+
+    async def deny_whatever_comes() -> None:
+        async for fact in follow(fleet.client, CERTIFICATE_SIGNING_REQUESTS, labels=labels):
+            for raw in [fact.raw] if isinstance(fact, Change) else getattr(fact, "items", ()):
+                csr = decode(raw, CERTIFICATE_SIGNING_REQUESTS)
+                if is_pending(csr):
+                    await desk.decide(csr, "Denied", "never")
+
+    denying = asyncio.create_task(deny_whatever_comes())
+    await asyncio.sleep(timedelta(minutes=30).total_seconds())
+    denying.cancel()
+
+    asked = (await fleet.client.list(CERTIFICATE_SIGNING_REQUESTS, labels=labels)).items
+    assert 10 <= len(asked) <= 16

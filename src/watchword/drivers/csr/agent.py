@@ -44,7 +44,7 @@ USAGES = ["digital signature", "key encipherment", "client auth"]
 
 AT_ONCE = timedelta(0)
 SAFETY_NET = timedelta(minutes=2)  # a decision wakes us; this is for the one whose event was lost
-AFTER_REFUSAL = timedelta(minutes=10)
+AFTER_REFUSAL = timedelta(minutes=2)  # less than people wait with `accept --wait`
 NEVER_ISSUED_AFTER = timedelta(minutes=15)
 BECOMING_ITSELF = timedelta(minutes=1)
 
@@ -169,13 +169,13 @@ def is_in_vain(wanted: Wanted, held: SecretData, request: Object, *, now: dateti
 def judge_request(
     wanted: Wanted, key: PrivateKey, request: Object, *, now: datetime, new_key: NewKey = PrivateKey.generate
 ) -> Answer:
-    """Return what the hub's decision so far means; after a refusal another key is asked about."""
+    """Return what the hub's decision so far means; some time after a refusal another key is asked about."""
     status: dict[str, Any] = request.get("status") or {}
     for verdict in ("Denied", "Failed"):
         said = find_condition(request, verdict)
         if said is not None and said.status == "True":
             message = f"the hub {verdict.lower()} the request: {said.message or said.reason}"
-            return Pending(f"CSR{verdict}", message, recheck=AFTER_REFUSAL, failed=True, keep=_as_pending(new_key()))
+            return _refused(f"CSR{verdict}", message, _decided_at(request, verdict), now=now, new_key=new_key)
     if find_condition(request, "Approved") is None:
         return _waiting(recheck=SAFETY_NET)
     if not status.get("certificate"):
@@ -183,8 +183,15 @@ def judge_request(
     objection, answer = _read_certificate(wanted, key, base64.b64decode(status["certificate"]))
     if answer is not None:
         return answer
-    keep = _as_pending(new_key())
-    return Pending("CertificateMismatch", objection, recheck=AFTER_REFUSAL, failed=True, keep=keep)
+    return _refused("CertificateMismatch", objection, _decided_at(request, "Approved"), now=now, new_key=new_key)
+
+
+def _refused(reason: str, message: str, since: datetime | None, *, now: datetime, new_key: NewKey) -> Pending:
+    """Wait before another key is made: storing it wakes us, and who asks at once is answered the same."""
+    left = AFTER_REFUSAL - (now - since) if since is not None else AT_ONCE
+    if left > AT_ONCE:
+        return Pending(reason, message, recheck=left, failed=True)
+    return Pending(reason, message, recheck=AT_ONCE, failed=True, keep=_as_pending(new_key()))
 
 
 def _read_certificate(wanted: Wanted, key: PrivateKey, pem: bytes) -> tuple[str, Issued | None]:
@@ -212,7 +219,7 @@ def _describe(certificate: Certificate) -> str:
 
 
 def _judge_silence(request: Object, *, now: datetime) -> Pending:
-    since = parse_rfc3339(_approved_at(request))
+    since = _decided_at(request, "Approved")
     if since is None or now - since < NEVER_ISSUED_AFTER:
         return _waiting(recheck=SAFETY_NET)
     message = (
@@ -222,10 +229,10 @@ def _judge_silence(request: Object, *, now: datetime) -> Pending:
     return Pending("CertificateNotIssued", message, recheck=AFTER_REFUSAL, failed=True)
 
 
-def _approved_at(request: Object) -> str:
+def _decided_at(request: Object, verdict: str) -> datetime | None:
     rows = (request.get("status") or {}).get("conditions") or []
-    approved: Object = next((row for row in rows if row.get("type") == "Approved"), {})
-    return str(approved.get("lastUpdateTime") or approved.get("lastTransitionTime") or "")
+    row: Object = next((row for row in rows if row.get("type") == verdict), {})
+    return parse_rfc3339(str(row.get("lastUpdateTime") or row.get("lastTransitionTime") or ""))
 
 
 def _names(certificate: Certificate, wanted: Wanted) -> bool:
