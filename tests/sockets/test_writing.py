@@ -6,7 +6,7 @@ import time
 
 from watchword.api.http import Response
 from watchword.sockets.listener import http_date
-from watchword.sockets.writing import whole
+from watchword.sockets.writing import LARGE, pieces, whole
 
 
 def test_an_answer_says_how_long_it_is_and_whether_another_may_follow() -> None:
@@ -29,3 +29,12 @@ def test_what_a_header_quotes_cannot_end_it() -> None:
 def test_dates_are_written_as_http_does() -> None:
     assert http_date(784111777) == "Sun, 06 Nov 1994 08:49:37 GMT"
     assert http_date(0) == time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(0))
+
+
+def test_a_large_body_is_written_without_being_copied() -> None:
+    answer = Response(200, body=b"x" * LARGE)
+
+    first, second = pieces(answer, "now", keep_alive=True, with_body=True)
+
+    assert first.endswith(b"\r\n\r\n")
+    assert second is answer.body

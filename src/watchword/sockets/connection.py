@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 
 from watchword.api.http import Peer, Request, Response
 from watchword.sockets.reading import ReadingLimits, Received, Refused, RequestReader
-from watchword.sockets.writing import CHUNK, CONTINUE, LAST_CHUNK, head, whole
+from watchword.sockets.writing import CHUNK, CONTINUE, LAST_CHUNK, head, pieces, whole
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +134,8 @@ class Connection(asyncio.Protocol):
             keep_alive = received.keep_alive and not self._finishing
             if answer.stream is None:
                 with_body = received.request.method != "HEAD"
-                self._transport.write(whole(answer, self._house.date(), keep_alive=keep_alive, with_body=with_body))
+                for piece in pieces(answer, self._house.date(), keep_alive=keep_alive, with_body=with_body):
+                    self._transport.write(piece)
             else:
                 await self._stream(answer, received, keep_alive=keep_alive)
             await self._drained()

@@ -10,6 +10,9 @@ CHUNK = b"%x\r\n%b\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
+LARGE = 64 * 1024
+"""From here on a body is not copied behind its head: lists of thousands would be held twice."""
+
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _BREAKS = str.maketrans("\r\n\0", "   ")
 
@@ -27,3 +30,10 @@ def whole(answer: Response, date: str, *, keep_alive: bool, with_body: bool = Tr
     """Return an answer whose body is known; a client that asked for the head alone gets no more."""
     start = head(answer, f"Content-Length: {len(answer.body)}\r\n", date, keep_alive=keep_alive)
     return start + answer.body if with_body else start
+
+
+def pieces(answer: Response, date: str, *, keep_alive: bool, with_body: bool) -> tuple[bytes, ...]:
+    """Return an answer whose body is known as it is best written: at once, or a large body by itself."""
+    if not with_body or len(answer.body) < LARGE:
+        return (whole(answer, date, keep_alive=keep_alive, with_body=with_body),)
+    return whole(answer, date, keep_alive=keep_alive, with_body=False), answer.body

@@ -89,12 +89,12 @@ class Objects:
             known = formed.bodies[record.path] = (record.revision, None if body == record.body else body)
         return known[1] if known[1] is not None else record.body
 
-    def item(self, kind: ResourceKind, record: Record) -> bytes:
-        """Return the JSON of a record as it stands in a list: typed kinds leave out what the list says."""
+    def item(self, kind: ResourceKind, record: Record) -> tuple[bytes | memoryview, ...]:
+        """Return the JSON of a record as it stands in a list, in pieces: typed kinds leave out what the list says."""
         body = self.wire(kind, record)
         if kind.custom:
-            return body
-        return b"{" + body[len(self.head(kind.resource)) :]
+            return (body,)
+        return b"{", memoryview(body)[len(self.head(kind.resource)) :]
 
     def head(self, resource: Resource) -> bytes:
         """Return how every encoded object of the resource begins."""

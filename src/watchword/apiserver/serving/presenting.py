@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import orjson
@@ -55,7 +55,7 @@ class Presenter:
             return encoded(media, self._transformed_list(request, kind, media, items, metadata))
         resource = kind.resource
         head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata}
-        body = orjson.dumps(head)[:-1] + b',"items":[' + self._items(kind, page) + b"]}"
+        body = b"".join([orjson.dumps(head)[:-1], b',"items":[', *self._items(kind, page), b"]}"])
         if media.plain:
             return Response(200, (_JSON_HEADER,), body)
         return encoded(media, orjson.loads(body))
@@ -67,8 +67,12 @@ class Presenter:
             return lambda obj: partial_metadata(obj, media.version)
         raise not_acceptable(ANSWERS)
 
-    def _items(self, kind: ResourceKind, page: Page) -> bytes:
-        return b",".join([self.objects.item(kind, record) for record in page.records])
+    def _items(self, kind: ResourceKind, page: Page) -> Iterator[bytes | memoryview]:
+        """Yield the items in pieces that are not copied before all are joined."""
+        for number, record in enumerate(page.records):
+            if number:
+                yield b","
+            yield from self.objects.item(kind, record)
 
     def _table_of_one(self, request: HandlerRequest, kind: ResourceKind, media: Media) -> Callable[[Object], Object]:
         from watchword.apiserver.table import table  # noqa: PLC0415 - machines never ask for tables
