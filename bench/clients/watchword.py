@@ -18,7 +18,7 @@ from watchword.runtime.loop import run
 
 
 class Watchword:
-    """Verbs over aiohttp, objects as mappings, a cache of raw bytes."""
+    """Verbs over our own transport, objects as mappings, a cache of raw bytes."""
 
     def requests(self, kubeconfig: Path, verb: str, names: list[str]) -> Cost:
         """Send requests from one task per slot."""

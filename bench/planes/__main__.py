@@ -12,9 +12,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from bench.planes.loads import LOADS, Bench
 from bench.planes.many import INSTANCES
 from bench.planes.servers import Server, embedded, real
@@ -85,23 +82,27 @@ def _many() -> tuple[float, float]:
 
 
 def _print(rows: dict[str, Row], many: tuple[float, float]) -> None:
-    table = Table(title="embedded control plane beside kube-apiserver and etcd, fsync on")
-    for heading in ("", "embedded", "kube-apiserver", "unit", "times better", "CPU µs each", "(kube)", "times less"):
-        table.add_column(heading, justify="left" if heading in ("", "unit") else "right")
+    print(f"{'':16}{'embedded':>10}{'kube-apiserver':>16}  {'':10}{'times better':>13}", end="")
+    print(f"{'CPU of each, µs':>24}{'times less':>12}")
     for name, row in rows.items():
         ours, theirs = row.figures["embedded"], row.figures["kube-apiserver"]
         ratio = theirs / ours if row.unit in ("s", "MiB") else ours / theirs
-        table.add_row(name, f"{ours:,.4g}", f"{theirs:,.4g}", row.unit, f"{ratio:.2f}", *_cpu_cells(row.cpu))
-    console = Console()
-    console.print(table)
-    console.print(f"{INSTANCES} instances in one process: {many[0]:.2f} s to start, {many[1]:.0f} MiB")
+        print(f"{name:16}{_short(ours):>10}{_short(theirs):>16}  {row.unit:10}{ratio:>13.2f}{_cpu_cells(row.cpu)}")
+    print(f"{INSTANCES} instances in one process: {many[0]:.2f} s to start, {many[1]:.0f} MiB")
 
 
-def _cpu_cells(cpu: Figures) -> tuple[str, ...]:
+def _short(figure: float) -> str:
+    return f"{figure:,.2f}" if figure < _SMALL else f"{figure:,.0f}"
+
+
+_SMALL = 100
+
+
+def _cpu_cells(cpu: Figures) -> str:
     if not cpu:
-        return ("", "", "")
+        return ""
     ours, theirs = cpu["embedded"], cpu["kube-apiserver"]
-    return f"{ours:,.0f}", f"{theirs:,.0f}", f"{theirs / ours:.2f}"
+    return f"{f'{ours:,.0f} : {theirs:,.0f}':>24}{theirs / ours:>12.2f}"
 
 
 def _options() -> argparse.Namespace:
