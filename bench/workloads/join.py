@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import time
 
 from bench.rig.finish import FinishLine
-from bench.rig.result import Result
+from bench.rig.result import SUBJECT, Result
 from bench.rig.run import PATIENCE, Cluster, Run
 from bench.workloads.hub import BOOTSTRAP_USER, allow_bootstrap, is_true, prepare_hub, prepare_managed
 from watchword.api.meta import Object
 from watchword.api.resources import MANAGED_CLUSTERS
 
-PARAMETERS = {"k": 20, "settle": 20}
+PARAMETERS = {"k": 20, "settle": 20, "idle": 0}
+AGENT = f"{SUBJECT}agent-"
 AGENT_USERS = ("system:open-cluster-management:", BOOTSTRAP_USER)
 SIGNER = "certificatesigningrequest-signing-controller"
 
@@ -37,9 +39,31 @@ async def run(one: Run) -> Result:
         triggered = time.monotonic() - began
         wall = await finish.crossed(PATIENCE) - began
         result = await one.settled(meter, len(names), wall, triggered)
-    each = [joined[name] - started[name] for name in names]
-    result.more["join_seconds"] = {"median": statistics.median(each), "longest": max(each)}
+        peaks = meter.mark().peak_mib
+    result.more["join_seconds"] = _spread([joined[name] - started[name] for name in names])
+    result.more["agent_cpu_seconds"] = _spread([spent for name, spent in result.cpu_seconds.items() if _is_agent(name)])
+    result.more["agent_peak_mib"] = _spread([size for name, size in peaks.items() if _is_agent(name)])
+    if one.parameters["idle"]:
+        result.more["idle_per_minute"] = await _idle(one, one.parameters["idle"], len(names))
     return result
+
+
+async def _idle(one: Run, seconds: int, agents: int) -> dict[str, float]:
+    """Measure what a fleet costs to which nothing happens, for each agent and minute."""
+    async with one.meter() as meter:
+        await asyncio.sleep(seconds)
+        mark = meter.mark()
+    share = 60 / seconds / agents
+    spent = sum(cpu for name, cpu in mark.cpu_seconds.items() if _is_agent(name))
+    return {"cpu_seconds": spent * share, **{name: one.total * share for name, one in mark.requests.items()}}
+
+
+def _is_agent(process: str) -> bool:
+    return process.startswith(AGENT)
+
+
+def _spread(figures: list[float]) -> dict[str, float]:
+    return {"median": statistics.median(figures), "most": max(figures)}
 
 
 async def prepare(one: Run) -> tuple[Cluster, str]:

@@ -23,12 +23,12 @@ from watchword.pki.certificates import parse_certificate
 from watchword.runtime.records import decode
 from watchword.testing.membership import AGENTS_NAMESPACE, AUTOMATIC, Membership
 
-pytestmark = pytest.mark.planes("embedded")
+pytestmark = [pytest.mark.planes("embedded"), pytest.mark.timeout(600)]
 
 ONE_IN_A_HUNDRED = FaultPlan(
     fail=0.004, refuse=0.002, lose=0.002, cut=0.002, watch=WatchFaults(drop=0.005, cut=0.0025, expire=0.0025)
 )
-CLUSTERS, HOURS, LOOK_EVERY = 3, 16, timedelta(minutes=15)
+CLUSTERS, HOURS, LOOK_EVERY = 3, 12, timedelta(minutes=15)
 
 
 @dataclass
