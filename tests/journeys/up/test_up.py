@@ -44,7 +44,7 @@ def identities(kubeconfig: Path) -> dict[str, Any]:
 
 
 def test_a_fleet_comes_up_in_memory_and_leaves_nothing(start_up: Start, tmp_path: Path) -> None:
-    fleet = start_up("--ephemeral", "--exit")
+    fleet = start_up("--ephemeral", "--exit", "--timeout", "5m")
 
     news = list(fleet.news())
 
@@ -99,12 +99,15 @@ def test_killed_at_any_step_it_comes_up_healthy_the_next_time(start_up: Start, t
     assert fleet.interrupt() == 0
 
 
-def test_ctrl_c_while_it_comes_up_ends_it_in_order(start_up: Start, tmp_path: Path) -> None:
-    fleet = start_up("--data-dir", str(tmp_path / "fleet"))
-    fleet.until("step", step="join", state="running")
+def test_ctrl_c_at_any_step_ends_it_in_order_and_the_next_start_goes_on(start_up: Start, tmp_path: Path) -> None:
+    for step in ("planes", "hub", "join", "members"):
+        fleet = start_up("--data-dir", str(tmp_path / "fleet"))
+        fleet.until("step", step=step, state="running")
 
-    assert fleet.interrupt() == 0
-    assert fleet.errors.read_text() == ""
+        assert fleet.interrupt() == 0
+        assert fleet.errors.read_text() == ""
+
+    assert start_up("--data-dir", str(tmp_path / "fleet"), "--exit", "--timeout", "5m").ended() == 0
 
 
 def test_a_second_one_on_the_same_folder_is_refused(start_up: Start, tmp_path: Path) -> None:
