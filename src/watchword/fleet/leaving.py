@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from watchword.agent.kubeconfig_connector import KubeconfigConnector, own_user
-from watchword.agent.secret_data import CLUSTER_NAME, KUBECONFIG, decode_data
-from watchword.api.meta import Manifest, Object, ObjectKey, finalizers_of, uid_of
+from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, decode_data
+from watchword.api.meta import Manifest, Object, ObjectKey, finalizers_of, labels_of, uid_of
 from watchword.api.names import (
     AGENT_NAMESPACE,
     BOOTSTRAP_KUBECONFIG_SECRET,
     HUB_KUBECONFIG_SECRET,
     Finalizer,
+    Label,
 )
 from watchword.api.resources import (
     APPLIED_MANIFEST_WORKS,
@@ -61,6 +62,22 @@ class Stay:
     namespace: str
     klusterlet: Object | None
     data: SecretData = field(repr=False)  # of the credential for the hub
+    beside: tuple[Object, ...] = field(default=(), repr=False)  # Secrets of an agent that no Klusterlet speaks of
+
+    @property
+    def addons(self) -> list[Object]:
+        """The credentials of add-ons: as long as they live they open the hub's doors."""
+        return [
+            obj
+            for obj in self.beside
+            if Label.ADDON_NAME in labels_of(obj) and labels_of(obj).get(Label.CLUSTER_NAME) == self.cluster
+        ]
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other agent keeps its credential in the namespace."""
+        others = (obj for obj in self.beside if ObjectKey.of(obj).namespace == self.namespace)
+        return not any(AGENT_NAME in decode_data(obj) and _name(obj) != HUB_KUBECONFIG_SECRET for obj in others)
 
     @property
     def has_credential(self) -> bool:
@@ -96,7 +113,17 @@ async def find_stay(client: Client, klusterlet: str, cluster: str, namespace: st
     name = spoken or data.get(CLUSTER_NAME, b"").decode(errors="replace")
     if cluster and name != cluster:
         raise Refused(f"this cluster joined as {name or klusterlet}, not as {cluster}: give --cluster-name {name}")
-    return Stay(name, place, found, data)
+    return Stay(name, place, found, data, () if found is not None else await _beside(client, place))
+
+
+async def _beside(client: Client, namespace: str) -> tuple[Object, ...]:
+    """Return what an agent without a Klusterlet may have left, and what others keep in its namespace."""
+    addons = await client.list(SECRETS, labels=f"{Label.CLUSTER_NAME},{Label.ADDON_NAME}")
+    return (*addons.items, *(await client.list(SECRETS, namespace=namespace)).items)
+
+
+def _name(obj: Object) -> str:
+    return ObjectKey.of(obj).name
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +222,13 @@ def choose_removal(stay: Stay) -> list[Manifest]:
     own = [] if stay.klusterlet is None else [(KLUSTERLETS, stay.klusterlet)]
     rendered = [] if stay.klusterlet is None else _rendered(stay.klusterlet)
     namespaces = [row for row in rendered if row[0] is NAMESPACES]
+    if stay.klusterlet is None and stay.is_alone:
+        namespaces = [(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(stay.namespace)))]
     return [
         *own,
         *(row for row in rendered if row[0] is not NAMESPACES),
-        *(namespaces or [(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(stay.namespace)))]),
+        *((SECRETS, obj) for obj in stay.addons),
+        *namespaces,
         *((SECRETS, SECRETS.manifest(ObjectKey(stay.namespace, name))) for name in CREDENTIALS),
     ]
 
