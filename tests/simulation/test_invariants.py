@@ -26,6 +26,7 @@ from watchword.runtime.virtual import EPOCH
 from watchword.testing.builders import a_config_map
 from watchword.testing.simulation.administrator import Administrator
 from watchword.testing.simulation.findings import Findings
+from watchword.testing.simulation.history import MOST_IN_AN_HOUR
 from watchword.testing.simulation.incidents import Incident, Kind
 from watchword.testing.simulation.inspection import judge_asked, judge_issued
 from watchword.testing.simulation.member import SECRET
@@ -60,6 +61,12 @@ async def delete_the_cluster(world: World) -> None:
 
 async def write_for_no_reason(world: World) -> None:
     await Administrator(world).client.patch(MANAGED_CLUSTERS, FIRST, {"metadata": {"labels": {"a": "b"}}})
+
+
+async def write_without_pause(world: World) -> None:
+    client = Administrator(world).client
+    for number in range(MOST_IN_AN_HOUR + 1):
+        await client.patch(MANAGED_CLUSTERS, FIRST, {"metadata": {"labels": {"a": str(number)}}})
 
 
 async def make_a_second_account(world: World) -> None:
@@ -119,6 +126,7 @@ async def log_an_error(_: World) -> None:
         pytest.param(EARLY, stop_the_agent, "the cluster credential of edge-1 expired", id="a credential expires"),
         pytest.param(LATE, delete_the_cluster, "edge-1: the hub does not know it", id="a cluster does not settle"),
         pytest.param(LAST_DAY, write_for_no_reason, "a write without need on a quiet day", id="one does not rest"),
+        pytest.param(EARLY, write_without_pause, "admin does not pause: PATCH", id="one does not wait"),
         pytest.param(EARLY, make_a_second_account, "ServiceAccount edge-1/another is one too many", id="two accounts"),
         pytest.param(EARLY, make_a_second_secret, "edge-1 has Secrets too many", id="two Secrets"),
         pytest.param(LATE, swap_credentials, "held by edge-1 is that of 'edge-2'", id="the credential of another"),

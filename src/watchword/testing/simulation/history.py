@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 ROUTINE = re.compile(r"/leases/[^/]+ 200$|/events 201$")
 """What happens all the time and explains nothing."""
+
+MOST_IN_AN_HOUR = 120
+"""Nobody writes the same thing more often, whatever goes wrong: that is what patience between attempts is for."""
 
 KEPT = 4000
 """So many entries are kept for a trace; all of them count for the digest."""
@@ -38,6 +41,9 @@ class History:
     _quiet: bool = False
     _digest: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
     total: int = 0
+    hasty: dict[str, None] = field(default_factory=dict)  # who wrote what without pause
+    _hour: int = 0
+    _in_this_hour: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def note(self, actor: str, what: str) -> Entry:
         """Remember one thing that happened."""
@@ -52,6 +58,15 @@ class History:
         entry = self.note(actor, f"{method:<6} {path} {status}")
         if self._quiet:
             self.writes.append(entry)
+        self._count(entry)
+
+    def _count(self, entry: Entry) -> None:
+        if self._hour != int(entry.at // 3600):
+            self._hour = int(entry.at // 3600)
+            self._in_this_hour.clear()
+        self._in_this_hour[entry.actor, entry.what] += 1
+        if self._in_this_hour[entry.actor, entry.what] > MOST_IN_AN_HOUR:
+            self.hasty[f"{entry.actor} does not pause: {entry.what}"] = None
 
     def mark_quiet(self) -> None:
         """Keep every write from now on: hardly any should come."""

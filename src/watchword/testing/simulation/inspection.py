@@ -65,7 +65,7 @@ class Inspector:
             for surprise in process.surprises:
                 self.findings.add(surprise, process.name)
         self._judge_requests()
-        for objection in self._judge_excess():
+        for objection in (*self._judge_excess(), *self.world.history.hasty):
             self.findings.add(objection)
 
     def _judge_owner(self, member: Member, what: str, held: Held | None) -> None:
