@@ -141,7 +141,8 @@ class Departure:
         removed = await self._remove(choose_removal(stay))
         if self.purge_operator and not self.dry_run:
             removed += await self._remove(await unneeded_operator(self.client, stay.namespace))
-        left = [] if not trouble else [Leftover(trouble, f"watchword deny --clusters {stay.cluster}   # on the hub")]
+        finish = f"watchword deny --clusters {stay.cluster}   # on the hub, if it is still there"
+        left = [Leftover(trouble, finish)] if trouble else []
         return Farewell(stay.cluster, not trouble, tuple(removed), (*left, *await self._work_left()))
 
     async def _tell_hub(self, stay: Stay) -> str:
