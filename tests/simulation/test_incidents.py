@@ -65,6 +65,13 @@ def test_a_fleet_gets_over_it(images: Images, kind: Kind) -> None:
             ),
             id="an add-on's certificate was asked for as a stranger, and waited for a day",
         ),
+        pytest.param(
+            (
+                an_incident(Kind.SKEW, at=DAY / 2, lasts=5 * DAY, amount=0.0),
+                an_incident(Kind.DENIAL, at=DAY, lasts=2 * DAY),
+            ),
+            id="an agent whose clock is ahead asked without pause once it was accepted again",
+        ),
     ],
 )
 def test_what_broke_a_promise_once_breaks_none_again(images: Images, incidents: tuple[Incident, ...]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,7 @@ class CsrAgentDriver:
     reader: Reader
     clock: Clock
     new_key: NewKey = PrivateKey.generate
+    seen: dict[str, datetime] = field(default_factory=dict)  # the request waited for → since when, by our own clock
 
     @classmethod
     def make(cls, context: AgentContext) -> CsrAgentDriver:
@@ -95,7 +96,7 @@ class CsrAgentDriver:
         request = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(request_name(wanted, key)))
         if request is None:
             return await self._ask(wanted, key)
-        if self._is_member(wanted) and is_in_vain(wanted, held, request, now=now):
+        if self._is_member(wanted) and self._has_waited(request, now) and is_in_vain(wanted, held, request, now=now):
             return self._new_key(wanted)
         return judge_request(wanted, key, request, now=now, new_key=self.new_key)
 
@@ -105,6 +106,14 @@ class CsrAgentDriver:
             return False
         found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(wanted.cluster))
         return found is not None and is_true(found, ConditionType.HUB_ACCEPTED)
+
+    def _has_waited(self, request: Object, now: datetime) -> bool:
+        """Whether the agent had the time to become itself; by its own clock, for the hub's may be another."""
+        name = request["metadata"]["name"]
+        if name not in self.seen:
+            self.seen.clear()
+            self.seen[name] = now
+        return now - self.seen[name] >= BECOMING_ITSELF
 
     def _new_key(self, wanted: Wanted) -> Pending:
         keep = {PENDING_KEY: self.new_key().pem.reveal(), **rotation_mark(wanted)}
@@ -157,13 +166,11 @@ def judge_held(wanted: Wanted, held: SecretData, *, now: datetime) -> Kept | Non
 def is_in_vain(wanted: Wanted, held: SecretData, request: Object, *, now: datetime) -> bool:
     """Whether a member waits for what it asked as a joining cluster, while it was denied: nobody decides about that.
 
-    With a certificate that is still good it can ask again as itself. Not at once: it may be about to become itself.
+    With a certificate that is still good it can ask again as itself.
     """
     if (request.get("status") or {}).get("conditions") or judge_held(wanted, held, now=now) is None:
         return False
-    asked_at = parse_rfc3339(request["metadata"].get("creationTimestamp") or "")
-    as_itself = (request.get("spec") or {}).get("username") == wanted.subject.user
-    return not as_itself and asked_at is not None and now - asked_at >= BECOMING_ITSELF
+    return bool((request.get("spec") or {}).get("username") != wanted.subject.user)
 
 
 def judge_request(

@@ -13,7 +13,7 @@ ROUTINE = re.compile(r"/leases/[^/]+ 200$|/events 201$")
 """What happens all the time and explains nothing."""
 
 MOST_IN_AN_HOUR = 120
-"""Nobody writes the same thing more often, whatever goes wrong: that is what patience between attempts is for."""
+"""In a small fleet nobody writes the same thing more often, whatever goes wrong: between attempts one waits."""
 
 KEPT = 4000
 """So many entries are kept for a trace; all of them count for the digest."""
@@ -36,6 +36,7 @@ class History:
     """Every write that reached a server, every fault, and a digest of it all."""
 
     now: Callable[[], float]
+    most_in_an_hour: int = MOST_IN_AN_HOUR
     entries: deque[Entry] = field(default_factory=lambda: deque(maxlen=KEPT))
     writes: list[Entry] = field(default_factory=list)  # since `mark_quiet`
     _quiet: bool = False
@@ -53,20 +54,23 @@ class History:
         self.total += 1
         return entry
 
-    def wrote(self, actor: str, method: str, path: str, status: int) -> None:
-        """Remember one write and its answer."""
+    def wrote(self, actor: str, method: str, path: str, status: int) -> bool:
+        """Remember one write and its answer; True when the same was written far too often of late."""
         entry = self.note(actor, f"{method:<6} {path} {status}")
         if self._quiet:
             self.writes.append(entry)
-        self._count(entry)
+        return self._is_hasty(entry)
 
-    def _count(self, entry: Entry) -> None:
+    def _is_hasty(self, entry: Entry) -> bool:
         if self._hour != int(entry.at // 3600):
             self._hour = int(entry.at // 3600)
             self._in_this_hour.clear()
         self._in_this_hour[entry.actor, entry.what] += 1
-        if self._in_this_hour[entry.actor, entry.what] > MOST_IN_AN_HOUR:
+        often = self._in_this_hour[entry.actor, entry.what] > self.most_in_an_hour
+        hasty = often and not ROUTINE.search(entry.what)
+        if hasty:
             self.hasty[f"{entry.actor} does not pause: {entry.what}"] = None
+        return hasty
 
     def mark_quiet(self) -> None:
         """Keep every write from now on: hardly any should come."""

@@ -17,6 +17,7 @@ from watchword.testing.simulation.history import History
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 QUESTIONS = "reviews"  # POSTs that ask and change nothing
 CALM = FaultPlan()
+SLOWED_DOWN = 60.0  # seconds for each write of a program that never pauses, or its life would never end
 
 
 @dataclass
@@ -162,9 +163,11 @@ class _Noted:
     async def send(self, request: Request) -> Response:
         response = await self.inner.send(request)
         if is_write(request):
-            self.history.wrote(self.life.actor, request.method, request.path, response.status)
+            hasty = self.history.wrote(self.life.actor, request.method, request.path, response.status)
             if response.status < 300:
                 await self.life.wrote()
+            if hasty:
+                await asyncio.sleep(SLOWED_DOWN)
         return response
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:

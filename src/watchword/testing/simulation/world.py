@@ -11,7 +11,7 @@ from enum import Enum, auto
 from random import Random
 
 from watchword.runtime.virtual import VirtualClock
-from watchword.testing.simulation.history import History
+from watchword.testing.simulation.history import MOST_IN_AN_HOUR, History
 from watchword.testing.simulation.hub_team import HubTeam
 from watchword.testing.simulation.member import NAMESPACES_AT_START, Member, Profile
 from watchword.testing.simulation.planes import HubPlane, Images, ManagedPlane, Shelf
@@ -63,7 +63,7 @@ class World:
     def make(cls, settings: Settings, images: Images, random: Random) -> World:
         """Put a fleet together; nothing runs yet."""
         loop = asyncio.get_running_loop()
-        clock, history = VirtualClock(loop), History(loop.time)
+        clock, history = VirtualClock(loop), History(loop.time, MOST_IN_AN_HOUR * (1 + settings.clusters // 10))
         hub = HubPlane(images, clock, Random(random.random()))  # noqa: S311 - replayable, not secret
         team = HubTeam(hub, clock, history, Random(random.random()), replicas=1 + (settings.seed % 4 == 0))  # noqa: S311
         profiles = [_profile(number, settings, random) for number in range(settings.clusters)]
