@@ -17,7 +17,7 @@ from watchword.testing.simulation.history import History
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 QUESTIONS = "reviews"  # POSTs that ask and change nothing
 CALM = FaultPlan()
-SLOWED_DOWN = 60.0  # seconds for each write of a program that never pauses, or its life would never end
+SLOWED_DOWN = 20.0  # seconds for each write of a program that never pauses, or its life would never end
 
 
 @dataclass
