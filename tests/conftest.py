@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -17,6 +18,8 @@ from watchword.runtime.virtual import VirtualLoop
 
 def pytest_configure() -> None:
     """Log as a program would, and draw the same examples each time unless WATCHWORD_FUZZ asks for new ones."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script: programs inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("steady", derandomize=True, database=None)
     settings.load_profile("default" if os.environ.get("WATCHWORD_FUZZ") else "steady")
     structlog.configure(
