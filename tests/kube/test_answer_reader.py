@@ -42,6 +42,14 @@ def test_an_answer_without_a_length_ends_with_its_connection() -> None:
     assert (reader.is_complete, reader.keeps_alive, reader.take()) == (True, False, b"hello, world")
 
 
+def test_the_answer_to_a_question_for_the_head_ends_with_it() -> None:
+    reader = AnswerReader(has_body=False)
+
+    reader.feed(SIZED.removesuffix(b"hello, world"))
+
+    assert (reader.status, reader.is_complete, reader.keeps_alive) == (200, True, False)
+
+
 @pytest.mark.parametrize(
     "part", [pytest.param(CHUNKED[:-8], id="in chunks"), pytest.param(SIZED[:-1], id="sized"), b"HTTP/1.1 200 OK\r\n"]
 )

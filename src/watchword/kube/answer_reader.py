@@ -13,18 +13,19 @@ class NotHttp(Exception):
 
 
 class AnswerReader:
-    """One answer, in whatever pieces its bytes come.
+    """One answer, in whatever pieces its bytes come; `has_body=False`: it ends with its head, whatever that announces.
 
     The methods whose names begin with `on_` are called by the parser.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_body: bool = True) -> None:
         self.status = 0
         self.headers: list[tuple[str, str]] = []
         self.held = 0  # bytes of the body that nobody has taken yet
         self.has_head = False
         self.is_complete = False
         self.keeps_alive = False
+        self._has_body = has_body
         self._parser = HttpResponseParser(self)
         self._body: list[bytes] = []
         self._is_framed = False  # whether the answer itself says where it ends
@@ -78,6 +79,8 @@ class AnswerReader:
         self.has_head = self.status >= 200  # what comes before is no answer yet
         if self.status in (204, 304):
             self._is_framed = True
+        if self.has_head and not self._has_body:
+            self.is_complete, self.keeps_alive = True, False  # the parser would take the next answer for the body
 
     def on_body(self, body: bytes) -> None:
         """Keep one piece of the body."""

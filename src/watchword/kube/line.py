@@ -33,7 +33,7 @@ class Line(asyncio.Protocol):
         """Send a question and return its answer as soon as the head is there; the body follows by `chunk`."""
         if not self.is_open:
             raise LineLost from self._trouble
-        self._answer = AnswerReader()
+        self._answer = AnswerReader(has_body=not question.startswith(b"HEAD "))
         self.transport.write(question)
         while not self._answer.has_head:
             self._raise_trouble(LineLost)
