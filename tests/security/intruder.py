@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from watchword.agent.secret_data import decode_data
@@ -9,6 +11,7 @@ from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden
 from watchword.testing.membership import AGENTS_NAMESPACE, Membership, transport_with
 
 
@@ -16,6 +19,17 @@ async def taken_over(fleet: Membership, cluster: str) -> Client:
     """Return a client with the real credential of a cluster's agent."""
     data = decode_data(await fleet.client.get(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{cluster}")))
     return fleet.plane.adopt(Client(transport_with(fleet.plane, data["tls.crt"], data["tls.key"])))
+
+
+async def until_refused(attempt: Callable[[], Awaitable[object]]) -> None:
+    """Try until a policy is in force: kube-apiserver takes one up a moment after it is stored, and tells nobody."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await attempt()
+            except Forbidden:
+                return
+            await asyncio.sleep(0.1)
 
 
 async def forge_condition(agent: Client, cluster: str, type_: str, status: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.addons.fleet import AddonFleet
-from tests.security.intruder import taken_over
+from tests.security.intruder import taken_over, until_refused
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
@@ -24,7 +24,9 @@ async def agent(addons: AddonFleet) -> tuple[Client, ObjectKey]:
     cluster = await addons.cluster()
     await addons.says(await addons.enable("reporter", cluster), READY)
     await addons.stop_agent(cluster)
-    return await taken_over(addons.members, cluster), ObjectKey(cluster, f"{cluster}-reporter-agent")
+    intruder, account = await taken_over(addons.members, cluster), ObjectKey(cluster, f"{cluster}-reporter-agent")
+    await until_refused(lambda: request_token(intruder, account, expiration_seconds=YEAR, audiences=["elsewhere"]))
+    return intruder, account
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ BOOTSTRAP_GROUP = "system:bootstrappers:managedcluster"
 PROBE_USER = "watchword:acceptance-probe"
 PROBE_CLUSTER = "watchword-acceptance-probe"
 TRUSTED_FOR = timedelta(minutes=10)
+DOUBTED_FOR = timedelta(seconds=4)
 
 _ENTITLED = (
     f"authorizer.group('{REGISTER_GROUP}').resource('managedclusters').subresource('accept')"
@@ -115,6 +116,7 @@ class AcceptanceGuard:
     client: Client
     clock: Clock
     _believed_until: datetime | None = field(default=None, init=False)
+    _doubted_until: datetime | None = field(default=None, init=False)
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     @property
@@ -126,12 +128,15 @@ class AcceptanceGuard:
         )
 
     async def holds(self) -> bool:
-        """Whether those not entitled are refused; a yes is believed for some minutes."""
+        """Whether those not entitled are refused; a yes is believed for some minutes, a no for some seconds."""
         async with self._asking:  # many clusters at once ask one question
             now = self.clock.now()
             if self._believed_until is not None and now < self._believed_until:
                 return True
+            if self._doubted_until is not None and now < self._doubted_until:
+                return False
             if not await self._refuses():
+                self._doubted_until = now + DOUBTED_FOR
                 return False
             self._believed_until = now + TRUSTED_FOR
             return True

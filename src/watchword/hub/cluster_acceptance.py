@@ -45,6 +45,8 @@ from watchword.runtime.events import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, Terminal
 from watchword.runtime.status import StatusWriter
 
+POLICY_RECHECK = timedelta(seconds=5)
+
 
 class Decision(Enum):
     """What the hub owes a cluster now."""
@@ -91,6 +93,8 @@ class ClusterAcceptanceReconciler:
             case Decision.REFUSE_NAME:
                 await self._say(found, "InvalidName", judge_cluster_name(cluster.name) or "")
             case Decision.GRANT:
+                if not await self._is_guarded(cluster):
+                    return RetryAfter(POLICY_RECHECK)
                 await self._grant(cluster)
             case Decision.DENY:
                 await self._deny(cluster)
@@ -98,10 +102,14 @@ class ClusterAcceptanceReconciler:
                 pass
         return _again(await self.incarnations.forget(key.name))
 
+    async def _is_guarded(self, cluster: Cluster) -> bool:
+        """Whether nobody could have accepted himself; a server may take up the policy a moment after it is stored."""
+        if is_true(cluster.object, ConditionType.HUB_ACCEPTED) or await self.guard.holds():
+            return True
+        await self._say(cluster.object, "AdmissionPolicyMissing", self.guard.advice)
+        return False
+
     async def _grant(self, cluster: Cluster) -> None:
-        if not is_true(cluster.object, ConditionType.HUB_ACCEPTED) and not await self.guard.holds():
-            await self._say(cluster.object, "AdmissionPolicyMissing", self.guard.advice)
-            raise Terminal(self.guard.advice)
         if await self._free_bindings(cluster):
             return  # somebody deleted one; its end wakes us, and then it is made again
         current = await self._mark(cluster)
