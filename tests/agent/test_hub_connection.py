@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
-from watchword.agent.hub_connection import HubConnection
+from watchword.agent.hub_connection import HubConnection, InOwnName
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable
 
@@ -21,8 +22,10 @@ class Patient:
     opens: asyncio.Event = field(default_factory=asyncio.Event)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     closed: bool = False
+    heard: int = 0
 
     async def send(self, _: Request) -> Response:
+        self.heard += 1
         return Response(200)
 
     @asynccontextmanager
@@ -61,3 +64,21 @@ async def test_stream_of_the_credential_before_is_cut(opened: bool) -> None:  # 
 async def test_without_a_credential_nothing_is_sent() -> None:
     with pytest.raises(Unreachable, match="no credential for the hub yet"):
         await HubConnection().send(Request("GET", "/"))
+
+
+@pytest.mark.parametrize(
+    ("method", "own", "sent"),
+    [
+        pytest.param("POST", True, True, id="a write as itself"),
+        pytest.param("POST", False, False, id="a write as a stranger"),
+        pytest.param("GET", False, True, id="a look as a stranger"),
+    ],
+)
+async def test_writes_pass_only_in_the_own_name(method: str, own: bool, sent: bool) -> None:  # noqa: FBT001 - columns
+    connection, hub = HubConnection(), Patient()
+    await connection.use(hub, own=own)
+
+    with contextlib.suppress(Unreachable):
+        await InOwnName(connection).send(Request(method, "/"))
+
+    assert hub.heard == int(sent)

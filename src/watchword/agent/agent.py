@@ -20,7 +20,7 @@ from watchword.agent.credential_metrics import CountedCredential
 from watchword.agent.errors import NameTaken
 from watchword.agent.examination import Examiner
 from watchword.agent.hub_access import HubAccess, HubConnector, Use
-from watchword.agent.hub_connection import HubConnection
+from watchword.agent.hub_connection import HubConnection, InOwnName
 from watchword.agent.identity import Identity, recall_identity
 from watchword.agent.options import AgentOptions
 from watchword.agent.scopes import only, requests_of
@@ -264,7 +264,7 @@ class Agent:
         within = replace(parts.manager, lease=None, health=None)  # leading and healthy as the one that runs it
         manager = Manager(within, clock=parts.clock, random=parts.random, metrics=parts.metrics)
         cluster = manager.connect(parts.cluster, beside=of_cluster.cache)
-        hub = manager.connect(client, name=HUB, beside=of_hub.cache)
+        hub = manager.connect(client.over(InOwnName(access.connection)), name=HUB, beside=of_hub.cache)
         duty_parts = DutyParts(
             parts.options,
             cluster,

@@ -115,7 +115,7 @@ class HubAccess:
 
     def is_itself(self) -> bool:
         """Whether the hub is spoken to as this very cluster: what a cluster says of itself, it says so."""
-        return self.used is Use.OWN
+        return self.connection.is_own
 
     async def settle(self) -> None:
         """Bring the connection in line with the choice."""
@@ -138,7 +138,7 @@ class HubAccess:
         try:
             if use is Use.OWN:
                 data = self._data
-                await self.connection.use(self.connector.own(data))
+                await self.connection.use(self.connector.own(data), own=True)
                 self._shown = data
             elif use is Use.JOINING:
                 await self.connection.use(self.connector.joining())

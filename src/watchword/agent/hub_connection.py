@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable
@@ -21,6 +21,7 @@ class HubConnection:
 
     def __init__(self) -> None:
         self._current: Transport | None = None
+        self.is_own = False  # whether everything is sent in the name of this very cluster
         self._streams: dict[asyncio.Timeout, None] = {}  # in the order in which they were opened
         self.doubted = asyncio.Event()  # set when the hub could not be reached
         self.moved = Bell()  # rung when it is reached another way
@@ -30,9 +31,9 @@ class HubConnection:
         """Whether there is any credential to use."""
         return self._current is not None
 
-    async def use(self, transport: Transport) -> None:
+    async def use(self, transport: Transport, *, own: bool = False) -> None:
         """Send everything through this transport from now on."""
-        previous, self._current = self._current, transport
+        previous, self._current, self.is_own = self._current, transport, own
         for stream in self._streams:
             if not stream.expired():
                 stream.reschedule(0)
@@ -74,3 +75,27 @@ class HubConnection:
         if self._current is None:
             raise Unreachable("there is no credential for the hub yet", maybe_done=False)
         return self._current
+
+
+class InOwnName:
+    """Lets writes pass only in the name of this very cluster.
+
+    A write may begin as this cluster and be tried again after its credential has ended: a stranger's request for an
+    add-on is decided by nobody, and would be waited for in vain.
+    """
+
+    def __init__(self, connection: HubConnection) -> None:
+        self._connection = connection
+
+    async def send(self, request: Request) -> Response:
+        """Send one request and return the whole answer."""
+        if request.method != "GET" and not self._connection.is_own:
+            raise Unreachable("this cluster cannot speak to the hub in its own name now", maybe_done=False)
+        return await self._connection.send(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
+        """Send one request whose answer is read as it comes."""
+        return self._connection.stream(request)
+
+    async def close(self) -> None:
+        """Leave the connection to whoever has it."""
