@@ -10,6 +10,7 @@ from random import Random
 from typing import TypeAlias
 
 from watchword.api.meta import ObjectKey, Resource
+from watchword.kube.cancellation import is_asked_to_stop
 from watchword.kube.client import Client
 from watchword.kube.errors import (
     ApiStatusError,
@@ -128,7 +129,7 @@ class _Follower:
             except KubeError as error:
                 trouble = error
             except asyncio.CancelledError as error:
-                if _is_cancelled():
+                if is_asked_to_stop():
                     raise
                 # A library gave up the request when its connections were closed. Nobody asked this to end: if it did,
                 # its reader would wait for ever, for a task that is cancelled is missed by nobody.
@@ -223,12 +224,6 @@ class _Follower:
         pause = self.options.backoff.delay(self.failures, self.options.random)
         asked = trouble.retry_after if isinstance(trouble, ApiStatusError) else None
         await asyncio.sleep(pause + min(asked or 0.0, self.options.backoff.limit))
-
-
-def _is_cancelled() -> bool:
-    """Whether this task is asked to stop, rather than something below it."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def is_unable_to_stream(trouble: KubeError) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from watchword._structlog import structlog
 from watchword.api.meta import ObjectKey
+from watchword.kube.cancellation import is_asked_to_stop
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError
 from watchword.runtime.cache import Cache
 from watchword.runtime.errors import RuntimeTrouble
@@ -119,7 +120,7 @@ class Controller:
             async with deadline:
                 outcome = await self.spec.reconciler.reconcile(key)
         except asyncio.CancelledError as error:
-            if _is_cancelled():
+            if is_asked_to_stop():
                 raise
             self._failed(key, error, judge_failure(error, overdue=False), loop.time() - started)
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this key alone
@@ -155,9 +156,3 @@ class Controller:
 
 def _lane(key: ObjectKey) -> str:
     return key.namespace or key.name
-
-
-def _is_cancelled() -> bool:
-    """Whether this task is asked to stop, rather than a reconciler raising `CancelledError` out of thin air."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
