@@ -30,6 +30,7 @@ from watchword.hub import prerequisites
 from watchword.hub.addons.extension import addon_extension
 from watchword.kube.client import Client
 from watchword.kube.transport import Transport
+from watchword.runtime.declaring import establish
 from watchword.testing.membership import AUTOMATIC
 from watchword.testing.waiting import eventually, exists, is_gone
 
@@ -164,7 +165,7 @@ async def test_addon_enabled_by_hand_goes_with_its_kind(fleet: AddonFleet) -> No
 
 
 async def test_addon_follows_the_decisions_of_its_placements(fleet: AddonFleet) -> None:
-    await prerequisites.establish(fleet.client, DECISIONS)
+    await establish(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
     one, other = await fleet.cluster(), await fleet.cluster()
     await decide(fleet, "near", one)
     rows = [{"namespace": fleet.namespace, "name": name} for name in ("near", "far")]
@@ -187,7 +188,7 @@ async def test_placements_that_nobody_decides_are_said_and_followed_once_somebod
     addon = ObjectKey(cluster, await known(fleet, "placed", "Placements", placements=[placement]))
     await says(fleet, addon.name, "False", "PlacementsNotServed")
 
-    await prerequisites.establish(fleet.client, DECISIONS)
+    await establish(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
     await decide(fleet, "near", cluster)
 
     await fleet.until(addon, exists)
@@ -196,7 +197,7 @@ async def test_placements_that_nobody_decides_are_said_and_followed_once_somebod
 
 @pytest.mark.planes("embedded")  # the definition is everybody's on a control plane that tests share
 async def test_addons_stay_when_decisions_can_be_known_no_longer(fleet: AddonFleet) -> None:
-    await prerequisites.establish(fleet.client, DECISIONS)
+    await establish(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
     cluster = await fleet.cluster()
     await decide(fleet, "near", cluster)
     placement = {"namespace": fleet.namespace, "name": "near"}
@@ -237,7 +238,7 @@ class Refusing:
 @pytest.mark.planes("embedded")  # the same as above
 async def test_hub_that_may_not_read_decisions_says_so_and_does_the_rest(fleet: AddonFleet) -> None:
     await fleet.members.stop(fleet.hub)
-    await prerequisites.establish(fleet.client, DECISIONS)
+    await establish(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
     hub = Client(Refusing(fleet.plane.fresh_client().transport, PLACEMENT_DECISIONS.plural))
     options = HubOptions(allow=AUTOMATIC, elect=False, install=False)
     work = run_hub(hub, options, clock=fleet.plane.clock, random=Random(1), extensions=[addon_extension])

@@ -68,8 +68,3 @@ def _bootstrap_bindings(account: ObjectKey) -> Iterable[tuple[Resource, Object]]
 async def install(client: Client) -> None:
     """Apply everything; what is there already as wanted stays as it is."""
     await declare(client, manifests(), manager=FIELD_MANAGER)
-
-
-async def establish(client: Client, definition: Object) -> None:
-    """Apply one CustomResourceDefinition and wait until its kind is served."""
-    await declare(client, [(CUSTOM_RESOURCE_DEFINITIONS, definition)], manager=FIELD_MANAGER)

@@ -32,6 +32,7 @@ from watchword.kube.kubeconfig_reading import parse_kubeconfig
 from watchword.kube.local import LocalTransport
 from watchword.kube.transport import Transport
 from watchword.pki.certificates import parse_certificate
+from watchword.runtime.declaring import establish
 from watchword.runtime.metrics import Metrics
 from watchword.testing.plane import Plane
 from watchword.testing.waiting import eventually, is_gone
@@ -188,8 +189,7 @@ async def membership(plane: Plane) -> AsyncIterator[Membership]:
     # By its UID agents know their cluster, and a server that has just started makes it when it is ready already.
     await eventually(client, NAMESPACES, ObjectKey.cluster("kube-system"))
     await prerequisites.install(client)
-    for definition in MANAGED_CRDS:
-        await prerequisites.establish(client, definition)
+    await establish(client, MANAGED_CRDS, manager=prerequisites.FIELD_MANAGER)
     await plane.controllers(
         "certificatesigningrequest-signing-controller",
         "namespace-controller",

@@ -18,11 +18,12 @@ from watchword.api.crds.work import MANIFEST_WORK
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, CONFIG_MAPS, MANIFEST_WORKS
-from watchword.hub.prerequisites import establish
+from watchword.hub.prerequisites import FIELD_MANAGER
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.transport import Transport
+from watchword.runtime.declaring import establish
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import CredentialMetrics
 from watchword.testing.plane import Plane
@@ -186,8 +187,7 @@ class Site:
 @asynccontextmanager
 async def open_site(plane: Plane) -> AsyncIterator[Site]:
     """Prepare a control plane; whatever is left of the works ends with the context."""
-    for definition in (MANIFEST_WORK, *MANAGED_CRDS):
-        await establish(plane.client(), definition)
+    await establish(plane.client(), (MANIFEST_WORK, *MANAGED_CRDS), manager=FIELD_MANAGER)
     cluster, namespace = await plane.namespace("edge"), await plane.namespace("workload")
     site = Site(plane, cluster, namespace, f"https://{cluster}.test:6443", f"agent-of-{cluster}")
     try:

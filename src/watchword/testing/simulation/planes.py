@@ -28,6 +28,7 @@ from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate
 from watchword.pki.keys import PrivateKey
 from watchword.runtime.clock import Clock
+from watchword.runtime.declaring import establish
 from watchword.runtime.virtual import EPOCH, VirtualClock, run_virtual
 from watchword.testing.embedded import Door
 from watchword.testing.membership import BOOTSTRAP_USER
@@ -77,8 +78,7 @@ async def _install(images: Images) -> None:
     await hub.stop()
     cluster = ManagedPlane(images, clock, random, store=images.cluster)
     await cluster.start()
-    for definition in MANAGED_CRDS:
-        await prerequisites.establish(cluster.client(), definition)
+    await establish(cluster.client(), MANAGED_CRDS, manager=prerequisites.FIELD_MANAGER)
     await asyncio.sleep(60)
     await cluster.stop()
 
