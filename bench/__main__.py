@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench import reconciles
 from bench.clients import comparison
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 
 
 def main() -> None:

@@ -18,9 +18,9 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import SECRETS
 from watchword.kube.watch import Snapshot
 from watchword.runtime.controller import Controller
-from watchword.runtime.informer import Informer, Scope
+from watchword.runtime.event_loop import run
+from watchword.runtime.informer import Informer, WatchScope
 from watchword.runtime.logs import configure_logging
-from watchword.runtime.loop import run
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome
 
@@ -86,20 +86,20 @@ def a_secret(number: int, source: random.Random) -> bytes:
 
 
 async def megabytes_of_secrets(count: int = SECRETS_CACHED) -> tuple[float, float]:
-    """Return the memory that a cache of Secrets takes, and the seconds to take them in."""
+    """Return the memory that a cache of Secrets takes, and the seconds to handle_update them in."""
     source = random.Random(1)
     items = [a_secret(number, source) for number in range(count)]
-    informer = Informer(SECRETS, Scope())
+    informer = Informer(SECRETS, WatchScope())
     gc.collect()
     tracemalloc.start()
-    informer.take(Snapshot(items, str(count)))
+    informer.handle_update(Snapshot(items, str(count)))
     del items
     gc.collect()
     memory = tracemalloc.get_traced_memory()[0] / 1e6
     tracemalloc.stop()
     items = [a_secret(number, source) for number in range(count)]
     started = time.perf_counter()
-    Informer(SECRETS, Scope()).take(Snapshot(items, str(count)))
+    Informer(SECRETS, WatchScope()).handle_update(Snapshot(items, str(count)))
     return memory, time.perf_counter() - started
 
 

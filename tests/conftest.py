@@ -11,9 +11,9 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from watchword.runtime.event_loop import new_loop
 from watchword.runtime.logs import redact_event
-from watchword.runtime.loop import new_loop
-from watchword.runtime.virtual import VirtualLoop
+from watchword.runtime.virtual_time import VirtualLoop
 
 
 def pytest_configure() -> None:

@@ -7,9 +7,9 @@ from inspect import cleandoc
 
 import click
 
-from watchword.cli import _failures, main
+from watchword.cli import _exit_codes, main
+from watchword.cli.common_options import LEFTOVERS
 from watchword.cli.main import COMMANDS, cli
-from watchword.cli.verb_options import LEFTOVERS
 
 PROGRAM = "watchword"
 HEAD = """# Commands
@@ -20,12 +20,12 @@ what stands here, and `watchword completion SHELL` makes the shell complete it.
 
 EXIT_CODES = (
     (0, "done"),
-    (_failures.FAILED, "failed for a reason that the sentence on standard error gives"),
-    (_failures.NOT_USABLE, "what was given cannot be used: a flag, a file, a token"),
-    (_failures.UNREACHABLE, "no answer, or not in time"),
-    (_failures.REFUSED, "the server, or a check of ours, said no"),
+    (_exit_codes.FAILED, "failed for a reason that the sentence on standard error gives"),
+    (_exit_codes.NOT_USABLE, "what was given cannot be used: a flag, a file, a token"),
+    (_exit_codes.UNREACHABLE, "no answer, or not in time"),
+    (_exit_codes.REFUSED, "the server, or a check of ours, said no"),
     (LEFTOVERS, "done here, but something is left for somebody to do (`unjoin`)"),
-    (_failures.BUG, "a bug: run it again with `-vv` and report what it prints"),
+    (_exit_codes.BUG, "a bug: run it again with `-vv` and report what it prints"),
     (main.INTERRUPTED, "interrupted by Ctrl-C"),
     (main.BROKEN_PIPE, "the reader of the output went away"),
 )

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from tools.reasons import Said, Sources
-from watchword.discovery.errors import Reason
+from watchword.discovery.errors import DiscoveryReason
 
 HEAD = """# Conditions and events
 
@@ -37,7 +37,7 @@ def render_conditions(sources: Path) -> str:
     lines += ["## Reasons handed on", "", EXPLAINED, "", HANDED_ON, *_table(handed_on, _plain), ""]
     lines += ["## Events", "", EVENTS, *_table(read.events(), _with_tone), ""]
     lines += ["## Why discovery stops", "", "Errors of `join` and `discover` carry one of these.", ""]
-    lines += [", ".join(f"`{reason}`" for reason in Reason) + ".", ""]
+    lines += [", ".join(f"`{reason}`" for reason in DiscoveryReason) + ".", ""]
     return "\n".join(lines)
 
 

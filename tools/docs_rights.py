@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from watchword.operator import rules
-from watchword.operator.rules import Right
+from watchword.operator import rbac as rules
+from watchword.operator.rbac import RbacRule
 
 INTRODUCTION = """# Rights
 
@@ -13,7 +13,7 @@ Every right that Watchword's processes have on a cluster, and what it is for. Re
 `make docs`. A test takes the operator's rights away one by one and sees something break each time.
 """
 
-ROLES: tuple[tuple[str, str, Sequence[Right]], ...] = (
+ROLES: tuple[tuple[str, str, Sequence[RbacRule]], ...] = (
     ("Operator, everywhere", rules.OPERATOR_ROLE, rules.OPERATOR_RIGHTS),
     ("Operator, in the namespaces of agent and hub", rules.OPERATOR_OWN_ROLE, rules.OPERATOR_OWN_RIGHTS),
     ("Operator, in its own namespace", rules.OPERATOR_OWN_ROLE, rules.ELECTION_RIGHTS),
@@ -33,7 +33,7 @@ def render_rights() -> str:
     return "\n".join([INTRODUCTION, *sections, work])
 
 
-def _table(rights: Sequence[Right]) -> str:
+def _table(rights: Sequence[RbacRule]) -> str:
     rows = [
         f"| {right.group or 'core'} | {', '.join(right.resources)} | {', '.join(right.verbs)} "
         f"| {', '.join(right.names) or 'any'} | {right.why} |\n"

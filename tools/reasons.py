@@ -83,7 +83,7 @@ class Sources:
                 if (
                     isinstance(target, ast.Attribute)
                     and target.attr in SEVERITIES
-                    and _owner(target) in ("events", "announcer")
+                    and _owner(target) in ("events", "warning_recorder")
                 ):
                     speaker = Speaker(1, 2, tone=SEVERITIES[target.attr])
                     yield from self._rows(module, function, call, (speaker, [""]))
@@ -165,7 +165,7 @@ class Sources:
         return self.resolve(module, ast.Module([], []), value) if module is not None else set()
 
 
-CARRIERS = {"Pending": Speaker(0, 1), "Objection": Speaker(0, 1), "Said": Speaker(1, 2, tone="False")}
+CARRIERS = {"Pending": Speaker(0, 1), "SpecError": Speaker(0, 1), "Said": Speaker(1, 2, tone="False")}
 """Values that bring a reason to the condition that is made of them elsewhere."""
 
 

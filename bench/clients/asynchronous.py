@@ -10,7 +10,7 @@ from typing import Any
 from kubernetes_asyncio import client, config, watch
 
 from bench.clients.measure import CONCURRENCY, MANAGER, NAMESPACE, Cost, a_change, scales, stopwatch
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 
 APPLY = "application/apply-patch+yaml"
 PAGE = 500

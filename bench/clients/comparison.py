@@ -14,12 +14,12 @@ from pathlib import Path
 
 from bench.clients.measure import CONCURRENCY, NAMESPACE, OBJECTS, SIZE, Cost
 from watchword.api.resources import NAMESPACES, SECRETS
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 from watchword.testing.assets import find_assets
 from watchword.testing.builders import a_namespace, a_secret
 from watchword.testing.credentials import ADMIN, ADMIN_GROUPS, ClusterCredentials
+from watchword.testing.kube_apiserver_backend import KubeApiserverBackend, open_kube_apiserver
 from watchword.testing.process import ChildProcess, await_ready, free_port
-from watchword.testing.real import RealBackend, open_real
 
 SUBJECTS = {"watchword": "watchword", "official": "kubernetes", "asynchronous": "kubernetes_asyncio"}
 ROUNDS = 2
@@ -53,7 +53,7 @@ def main() -> None:
     """Measure and print."""
     print(f"{'':52}" + "".join(f"{title:>24}" for title in SUBJECTS.values()))
     with tempfile.TemporaryDirectory(prefix="watchword-bench-") as folder:
-        with open_real(find_assets(), _made(Path(folder) / "real")) as backend:
+        with open_kube_apiserver(find_assets(), _made(Path(folder) / "real")) as backend:
             run(_fill(backend))
             for task in REQUESTS:
                 _print_row(task, backend.cluster.kubeconfig)
@@ -94,7 +94,7 @@ def _measure(subject: str, task: Task, kubeconfig: Path) -> Cost:
     return cost
 
 
-async def _fill(backend: RealBackend) -> None:
+async def _fill(backend: KubeApiserverBackend) -> None:
     client = backend.connect(ADMIN, ADMIN_GROUPS)
     await client.create(NAMESPACES, a_namespace(NAMESPACE))
     data = {"token": "x" * (SIZE * 3 // 4)}

@@ -14,7 +14,7 @@ import sys
 from aiohttp import web
 
 from bench.reconciles import a_secret
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 
 CHUNK = 64
 BOOKMARK = (

@@ -12,9 +12,9 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
-from watchword.kube.events import WatchQuery, watch_events
+from watchword.kube.watch_stream import WatchQuery, watch_events
 from watchword.runtime.cache import Cache
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 
 
 class Watchword:

@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.planes.loads import LOADS, Bench
 from bench.planes.many import INSTANCES
 from bench.planes.servers import Server, embedded, real
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 
 STARTS = {"embedded": embedded, "kube-apiserver": real}
 Figures = dict[str, float]

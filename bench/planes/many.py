@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.planes.servers import MIB, resident
-from watchword.apiserver.instance import Instance, Settings
-from watchword.runtime.loop import run
+from watchword.apiserver.instance import Instance, InstanceSettings
+from watchword.runtime.event_loop import run
 
 INSTANCES = 20
 
@@ -21,7 +21,7 @@ async def start_many(folder: Path, wanted: int) -> tuple[float, float]:
     """Start so many instances, each with its data and its socket; return seconds and MiB for all of them."""
     begin = time.perf_counter()
     instances = [
-        Instance(Settings(folder / str(number), port=0), lambda: datetime.now(UTC)) for number in range(wanted)
+        Instance(InstanceSettings(folder / str(number), port=0), lambda: datetime.now(UTC)) for number in range(wanted)
     ]
     for instance in instances:
         await instance.start()

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from watchword.testing.assets import find_assets
 from watchword.testing.credentials import ADMIN, ADMIN_GROUPS, ClusterCredentials
-from watchword.testing.kubernetes import KubeControlPlane
+from watchword.testing.kube_control_plane import KubeControlPlane
 from watchword.testing.process import ChildProcess
-from watchword.testing.separate import SeparateBackend
+from watchword.testing.subprocess_backend import SubprocessBackend
 
 MIB = 1024 * 1024
 
@@ -56,7 +56,7 @@ def processor_seconds(pid: int) -> float:
 def embedded(folder: Path) -> Iterator[Server]:
     """Run `watchword apiserver` with fsync on every group of writes."""
     folder.mkdir()
-    backend = SeparateBackend(folder)
+    backend = SubprocessBackend(folder)
     begin = time.perf_counter()
     backend.start()
     spent = time.perf_counter() - begin

@@ -16,7 +16,7 @@ import orjson
 from bench.rig.result import Result, table
 from bench.rig.run import Run
 from bench.rig.subject import Subject, read_subject
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 from watchword.testing.assets import find_assets
 
 WORKLOADS = ("hub-accept", "addon-token-infra", "agent-addon-tokens", "join", "bootstrap-signer")
@@ -53,7 +53,7 @@ async def _once(subject: Subject, arguments: argparse.Namespace) -> Result:
             async with asyncio.timeout(arguments.limit):
                 result: Result = await module.run(one)
         except BaseException:
-            print(one.last_words(), file=sys.stderr)
+            print(one.log_tail(), file=sys.stderr)
             raise
         finally:
             await one.close()

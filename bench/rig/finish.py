@@ -12,7 +12,7 @@ import orjson
 
 from watchword.api.meta import Object, Resource
 from watchword.kube.client import Client
-from watchword.kube.watch import Change, Snapshot, follow
+from watchword.kube.watch import ObjectChange, Snapshot, list_and_watch
 
 Check = Callable[[str, Object], bool]
 """Takes the type of an event and its object; True once everything is done."""
@@ -54,14 +54,14 @@ class FinishLine:
         self._done.clear()
 
     async def _watch(self) -> None:
-        followed = follow(self._client, self._resource, namespace=self._namespace, fields=self._fields)
+        followed = list_and_watch(self._client, self._resource, namespace=self._namespace, fields=self._fields)
         async with aclosing(followed) as facts:
             async for fact in facts:
                 if isinstance(fact, Snapshot):
                     for raw in fact.items:
                         self._take("ADDED", raw)
                     self._watching.set()
-                elif isinstance(fact, Change):
+                elif isinstance(fact, ObjectChange):
                     self._take(fact.type, fact.raw)
 
     def _take(self, event: str, raw: bytes) -> None:

@@ -23,7 +23,7 @@ from watchword.kube.client import Client
 from watchword.kube.connect import connect
 from watchword.testing.assets import Assets
 from watchword.testing.builders import a_cluster_role_binding
-from watchword.testing.kubernetes import KubeControlPlane
+from watchword.testing.kube_control_plane import KubeControlPlane
 from watchword.testing.process import ChildProcess, free_port
 
 T = TypeVar("T")
@@ -139,9 +139,9 @@ class Run:
             **costs(done, meter.mark()),
         )
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Return the ends of the subject's logs, for a run that failed."""
-        return "\n".join(f"--- {label}\n{process.last_words()}" for label, process in self._processes.items())
+        return "\n".join(f"--- {label}\n{process.log_tail()}" for label, process in self._processes.items())
 
     async def close(self) -> None:
         """End the subject, then the clusters."""
@@ -176,7 +176,7 @@ class Run:
     def _require_alive(self) -> None:
         for label, process in self._processes.items():
             if not process.is_running():
-                raise SystemExit(f"{label} ended: {process.last_words()}")
+                raise SystemExit(f"{label} ended: {process.log_tail()}")
 
 
 async def bounded(jobs: Iterable[Awaitable[T]], limit: int = IN_FLIGHT) -> list[T]:

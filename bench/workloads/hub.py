@@ -16,7 +16,7 @@ from watchword.api.resources import (
     NAMESPACES,
 )
 from watchword.testing.builders import a_cluster, a_cluster_role_binding, a_namespace
-from watchword.testing.waiting import eventually
+from watchword.testing.eventually import eventually
 
 BOOTSTRAP_USER = "rig:bootstrap"
 # What an admission webhook of the hub would add; none runs here.

@@ -8,7 +8,7 @@ from watchword.cli.main import main
 
 if __name__ == "__main__":
     if "WATCHWORD_LIFELINE" in os.environ:
-        from watchword.cli._lifeline import end_with_parent
+        from watchword.cli._parent_process import exit_with_parent
 
-        end_with_parent(os.environ)
+        exit_with_parent(os.environ)
     main()

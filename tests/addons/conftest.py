@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.addons.fleet import AddonFleet
 
-from watchword.testing.membership import membership
+from watchword.testing.fleet import run_fleet
 from watchword.testing.plane import Plane
 
 
 @pytest.fixture
 async def fleet(plane: Plane) -> AsyncIterator[AddonFleet]:
-    async with membership(plane) as running:
+    async with run_fleet(plane) as running:
         fleet = await AddonFleet.on(running)
         yield fleet
         await fleet.close()

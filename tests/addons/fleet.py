@@ -15,27 +15,27 @@ from prometheus_client import CollectorRegistry
 
 from watchword.addons.definition import AddonDefinition
 from watchword.addons.process import run_addon
-from watchword.agent.addons.duty import addon_duty
-from watchword.agent.agent import Agent, AgentParts
+from watchword.agent.addons.controllers import addon_controllers
 from watchword.agent.options import AgentOptions
+from watchword.agent.process import Agent, AgentParts
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.hub.addons.extension import addon_extension
+from watchword.drivers.catalog import CATALOG, DriverCatalog
+from watchword.hub.addons.controllers import hub_addon_controllers
+from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, FixedCredential
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Unauthorized
-from watchword.kube.https import HttpsTransport
-from watchword.kube.local import LocalTransport
-from watchword.kube.reviews import who_am_i
+from watchword.kube.https_transport import HttpsTransport
+from watchword.kube.in_process_transport import InProcessTransport
 from watchword.testing.builders import an_addon
-from watchword.testing.membership import AUTOMATIC, Membership, PlaneConnector, transport_with
+from watchword.testing.eventually import eventually, is_gone
+from watchword.testing.fleet import AUTOMATIC, FleetHarness, PlaneConnector, transport_with
 from watchword.testing.plane import Plane
-from watchword.testing.waiting import eventually, is_gone
 
 DAY = timedelta(days=1)
 KUBE_CLIENT: Object = {"type": "kubeClient"}
@@ -45,7 +45,7 @@ KUBE_CLIENT: Object = {"type": "kubeClient"}
 class AddonFleet:
     """One hub, clusters with agents, add-ons on them; hub and clusters share a control plane."""
 
-    members: Membership
+    members: FleetHarness
     plane: Plane
     namespace: str
     hub: asyncio.Task[None]
@@ -56,9 +56,9 @@ class AddonFleet:
     connectors: dict[str, PlaneConnector] = field(default_factory=dict)
 
     @classmethod
-    async def on(cls, members: Membership) -> AddonFleet:
+    async def on(cls, members: FleetHarness) -> AddonFleet:
         """Start the hub."""
-        hub = members.start_hub(AUTOMATIC, [addon_extension])
+        hub = members.start_hub(AUTOMATIC, [hub_addon_controllers])
         # Tests share a real control plane, and clusters outlive the test that made them.
         mark = "" if members.plane.name == "embedded" else f"-{secrets.token_hex(3)}"
         return cls(members, members.plane, await members.plane.namespace(f"addons{mark}"), hub, mark)
@@ -75,7 +75,7 @@ class AddonFleet:
 
     def start_hub(self) -> None:
         """Start another hub in place of one that was stopped."""
-        self.hub = self.members.start_hub(AUTOMATIC, [addon_extension])
+        self.hub = self.members.start_hub(AUTOMATIC, [hub_addon_controllers])
 
     def start_addon(self, definition: AddonDefinition) -> None:
         """Run the hub controller of an add-on, as its author's process does."""
@@ -90,7 +90,7 @@ class AddonFleet:
         return name
 
     async def start_agent(
-        self, name: str, *, auth: str = "token", life: timedelta = DAY, catalog: Catalog = CATALOG, **more: Any
+        self, name: str, *, auth: str = "token", life: timedelta = DAY, catalog: DriverCatalog = CATALOG, **more: Any
     ) -> None:
         """Start the agent of a cluster, or one with other options in its place."""
         await self.stop_agent(name)
@@ -99,7 +99,7 @@ class AddonFleet:
             hub_secret=f"hub-{name}",
             addon_namespace=self.namespace,
             addon_auth=auth,
-            addon_token_life=life,
+            addon_token_lifetime=life,
             **more,
         )
         connector = self.connectors.setdefault(name, PlaneConnector(self.plane))
@@ -109,7 +109,7 @@ class AddonFleet:
             connector,
             self.plane.clock,
             Random(name),
-            duties=[addon_duty],
+            controller_factories=[addon_controllers],
             catalog=catalog,
         )
         self.registries[name] = parts.metrics.registry
@@ -189,8 +189,8 @@ class AddonFleet:
         text = token.decode()
         local = self.plane.client().transport
         bearer = Sensitive(f"Bearer {text}")
-        if isinstance(local, LocalTransport):
-            return Client(local.as_another(authorization=bearer))
+        if isinstance(local, InProcessTransport):
+            return Client(local.with_identity(authorization=bearer))
         endpoint = Endpoint(self.plane.server, self.plane.ca_pem)
         self.clients.append(Client(HttpsTransport(endpoint, FixedCredential(Credential(authorization=bearer)))))
         return self.clients[-1]

@@ -7,19 +7,19 @@ from random import Random
 
 import pytest
 from tests.addons.fleet import AddonFleet, account_of
-from tests.addons.test_switching import CERTIFICATE_KEYS, TOKEN_KEYS
-from tests.addons.voucher import ANNOTATION, VOUCHER, WITH_VOUCHERS, CloudConnector, RelayConnector
+from tests.addons.test_driver_switch import CERTIFICATE_KEYS, TOKEN_KEYS
+from tests.addons.voucher_driver import ANNOTATION, VOUCHER, WITH_VOUCHERS, CloudConnector, RelayConnector
 
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SERVICE_ACCOUNTS
 from watchword.drivers.catalog import find_addon_driver
 from watchword.drivers.errors import UnknownDriver
-from watchword.fleet.hub_process import HubOptions, run_hub
-from watchword.hub.addons.extension import addon_extension
+from watchword.hub.addons.controllers import hub_addon_controllers
+from watchword.hub.process import HubOptions, run_hub
+from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
-from watchword.kube.reviews import who_am_i
-from watchword.testing.waiting import eventually, eventually_all
+from watchword.testing.eventually import eventually, eventually_all
 
 KEYS = {"token": TOKEN_KEYS, "csr": CERTIFICATE_KEYS}
 CONNECTORS = {"cloud": CloudConnector, "relay": RelayConnector}
@@ -30,7 +30,11 @@ async def with_vouchers(fleet: AddonFleet, connector: str, auth: str) -> str:
     await fleet.members.stop(fleet.hub)
     options = HubOptions(drivers=("csr", VOUCHER), catalog=WITH_VOUCHERS, elect=False, install=False)
     hub = run_hub(
-        fleet.plane.fresh_client(), options, clock=fleet.plane.clock, random=Random(1), extensions=[addon_extension]
+        fleet.plane.fresh_client(),
+        options,
+        clock=fleet.plane.clock,
+        random=Random(1),
+        extensions=[hub_addon_controllers],
     )
     fleet.members.tasks.append(asyncio.create_task(hub))
     name = fleet.members.name(f"edge{fleet.mark}")

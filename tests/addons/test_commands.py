@@ -14,11 +14,11 @@ from watchword.addons.sample.hub import NAME, REPORT
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, NAMESPACES
-from watchword.cli._failures import REFUSED, UNREACHABLE
+from watchword.cli._exit_codes import REFUSED, UNREACHABLE
 from watchword.cli.main import run
 from watchword.testing.credentials import write_private
-from watchword.testing.membership import PlaneConnector
-from watchword.testing.waiting import eventually
+from watchword.testing.eventually import eventually
+from watchword.testing.fleet import PlaneConnector
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 Output = pytest.CaptureFixture[str]

@@ -12,17 +12,17 @@ from random import Random
 import pytest
 from tests.addons.fleet import AddonFleet, account_of
 
-from watchword.agent.addons.duty import addon_duty
-from watchword.agent.agent import Agent, AgentParts
+from watchword.agent.addons.controllers import addon_controllers
 from watchword.agent.options import AgentOptions
+from watchword.agent.process import Agent, AgentParts
 from watchword.api.http import Request, Response
 from watchword.api.names import ConditionType
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
-from watchword.fleet.hub_process import HubOptions, run_hub
-from watchword.hub.addons.extension import addon_extension
+from watchword.hub.addons.controllers import hub_addon_controllers
+from watchword.hub.process import HubOptions, run_hub
 from watchword.kube.client import Client
 from watchword.kube.transport import Transport
-from watchword.testing.membership import AUTOMATIC, PlaneConnector
+from watchword.testing.fleet import AUTOMATIC, PlaneConnector
 
 ADDONS = 100
 
@@ -62,13 +62,13 @@ async def start_counting(fleet: AddonFleet, hub_side: Counter[str], agent_side: 
     await fleet.members.stop(fleet.hub)
     hub = Client(Counting(fleet.plane.fresh_client().transport, hub_side))
     options = HubOptions(allow=AUTOMATIC, elect=False, install=False)
-    work = run_hub(hub, options, clock=fleet.plane.clock, random=Random(1), extensions=[addon_extension])
+    work = run_hub(hub, options, clock=fleet.plane.clock, random=Random(1), extensions=[hub_addon_controllers])
     fleet.members.tasks.append(asyncio.create_task(work))
     name = fleet.members.name()
     local = Client(Counting(fleet.plane.fresh_client().transport, agent_side))
     connector = CountingConnector(PlaneConnector(fleet.plane), agent_side)
     agent = AgentOptions(name, hub_secret=f"hub-{name}", addon_namespace=fleet.namespace, addon_auth="token")
-    parts = AgentParts(agent, local, connector, fleet.plane.clock, Random(2), duties=[addon_duty])
+    parts = AgentParts(agent, local, connector, fleet.plane.clock, Random(2), controller_factories=[addon_controllers])
     fleet.members.tasks.append(asyncio.create_task(Agent(parts).run()))
     await fleet.members.joined(name)
     return name

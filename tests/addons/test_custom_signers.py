@@ -19,12 +19,12 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.drivers.csr.agent import request_manifest
-from watchword.drivers.interface import Subject, Wanted
+from watchword.drivers.interface import CredentialSubject, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.testing.builders import a_secret, an_addon
-from watchword.testing.waiting import eventually
+from watchword.testing.eventually import eventually
 
 ONE, TWO = "example.com/one", "example.com/two"
 
@@ -58,10 +58,12 @@ class Signed:
         found = parse_certificate(data["tls.crt"])
         return data, found.common_name, found.organisations
 
-    async def ask(self, subject: Subject, *, cluster: str = "", as_user: str = "", signer: str = ONE) -> ObjectKey:
+    async def ask(
+        self, subject: CredentialSubject, *, cluster: str = "", as_user: str = "", signer: str = ONE
+    ) -> ObjectKey:
         """Ask for a certificate as an agent of a cluster, this one by default."""
         who = as_user or self.cluster
-        wanted = Wanted(cluster or self.cluster, subject, addon=self.key.name, signer=signer)
+        wanted = WantedCredential(cluster or self.cluster, subject, addon=self.key.name, signer=signer)
         groups = [f"system:open-cluster-management:{who}", *(["system:masters"] if as_user else [])]
         agent = self.fleet.plane.client(f"system:open-cluster-management:{who}:x", groups)
         made = await agent.create(CERTIFICATE_SIGNING_REQUESTS, request_manifest(wanted, PrivateKey.generate()))
@@ -71,7 +73,7 @@ class Signed:
 @pytest.fixture
 async def signed(fleet: AddonFleet) -> Signed:
     client, name = fleet.client, f"signed{fleet.mark}"
-    cluster = await fleet.cluster(auth="csr", certificate_life=timedelta(hours=1))
+    cluster = await fleet.cluster(auth="csr", certificate_lifetime=timedelta(hours=1))
     authority = Authority.make("add-on", now=fleet.plane.clock.now())
     data = {"tls.crt": authority.certificate.pem, "tls.key": authority.key.pem.reveal()}
     await client.create(SECRETS, a_secret(name, namespace=HUB_NAMESPACE, data=data))
@@ -120,17 +122,19 @@ async def test_certificate_of_a_signer_is_renewed_in_time(signed: Signed, signer
 @pytest.mark.parametrize(
     ("subject", "as_user"),
     [
-        pytest.param(Subject("admin", ("example:one",)), "", id="another user"),
-        pytest.param(Subject("one-{c}", ("example:one", "system:masters")), "", id="one group more"),
-        pytest.param(Subject("one-{c}"), "", id="one group less"),
-        pytest.param(Subject("one-other", ("example:one",)), "", id="another cluster's subject"),
-        pytest.param(Subject("one-{c}", ("example:one",)), "{c}0", id="agent of a cluster whose name begins alike"),
+        pytest.param(CredentialSubject("admin", ("example:one",)), "", id="another user"),
+        pytest.param(CredentialSubject("one-{c}", ("example:one", "system:masters")), "", id="one group more"),
+        pytest.param(CredentialSubject("one-{c}"), "", id="one group less"),
+        pytest.param(CredentialSubject("one-other", ("example:one",)), "", id="another cluster's subject"),
+        pytest.param(
+            CredentialSubject("one-{c}", ("example:one",)), "{c}0", id="agent of a cluster whose name begins alike"
+        ),
     ],
 )
-async def test_any_other_subject_is_never_signed(signed: Signed, subject: Subject, as_user: str) -> None:
-    right = Subject(subject.user.replace("{c}", signed.cluster), subject.groups)
+async def test_any_other_subject_is_never_signed(signed: Signed, subject: CredentialSubject, as_user: str) -> None:
+    right = CredentialSubject(subject.user.replace("{c}", signed.cluster), subject.groups)
     hostile = await signed.ask(right, as_user=as_user.replace("{c}", signed.cluster))
-    approved = await signed.ask(Subject(f"one-{signed.cluster}", ("example:one",)))
+    approved = await signed.ask(CredentialSubject(f"one-{signed.cluster}", ("example:one",)))
 
     await eventually(signed.fleet.client, CERTIFICATE_SIGNING_REQUESTS, approved, _is_signed)
     refused = await signed.fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, hostile)
@@ -138,13 +142,13 @@ async def test_any_other_subject_is_never_signed(signed: Signed, subject: Subjec
 
 
 async def test_approval_by_hand_does_not_make_another_subject_right(signed: Signed) -> None:
-    key = await signed.ask(Subject("admin"))
+    key = await signed.ask(CredentialSubject("admin"))
     csr = await signed.fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, key)
     row = {"type": "Approved", "status": "True", "reason": "ByHand", "message": "oops"}
     approval = {**csr, "status": {"conditions": [row]}}
     await signed.fleet.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
 
-    later = await signed.ask(Subject(f"one-{signed.cluster}", ("example:one",)))
+    later = await signed.ask(CredentialSubject(f"one-{signed.cluster}", ("example:one",)))
     await eventually(signed.fleet.client, CERTIFICATE_SIGNING_REQUESTS, later, _is_signed)
 
     assert not _is_signed(await signed.fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, key))

@@ -7,16 +7,27 @@ from typing import Any
 
 import pytest
 
-from watchword.addons.works import covers, is_completed, judge_applied, judge_health, sort_manifests, split_manifests
-from watchword.agent.addons.declaration import choose_declaration
-from watchword.agent.addons.health import judge_lease
-from watchword.api.addon import Addon, read_ready_message
+from watchword.addons.works import (
+    decide_applied_condition,
+    decide_available_condition,
+    is_completed,
+    is_superset,
+    separate_hooks,
+    split_manifests,
+)
+from watchword.agent.addons.health import decide_addon_health
+from watchword.agent.addons.registration import choose_registration_status
+from watchword.api.addon import Addon, parse_ready_message
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS
 from watchword.hub.addons.feature_labels import choose_labels
-from watchword.hub.addons.installation import Step, choose_step
-from watchword.hub.addons.templates import fill_in, template_names
-from watchword.hub.addons.token_infrastructure import Plan, choose_plan, judge_retirement
+from watchword.hub.addons.installation import InstallationStep, choose_installation_step
+from watchword.hub.addons.templates import substitute_variables, template_names
+from watchword.hub.addons.token_infrastructure import (
+    TokenInfrastructureAction,
+    choose_token_infrastructure_action,
+    decide_retirement_delay,
+)
 from watchword.testing.builders import a_cluster, a_lease, an_addon
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -107,7 +118,7 @@ CUSTOM = {"type": "customSigner", "customSigner": {"signerName": "example.com/s"
     ],
 )
 def test_agent_declares(addon: Object, auth: str, expected: Object) -> None:
-    change = choose_declaration(Addon.read(addon), addon_auth=auth)
+    change = choose_registration_status(Addon.read(addon), addon_auth=auth)
 
     assert change.fields is not None
     assert change.fields["registrations"] == [expected]
@@ -122,7 +133,7 @@ def test_agent_declares(addon: Object, auth: str, expected: Object) -> None:
     ],
 )
 def test_what_another_driver_said_is_obsolete(auth: str, registrations: list[Object], obsolete: set[str]) -> None:
-    change = choose_declaration(Addon.read(an_addon_with(*registrations)), addon_auth=auth)
+    change = choose_registration_status(Addon.read(an_addon_with(*registrations)), addon_auth=auth)
 
     assert set(change.without) == obsolete
 
@@ -138,7 +149,7 @@ def test_what_another_driver_said_is_obsolete(auth: str, registrations: list[Obj
     ],
 )
 def test_uid_is_read_from_the_message(message: str, expected: tuple[str, str, str] | None) -> None:
-    found = read_ready_message(message)
+    found = parse_ready_message(message)
 
     assert (None if found is None else (found.namespace, found.name, found.uid)) == expected
 
@@ -146,32 +157,56 @@ def test_uid_is_read_from_the_message(message: str, expected: tuple[str, str, st
 @pytest.mark.parametrize(
     ("addon", "accepted", "made", "plan"),
     [
-        pytest.param(an_addon_with(), True, False, Plan.NOTHING, id="asks for nothing"),
-        pytest.param(an_addon_with(CERTIFICATE), True, False, Plan.NOTHING, id="another driver"),
-        pytest.param(an_addon_with(CERTIFICATE, conditions=READY), True, False, Plan.RETIRE, id="switched"),
-        pytest.param(an_addon_with(CERTIFICATE), True, True, Plan.RETIRE, id="switched, and the condition was lost"),
-        pytest.param(an_addon_with(kube_client("token")), True, False, Plan.NOTHING, id="subject not declared yet"),
-        pytest.param(an_addon_with(kube_client("token", OWN)), True, False, Plan.MAKE, id="declared"),
-        pytest.param(an_addon_with(kube_client("token", SHORT)), True, False, Plan.MAKE, id="declared as shipped"),
-        pytest.param(an_addon_with(kube_client("token", OWN)), False, True, Plan.WITHDRAW, id="cluster denied"),
+        pytest.param(an_addon_with(), True, False, TokenInfrastructureAction.NOTHING, id="asks for nothing"),
+        pytest.param(an_addon_with(CERTIFICATE), True, False, TokenInfrastructureAction.NOTHING, id="another driver"),
+        pytest.param(
+            an_addon_with(CERTIFICATE, conditions=READY), True, False, TokenInfrastructureAction.RETIRE, id="switched"
+        ),
+        pytest.param(
+            an_addon_with(CERTIFICATE),
+            True,
+            True,
+            TokenInfrastructureAction.RETIRE,
+            id="switched, and the condition was lost",
+        ),
+        pytest.param(
+            an_addon_with(kube_client("token")),
+            True,
+            False,
+            TokenInfrastructureAction.NOTHING,
+            id="subject not declared yet",
+        ),
+        pytest.param(
+            an_addon_with(kube_client("token", OWN)), True, False, TokenInfrastructureAction.CREATE, id="declared"
+        ),
+        pytest.param(
+            an_addon_with(kube_client("token", SHORT)),
+            True,
+            False,
+            TokenInfrastructureAction.CREATE,
+            id="declared as shipped",
+        ),
+        pytest.param(
+            an_addon_with(kube_client("token", OWN)), False, True, TokenInfrastructureAction.REVOKE, id="cluster denied"
+        ),
         pytest.param(
             an_addon_with(kube_client("token", OWN, "system:masters")),
             True,
             True,
-            Plan.MEND_SUBJECT,
+            TokenInfrastructureAction.CORRECT_SUBJECT,
             id="hostile group",
         ),
         pytest.param(
             an_addon_with({"signerName": SIGNER, "subject": {"user": OWN}}, kubeClientDriver="token"),
             True,
             False,
-            Plan.MAKE,
+            TokenInfrastructureAction.CREATE,
             id="older shape",
         ),
     ],
 )
-def test_choose_plan(addon: Object, accepted: bool, made: bool, plan: Plan) -> None:  # noqa: FBT001 - columns
-    assert choose_plan(Addon.read(addon), accepted=accepted, made=lambda: made) is plan
+def test_choose_plan(addon: Object, accepted: bool, made: bool, plan: TokenInfrastructureAction) -> None:  # noqa: FBT001 - columns
+    assert choose_token_infrastructure_action(Addon.read(addon), accepted=accepted, made=lambda: made) is plan
 
 
 @pytest.mark.parametrize(
@@ -186,7 +221,7 @@ def test_choose_plan(addon: Object, accepted: bool, made: bool, plan: Plan) -> N
 def test_judge_retirement(works: str, age: int, left: int) -> None:
     addon = an_addon_with(conditions={"ClusterCertificateRotated": (works, "")})
 
-    wait = judge_retirement(addon, NOW - timedelta(seconds=age), now=NOW)
+    wait = decide_retirement_delay(addon, NOW - timedelta(seconds=age), now=NOW)
 
     assert max(wait, timedelta(0)) == timedelta(seconds=left)
 
@@ -215,7 +250,7 @@ def test_judge_retirement(works: str, age: int, left: int) -> None:
     ],
 )
 def test_judge_lease(lease: Object | None, status: str, reason: str, recheck: int | None) -> None:
-    verdict = judge_lease("a", lease, now=NOW)
+    verdict = decide_addon_health("a", lease, now=NOW)
 
     assert (verdict.condition.status, verdict.condition.reason) == (status, reason)
     assert verdict.recheck_in == (None if recheck is None else timedelta(seconds=recheck))
@@ -243,22 +278,30 @@ LEAVING = an_addon("a", cluster="c1", annotations=BY_STRATEGY, deletionTimestamp
 @pytest.mark.parametrize(
     ("known", "cluster", "present", "selected", "step"),
     [
-        pytest.param(a_kind(), IN, None, None, Step.NOTHING, id="enabled by hand only"),
-        pytest.param(a_kind(), IN, None, True, Step.ENABLE, id="chosen"),
-        pytest.param(a_kind(), IN, None, False, Step.NOTHING, id="not chosen"),
-        pytest.param(a_kind(), OPTED_OUT, None, True, Step.NOTHING, id="chosen, and opted out"),
-        pytest.param(a_kind(), a_cluster("c1"), None, True, Step.NOTHING, id="cluster not accepted"),
-        pytest.param(a_kind(), None, None, True, Step.NOTHING, id="no such cluster"),
-        pytest.param(a_kind(deletionTimestamp=GOING), IN, None, True, Step.NOTHING, id="add-on going"),
-        pytest.param(a_kind(), IN, an_addon("a", cluster="c1"), None, Step.TIE, id="enabled by hand"),
-        pytest.param(a_kind(), IN, BY_HAND, None, Step.NOTHING, id="tied"),
-        pytest.param(a_kind(), IN, BY_HAND, False, Step.NOTHING, id="enabled by hand where it is not chosen"),
-        pytest.param(a_kind(), IN, INSTALLED, True, Step.NOTHING, id="there as it should be"),
-        pytest.param(a_kind(), IN, INSTALLED, False, Step.DISABLE, id="no longer chosen"),
-        pytest.param(a_kind(), IN, INSTALLED, None, Step.NOTHING, id="people choose from now on, or nobody knows"),
-        pytest.param(a_kind(), OPTED_OUT, INSTALLED, True, Step.NOTHING, id="opted out with the add-on there"),
-        pytest.param(a_kind(), a_cluster("c1"), INSTALLED, True, Step.DISABLE, id="cluster no longer accepted"),
-        pytest.param(a_kind(), IN, LEAVING, False, Step.NOTHING, id="going already"),
+        pytest.param(a_kind(), IN, None, None, InstallationStep.NOTHING, id="enabled by hand only"),
+        pytest.param(a_kind(), IN, None, True, InstallationStep.ENABLE, id="chosen"),
+        pytest.param(a_kind(), IN, None, False, InstallationStep.NOTHING, id="not chosen"),
+        pytest.param(a_kind(), OPTED_OUT, None, True, InstallationStep.NOTHING, id="chosen, and opted out"),
+        pytest.param(a_kind(), a_cluster("c1"), None, True, InstallationStep.NOTHING, id="cluster not accepted"),
+        pytest.param(a_kind(), None, None, True, InstallationStep.NOTHING, id="no such cluster"),
+        pytest.param(a_kind(deletionTimestamp=GOING), IN, None, True, InstallationStep.NOTHING, id="add-on going"),
+        pytest.param(a_kind(), IN, an_addon("a", cluster="c1"), None, InstallationStep.ADOPT, id="enabled by hand"),
+        pytest.param(a_kind(), IN, BY_HAND, None, InstallationStep.NOTHING, id="tied"),
+        pytest.param(
+            a_kind(), IN, BY_HAND, False, InstallationStep.NOTHING, id="enabled by hand where it is not chosen"
+        ),
+        pytest.param(a_kind(), IN, INSTALLED, True, InstallationStep.NOTHING, id="there as it should be"),
+        pytest.param(a_kind(), IN, INSTALLED, False, InstallationStep.DISABLE, id="no longer chosen"),
+        pytest.param(
+            a_kind(), IN, INSTALLED, None, InstallationStep.NOTHING, id="people choose from now on, or nobody knows"
+        ),
+        pytest.param(
+            a_kind(), OPTED_OUT, INSTALLED, True, InstallationStep.NOTHING, id="opted out with the add-on there"
+        ),
+        pytest.param(
+            a_kind(), a_cluster("c1"), INSTALLED, True, InstallationStep.DISABLE, id="cluster no longer accepted"
+        ),
+        pytest.param(a_kind(), IN, LEAVING, False, InstallationStep.NOTHING, id="going already"),
     ],
 )
 def test_choose_step(
@@ -266,9 +309,9 @@ def test_choose_step(
     cluster: Object | None,
     present: Object | None,
     selected: bool | None,  # noqa: FBT001 - a column
-    step: Step,
+    step: InstallationStep,
 ) -> None:
-    assert choose_step(known, cluster, present, selected=selected) is step
+    assert choose_installation_step(known, cluster, present, selected=selected) is step
 
 
 @pytest.mark.parametrize(
@@ -318,7 +361,7 @@ def a_report(kind: str, **values: Any) -> Object:
     ],
 )
 def test_judge_health(works: list[Object | None], status: str, reason: str) -> None:
-    said = judge_health(works)
+    said = decide_available_condition(works)
 
     assert (said.status, said.reason) == (status, reason)
 
@@ -332,7 +375,7 @@ def test_judge_health(works: list[Object | None], status: str, reason: str) -> N
     ],
 )
 def test_judge_applied(works: list[Object | None], reason: str) -> None:
-    assert judge_applied(works).reason == reason
+    assert decide_applied_condition(works).reason == reason
 
 
 @pytest.mark.parametrize(
@@ -353,7 +396,7 @@ def test_hooks_are_told_from_the_rest_by_their_mark() -> None:
     mark = {"addon.open-cluster-management.io/addon-pre-delete": ""}
     hook, rest = {"kind": "Job", "metadata": {"annotations": mark}}, {"kind": "ConfigMap", "metadata": {}}
 
-    found = sort_manifests([rest, hook])
+    found = separate_hooks([rest, hook])
 
     assert (found.installed, found.hooks) == ((rest,), (hook,))
 
@@ -376,7 +419,7 @@ def test_manifests_are_split_into_as_few_works_as_fit() -> None:
     ],
 )
 def test_covers(present: Any, wanted: Any, same: bool) -> None:  # noqa: FBT001 - a column
-    assert covers(present, wanted) is same
+    assert is_superset(present, wanted) is same
 
 
 def test_template_is_never_chosen_by_what_an_agent_can_write() -> None:
@@ -390,4 +433,4 @@ def test_template_is_never_chosen_by_what_an_agent_can_write() -> None:
 def test_variables_are_filled_in_everywhere() -> None:
     manifest = {"a": ["{{CLUSTER_NAME}}-x", {"b": "{{OTHER}}"}], "n": 3}
 
-    assert fill_in(manifest, {"CLUSTER_NAME": "c1"}) == {"a": ["c1-x", {"b": "{{OTHER}}"}], "n": 3}
+    assert substitute_variables(manifest, {"CLUSTER_NAME": "c1"}) == {"a": ["c1-x", {"b": "{{OTHER}}"}], "n": 3}

@@ -18,7 +18,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import CONFIG_MAPS, MANIFEST_WORKS, NAMESPACES
 from watchword.testing.builders import a_config_map
-from watchword.testing.waiting import eventually
+from watchword.testing.eventually import eventually
 
 HOWTO = Path(__file__).parents[2] / "docs" / "howto"
 LINES = 40

@@ -13,7 +13,7 @@ import pytest
 from tests.addons.fleet import AddonFleet
 
 from watchword.api.conditions import find_condition
-from watchword.api.crds.parts import definition, listing, record, text, version
+from watchword.api.crds.schema import array, definition, record, string, version
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType, Label
@@ -25,23 +25,23 @@ from watchword.api.resources import (
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
 )
-from watchword.fleet.hub_process import HubOptions, run_hub
 from watchword.hub import prerequisites
-from watchword.hub.addons.extension import addon_extension
+from watchword.hub.addons.controllers import hub_addon_controllers
+from watchword.hub.process import HubOptions, run_hub
 from watchword.kube.client import Client
 from watchword.kube.transport import Transport
-from watchword.runtime.declaring import establish
-from watchword.testing.membership import AUTOMATIC
-from watchword.testing.waiting import eventually, exists, is_gone
+from watchword.runtime.manifests import establish_crds
+from watchword.testing.eventually import eventually, exists, is_gone
+from watchword.testing.fleet import AUTOMATIC
 
 FOLLOWED = ConditionType.INSTALL_STRATEGY_FOLLOWED
-DECISION = record("One cluster.", {"clusterName": text("Its name."), "reason": text("Why.")})
+DECISION = record("One cluster.", {"clusterName": string("Its name."), "reason": string("Why.")})
 DECISIONS = definition(
     PLACEMENT_DECISIONS,
     version(
         PLACEMENT_DECISIONS.version,
         "What a placement decided.",
-        {"status": record("The clusters.", {"decisions": listing("Each of them.", DECISION)})},
+        {"status": record("The clusters.", {"decisions": array("Each of them.", DECISION)})},
     ),
 )
 FORBIDDEN = Response(403, body=b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not for you"}')
@@ -165,7 +165,7 @@ async def test_addon_enabled_by_hand_goes_with_its_kind(fleet: AddonFleet) -> No
 
 
 async def test_addon_follows_the_decisions_of_its_placements(fleet: AddonFleet) -> None:
-    await establish(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
+    await establish_crds(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
     one, other = await fleet.cluster(), await fleet.cluster()
     await decide(fleet, "near", one)
     rows = [{"namespace": fleet.namespace, "name": name} for name in ("near", "far")]
@@ -188,7 +188,7 @@ async def test_placements_that_nobody_decides_are_said_and_followed_once_somebod
     addon = ObjectKey(cluster, await known(fleet, "placed", "Placements", placements=[placement]))
     await says(fleet, addon.name, "False", "PlacementsNotServed")
 
-    await establish(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
+    await establish_crds(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
     await decide(fleet, "near", cluster)
 
     await fleet.until(addon, exists)
@@ -197,7 +197,7 @@ async def test_placements_that_nobody_decides_are_said_and_followed_once_somebod
 
 @pytest.mark.planes("embedded")  # the definition is everybody's on a control plane that tests share
 async def test_addons_stay_when_decisions_can_be_known_no_longer(fleet: AddonFleet) -> None:
-    await establish(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
+    await establish_crds(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
     cluster = await fleet.cluster()
     await decide(fleet, "near", cluster)
     placement = {"namespace": fleet.namespace, "name": "near"}
@@ -238,10 +238,10 @@ class Refusing:
 @pytest.mark.planes("embedded")  # the same as above
 async def test_hub_that_may_not_read_decisions_says_so_and_does_the_rest(fleet: AddonFleet) -> None:
     await fleet.members.stop(fleet.hub)
-    await establish(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
+    await establish_crds(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
     hub = Client(Refusing(fleet.plane.fresh_client().transport, PLACEMENT_DECISIONS.plural))
     options = HubOptions(allow=AUTOMATIC, elect=False, install=False)
-    work = run_hub(hub, options, clock=fleet.plane.clock, random=Random(1), extensions=[addon_extension])
+    work = run_hub(hub, options, clock=fleet.plane.clock, random=Random(1), extensions=[hub_addon_controllers])
     fleet.members.tasks.append(asyncio.create_task(work))
 
     cluster = await fleet.cluster()

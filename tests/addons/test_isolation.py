@@ -19,13 +19,13 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
+from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may, who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Unauthorized
-from watchword.kube.reviews import Access, Identity, may, who_am_i
 from watchword.kube.tokens import request_token
 from watchword.testing.builders import a_config_map, a_secret, a_service_account
 from watchword.testing.canary import Canary
-from watchword.testing.waiting import eventually
+from watchword.testing.eventually import eventually
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 APPLIED = ConditionType.REGISTRATION_APPLIED
@@ -100,11 +100,13 @@ async def test_agent_can_ask_for_tokens_of_its_own_addons_accounts_alone(fleet: 
 async def test_agent_has_no_other_right_on_accounts(fleet: AddonFleet, verb: str) -> None:
     cluster = await fleet.cluster()
     await fleet.says(await fleet.enable("reporter", cluster), READY)
-    who = Identity(f"system:open-cluster-management:{cluster}:x", groups=(f"system:open-cluster-management:{cluster}",))
+    who = UserIdentity(
+        f"system:open-cluster-management:{cluster}:x", groups=(f"system:open-cluster-management:{cluster}",)
+    )
     account = ObjectKey(cluster, f"{cluster}-reporter-agent")
 
-    assert not await may(fleet.client, who, Access(verb, SERVICE_ACCOUNTS, account))
-    assert not await may(fleet.client, who, Access(verb, SECRETS, ObjectKey(cluster, "")))
+    assert not await may(fleet.client, who, ResourceAccess(verb, SERVICE_ACCOUNTS, account))
+    assert not await may(fleet.client, who, ResourceAccess(verb, SECRETS, ObjectKey(cluster, "")))
 
 
 @pytest.mark.parametrize(
@@ -268,4 +270,4 @@ async def test_token_turns_up_nowhere_but_in_its_secret(fleet: AddonFleet, canar
     canary.look_for("the add-on's second token", again["token"])
     await fleet.refreshed(key)
 
-    await canary.assert_cluster_silent(fleet.client, MANAGED_CLUSTER_ADDONS, SERVICE_ACCOUNTS, CONFIG_MAPS)
+    await canary.assert_cluster_not_leaking(fleet.client, MANAGED_CLUSTER_ADDONS, SERVICE_ACCOUNTS, CONFIG_MAPS)

@@ -18,10 +18,10 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
+from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
-from watchword.kube.reviews import who_am_i
 from watchword.testing.builders import a_config_map
-from watchword.testing.waiting import eventually_all, is_gone
+from watchword.testing.eventually import eventually_all, is_gone
 
 ON_HUB = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, MANIFEST_WORKS)
 READING: Object = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.addons.fleet import AddonFleet
 
-from watchword.addons.definition import Site
-from watchword.addons.on_cluster import lease_keeper
+from watchword.addons.agent_manifests import lease_manifests
+from watchword.addons.definition import AddonInstance
 from watchword.addons.sample.agent import SampleAgent
 from watchword.addons.sample.hub import NAME, REPORT, SAMPLE
 from watchword.api.addon import Addon
@@ -39,8 +39,8 @@ from watchword.kube.connect import connect
 from watchword.kube.errors import Forbidden
 from watchword.kube.tokens import request_token
 from watchword.testing.builders import a_cluster, a_lease, an_addon
-from watchword.testing.nodes import a_cluster_with_a_node
-from watchword.testing.waiting import eventually, is_gone
+from watchword.testing.eventually import eventually, is_gone
+from watchword.testing.node_cluster import a_cluster_with_node
 
 AVAILABLE = ConditionType.ADDON_AVAILABLE
 ON_CLUSTER = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, DEPLOYMENTS, LEASES)
@@ -49,7 +49,7 @@ ON_CLUSTER = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, DEPLOYMENTS, LEASES)
 async def as_own_account(fleet: AddonFleet, cluster: str) -> Client:
     """Apply what lets the agent keep its lease, as the cluster's agent does, and be that account."""
     addon = Addon.read({**an_addon(NAME, cluster=cluster), "status": {"namespace": fleet.namespace}})
-    manifests = lease_keeper(Site(addon, Cluster.read(a_cluster(cluster))))
+    manifests = lease_manifests(AddonInstance(addon, Cluster.read(a_cluster(cluster))))
     for resource, manifest in zip((SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS), manifests, strict=True):
         await fleet.client.create(resource, manifest)
     granted = await request_token(fleet.client, ObjectKey(fleet.namespace, NAME), expiration_seconds=3600)
@@ -134,7 +134,7 @@ def is_available(addon: Object | None) -> bool:
 @pytest.mark.real_time
 @pytest.mark.timeout(180)
 async def test_deployed_agent_is_available_and_leaves_nothing(tmp_path: Path) -> None:
-    async with a_cluster_with_a_node(tmp_path / "hub") as hub, a_cluster_with_a_node(tmp_path / "edge") as edge:
+    async with a_cluster_with_node(tmp_path / "hub") as hub, a_cluster_with_node(tmp_path / "edge") as edge:
         await join(hub, edge, tmp_path, "--addon-kubeclient-registration-auth", "token")
         async with sample_manager(hub), connected(hub) as hub_client, connected(edge) as edge_client:
             assert await watchword(hub, "addon", "enable", NAME, "--clusters", "edge-1") == 0

@@ -9,16 +9,16 @@ from datetime import datetime, timedelta
 import pytest
 from tests.addons.fleet import KUBE_CLIENT, AddonFleet, account_of, drivers_of, registrations_of
 
-from watchword.api.addon import read_ready_message
+from watchword.api.addon import parse_ready_message
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
-from watchword.drivers.token.judge import read_token
-from watchword.kube.kubeconfig_reading import parse_kubeconfig
-from watchword.kube.reviews import who_am_i
-from watchword.testing.waiting import eventually
+from watchword.drivers.token.decisions import read_token_claims
+from watchword.kube.access_reviews import who_am_i
+from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.testing.eventually import eventually
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 
@@ -79,10 +79,10 @@ async def test_token_is_refreshed_at_its_instant_and_before_four_fifths_of_its_l
 
     second = await fleet.secret(key, lambda data: data["token"] != first["token"], within=3600)
 
-    facts = read_token(second["token"].decode())
+    facts = read_token_claims(second["token"].decode())
     assert facts is not None
     assert timedelta(0) <= facts.issued_at - due < timedelta(seconds=2)
-    assert (instant(second, "refresh-at") - facts.issued_at) / facts.life > 0.69
+    assert (instant(second, "refresh-at") - facts.issued_at) / facts.lifetime > 0.69
 
 
 @pytest.mark.planes("embedded")  # in real time it would take hours
@@ -139,7 +139,9 @@ async def test_damaged_secret_is_mended_and_foreign_keys_stay(fleet: AddonFleet)
     damage = {"token": base64.b64encode(b"junk").decode(), "kubeconfig": None, "mine": base64.b64encode(b"x").decode()}
     await fleet.client.patch(SECRETS, fleet.secret_key(key), {"data": damage})
 
-    mended = await fleet.secret(key, lambda data: read_token(data["token"].decode()) is not None and "mine" in data)
+    mended = await fleet.secret(
+        key, lambda data: read_token_claims(data["token"].decode()) is not None and "mine" in data
+    )
     assert mended["mine"] == b"x"
     assert mended["kubeconfig"] == first["kubeconfig"]
 
@@ -233,7 +235,7 @@ async def test_account_named_by_the_shipped_system_is_understood(fleet: AddonFle
         "reporter", cluster, {**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": {"user": user}}}
     )
     said = await fleet.says(key, READY)
-    account = read_ready_message(said.message)
+    account = parse_ready_message(said.message)
     assert account is not None
     assert account.name == "reporter-agent"
 

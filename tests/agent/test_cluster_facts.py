@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchword.agent.cluster_facts import ClaimPolicy, choose_claims, status_of, sum_resources
+from watchword.agent.cluster_facts import ClaimPolicy, choose_claims, cluster_status_fields, sum_resources
 from watchword.api.meta import Object
 from watchword.api.names import Label
 
@@ -39,7 +39,7 @@ def test_resources_of_nodes_are_added_up(amounts: list[str], expected: str) -> N
 def test_a_node_that_takes_no_pods_has_capacity_and_nothing_to_allocate() -> None:
     nodes = [a_node(cpu="4"), a_node(cpu="2", unschedulable=True)]
 
-    status = status_of("v1.35.0", nodes, [])
+    status = cluster_status_fields("v1.35.0", nodes, [])
 
     assert (status["capacity"], status["allocatable"]) == ({"cpu": "6"}, {"cpu": "4"})
     assert status["version"] == {"kubernetes": "v1.35.0"}
@@ -54,6 +54,6 @@ def test_reserved_claims_come_first_and_custom_ones_are_counted() -> None:
         a_claim("secret.example", "mine", **{Label.SPOKE_ONLY: ""}),
     ]
 
-    chosen = choose_claims(claims, ClaimPolicy(most_custom=1, reserved_suffixes=("reserved.example",)))
+    chosen = choose_claims(claims, ClaimPolicy(max_custom=1, reserved_suffixes=("reserved.example",)))
 
     assert [claim["name"] for claim in chosen] == ["id.k8s.io", "size.reserved.example", "a.example"]

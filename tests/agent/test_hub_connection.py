@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from watchword.agent.hub_connection import HubConnection, InOwnName
+from watchword.agent.hub_connection import HubConnection, OwnCredentialTransport
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable
 
@@ -79,6 +79,6 @@ async def test_writes_pass_only_in_the_own_name(method: str, own: bool, sent: bo
     await connection.use(hub, own=own)
 
     with contextlib.suppress(Unreachable):
-        await InOwnName(connection).send(Request(method, "/"))
+        await OwnCredentialTransport(connection).send(Request(method, "/"))
 
     assert hub.heard == int(sent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchword.agent.identity import recall_identity
+from watchword.agent.identity import restore_identity
 from watchword.agent.options import AgentOptions
 from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME
 from watchword.testing.builders import a_namespace, a_secret
@@ -11,8 +11,8 @@ SYSTEM = {**a_namespace("kube-system"), "metadata": {"name": "kube-system", "uid
 
 
 def test_one_uid_stands_for_the_cluster_on_every_hub() -> None:
-    one = recall_identity(SYSTEM, None, AgentOptions(cluster_name="edge-1", namespace="first"))
-    other = recall_identity(SYSTEM, None, AgentOptions(cluster_name="lager", namespace="second"))
+    one = restore_identity(SYSTEM, None, AgentOptions(cluster_name="edge-1", namespace="first"))
+    other = restore_identity(SYSTEM, None, AgentOptions(cluster_name="lager", namespace="second"))
 
     assert one.uid == other.uid == "7f3c"
     assert one.subject.user != other.subject.user
@@ -22,7 +22,7 @@ def test_names_on_record_are_taken_up_again() -> None:
     options = AgentOptions(cluster_name="", namespace="agent")
     secret = a_secret(options.hub_secret, namespace="agent", data={CLUSTER_NAME: "edge-1", AGENT_NAME: "x7k2m"})
 
-    identity = recall_identity(SYSTEM, secret, options)
+    identity = restore_identity(SYSTEM, secret, options)
 
     assert identity.subject.user == "system:open-cluster-management:edge-1:x7k2m"
     assert identity.secret_key == options.secret_key

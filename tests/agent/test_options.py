@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from watchword.agent.options import AgentOptions, judge_options, warnings_about
+from watchword.agent.options import AgentOptions, agent_option_warnings, validate_agent_options
 
 GOOD = AgentOptions("edge-1")
 
@@ -19,19 +19,21 @@ GOOD = AgentOptions("edge-1")
         pytest.param({"cluster_name": "Edge_1"}, "is not a DNS label", id="no name for a cluster"),
         pytest.param({"registration_auth": "pigeon"}, "there is no driver 'pigeon'", id="unknown way to register"),
         pytest.param({"addon_auth": "pigeon"}, "choose one of csr, token", id="unknown way for add-ons"),
-        pytest.param({"certificate_life": timedelta(minutes=1)}, "at least an hour", id="short certificate"),
+        pytest.param({"certificate_lifetime": timedelta(minutes=1)}, "at least an hour", id="short certificate"),
         pytest.param({"external_urls": ("http://x",)}, "not an https address", id="address in the clear"),
     ],
 )
 def test_agent_that_cannot_start(changes: dict[str, Any], objection: str) -> None:
-    said = judge_options(replace(GOOD, **changes))
+    said = validate_agent_options(replace(GOOD, **changes))
 
     assert len(said) == 1
     assert objection in said[0]
 
 
 def test_agent_that_can_start() -> None:
-    assert judge_options(GOOD) == judge_options(replace(GOOD, registration_auth="", addon_auth="")) == []
+    assert (
+        validate_agent_options(GOOD) == validate_agent_options(replace(GOOD, registration_auth="", addon_auth="")) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def test_agent_that_can_start() -> None:
     ],
 )
 def test_short_tokens_are_allowed_and_warned_about(life: timedelta, warnings: int) -> None:
-    options = replace(GOOD, addon_token_life=life)
+    options = replace(GOOD, addon_token_lifetime=life)
 
-    assert judge_options(options) == []
-    assert len(warnings_about(options)) == warnings
+    assert validate_agent_options(options) == []
+    assert len(agent_option_warnings(options)) == warnings

@@ -12,7 +12,7 @@ from watchword.api.selectors import (
     SelectorError,
     parse_field_selector,
     parse_label_selector,
-    selector_from,
+    parse_structured_selector,
 )
 
 LABELS = {"app": "web", "tier": "front", "example.com/zone": "a", "empty": "", "size": "7"}
@@ -81,12 +81,12 @@ def test_the_structured_form_reads_like_the_written_one() -> None:
         ],
     }
 
-    assert selector_from(structure) == parse_label_selector("app=web,tier in (front,back),!missing")
+    assert parse_structured_selector(structure) == parse_label_selector("app=web,tier in (front,back),!missing")
 
 
 def test_an_unknown_operator_is_refused() -> None:
     with pytest.raises(SelectorError, match="Like"):
-        selector_from({"matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]})
+        parse_structured_selector({"matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]})
 
 
 @pytest.mark.parametrize(

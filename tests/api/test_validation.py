@@ -11,9 +11,9 @@ from watchword.api.validation import (
     format_duration,
     is_dns_label,
     is_dns_subdomain,
-    judge_dns_label,
-    judge_dns_subdomain,
     parse_duration,
+    validate_dns_label,
+    validate_dns_subdomain,
 )
 
 
@@ -36,7 +36,7 @@ from watchword.api.validation import (
 )
 def test_dns_names(name: str, label: bool, subdomain: bool) -> None:  # noqa: FBT001 - columns of the table
     assert (is_dns_label(name), is_dns_subdomain(name)) == (label, subdomain)
-    assert (not judge_dns_label(name), not judge_dns_subdomain(name)) == (label, subdomain)
+    assert (not validate_dns_label(name), not validate_dns_subdomain(name)) == (label, subdomain)
 
 
 @pytest.mark.parametrize(

@@ -14,17 +14,17 @@ import pytest
 
 from watchword.api.http import Request, Response
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.access import Access
+from watchword.apiserver.access_config import access_control_factory
+from watchword.apiserver.access_control import AccessControl
 from watchword.apiserver.authn.static_tokens import StaticToken
-from watchword.apiserver.authz.model import Decision
+from watchword.apiserver.authz.model import AuthorizationDecision
+from watchword.apiserver.control_plane import ControlPlane
+from watchword.apiserver.ephemeral_access import ephemeral_access_config
 from watchword.apiserver.model import HandlerRequest, RequestInfo, User
-from watchword.apiserver.plane import ControlPlane
-from watchword.apiserver.standard import standard_access
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.tokens.request import TokenLimits
-from watchword.apiserver.trust import passing_rules
 from watchword.apiserver.watching.watch import BOOKMARK_EVERY
-from watchword.runtime.virtual import VirtualClock
+from watchword.runtime.virtual_time import VirtualClock
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -32,8 +32,8 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 class AllowAll:
     """Lets everybody do everything: for tests of what comes after authorization."""
 
-    def decide(self, user: User, info: RequestInfo) -> Decision:
-        return Decision(allowed=True)
+    def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
+        return AuthorizationDecision(allowed=True)
 
 
 async def as_tester(_: HandlerRequest) -> User:
@@ -77,7 +77,7 @@ def bookmark_every() -> float:
 async def api(bookmark_every: float) -> AsyncIterator[Api]:
     """An API over memory in which the namespace `default` exists."""
     plane = ControlPlane(
-        MemoryStore(), lambda: NOON, lambda _: Access(as_tester, AllowAll()), bookmark_every=bookmark_every
+        MemoryStore(), lambda: NOON, lambda _: AccessControl(as_tester, AllowAll()), bookmark_every=bookmark_every
     )
     await plane.start()
     found = Api(plane)
@@ -89,18 +89,18 @@ async def api(bookmark_every: float) -> AsyncIterator[Api]:
 ADMIN_TOKEN = "admin-of-this-instance"
 
 
-class Guarded(Api):
+class SecuredApi(Api):
     """A standard control plane in virtual time: every access rule applies, every controller runs."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock(asyncio.get_running_loop())
         self.rules = replace(
-            passing_rules(self.clock.now),
+            ephemeral_access_config(self.clock.now),
             issuer="https://issuer.test",
             admin_tokens=(StaticToken(Sensitive(ADMIN_TOKEN), User("admin", groups=("system:masters",))),),
             token_limits=TokenLimits(maximum_seconds=86400),
         )
-        access = standard_access(self.rules, now=self.clock.now, entropy=os.urandom)
+        access = access_control_factory(self.rules, now=self.clock.now, entropy=os.urandom)
         super().__init__(ControlPlane(MemoryStore(), self.clock.now, access))
 
     async def call(self, method: str, path: str, body: Any = None, *, token: str = ADMIN_TOKEN) -> Any:
@@ -130,9 +130,9 @@ class Guarded(Api):
 
 
 @pytest.fixture
-async def guarded() -> AsyncIterator[Guarded]:
+async def secured_api() -> AsyncIterator[SecuredApi]:
     """A control plane with the standard access rules."""
-    found = Guarded()
+    found = SecuredApi()
     await found.plane.start()
     await asyncio.sleep(0.001)  # virtual: the controllers settle
     yield found

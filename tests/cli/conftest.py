@@ -14,9 +14,9 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from watchword.agent.agent import Agent, AgentParts
 from watchword.agent.kubeconfig_connector import KubeconfigConnector
 from watchword.agent.options import AgentOptions
+from watchword.agent.process import Agent, AgentParts
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
@@ -27,11 +27,11 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.cli.main import run
-from watchword.fleet.hub_process import HubOptions, run_hub
+from watchword.hub.process import HubOptions, run_hub
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
+from watchword.testing.eventually import eventually, eventually_all, exists
 from watchword.testing.plane import Plane
-from watchword.testing.waiting import eventually, eventually_all, exists
 
 Output = pytest.CaptureFixture[str]
 

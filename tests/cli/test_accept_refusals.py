@@ -12,10 +12,10 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label, agent_user, cluster_group
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.discovery.dialing import HttpsDialer
-from watchword.pki.csr import build_request
+from watchword.discovery.client_factory import HttpsClientFactory
+from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
-from watchword.pki.subjects import Subject
+from watchword.pki.subjects import CertificateSubject
 from watchword.testing.builders import a_cluster
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ async def asks(fleet: Fleet, label: str, subject: str, *, token: str, request: s
     """Post a certificate request with a token, as an agent or an intruder would, and return its name."""
     key = PrivateKey.generate()
     name = request or f"{label}-{key.public.thumbprint[:8]}"
-    asked = build_request(key, Subject(agent_user(subject, "agent"), (cluster_group(subject),)))
+    asked = build_csr(key, CertificateSubject(agent_user(subject, "agent"), (cluster_group(subject),)))
     spec = {
         "request": base64.b64encode(asked).decode(),
         "signerName": KUBE_CLIENT_SIGNER,
         "usages": ["digital signature", "client auth"],
     }
-    client = HttpsDialer().verified(fleet.plane.server, fleet.plane.ca_pem, bearer=Sensitive(token))
+    client = HttpsClientFactory().verified(fleet.plane.server, fleet.plane.ca_pem, bearer=Sensitive(token))
     metadata = {"labels": {Label.CLUSTER_NAME: label}}
     manifest = CERTIFICATE_SIGNING_REQUESTS.manifest(ObjectKey.cluster(name), metadata=metadata, spec=spec)
     await client.create(CERTIFICATE_SIGNING_REQUESTS, manifest)
@@ -95,7 +95,7 @@ async def test_a_requester_that_is_no_bootstrap_identity_must_be_named(fleet: Fl
 
 async def asks_as_administrator(fleet: Fleet, name: str) -> str:
     key = PrivateKey.generate()
-    asked = build_request(key, Subject(agent_user(name, "agent"), (cluster_group(name),)))
+    asked = build_csr(key, CertificateSubject(agent_user(name, "agent"), (cluster_group(name),)))
     usages = ["digital signature", "client auth"]
     spec = {"request": base64.b64encode(asked).decode(), "signerName": KUBE_CLIENT_SIGNER, "usages": usages}
     metadata = {"labels": {Label.CLUSTER_NAME: name}}

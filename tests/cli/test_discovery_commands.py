@@ -17,7 +17,7 @@ from watchword.cli.main import run
 from watchword.discovery.token_secret import TokenRecord, TokenUsage, read_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.kubeconfig_files import read_kubeconfig
-from watchword.testing.findable import FindableHub, a_findable_hub
+from watchword.testing.discoverable_hub import DiscoverableHub, a_discoverable_hub
 from watchword.testing.plane import Plane
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
@@ -25,18 +25,18 @@ Output = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-async def hub(plane: Plane) -> AsyncIterator[FindableHub]:
-    async with a_findable_hub(plane) as found:
+async def hub(plane: Plane) -> AsyncIterator[DiscoverableHub]:
+    async with a_discoverable_hub(plane) as found:
         yield found
 
 
-async def watchword(hub: FindableHub, *argv: str, code: int = 0) -> None:
+async def watchword(hub: DiscoverableHub, *argv: str, code: int = 0) -> None:
     """Run a command as the hub's administrator."""
     kubeconfig = ["--kubeconfig", str(hub.plane.kubeconfig)] if argv[0] == "token" else []
     assert await asyncio.to_thread(run, [*argv, *kubeconfig]) == code
 
 
-async def test_a_created_token_is_listed_without_its_secret_and_deleted(hub: FindableHub, capsys: Output) -> None:
+async def test_a_created_token_is_listed_without_its_secret_and_deleted(hub: DiscoverableHub, capsys: Output) -> None:
     await watchword(hub, "token", "create", "--description", "for a test", "--for-cluster", "edge-*")
     token = BootstrapToken.parse(capsys.readouterr().out.strip())
     await watchword(hub, "token", "list")
@@ -52,7 +52,9 @@ async def test_a_created_token_is_listed_without_its_secret_and_deleted(hub: Fin
     assert (document["token"], document["allowedClusters"]) == (token.reveal(), ["edge-*"])
 
 
-async def test_a_token_of_ones_own_is_stored_with_everything_that_was_said(hub: FindableHub, capsys: Output) -> None:
+async def test_a_token_of_ones_own_is_stored_with_everything_that_was_said(
+    hub: DiscoverableHub, capsys: Output
+) -> None:
     token = BootstrapToken.generate()
     flags = ["--usages", "authentication", "--ttl", "2h", "--description", "of my own"]
     groups = "system:bootstrappers:edge,system:bootstrappers:lab"
@@ -70,13 +72,13 @@ async def test_a_token_of_ones_own_is_stored_with_everything_that_was_said(hub: 
     assert (printed["token"], printed["groups"]) == (token.reveal(), groups.split(","))
 
 
-async def test_a_signing_only_token_needs_no_group(hub: FindableHub, capsys: Output) -> None:
+async def test_a_signing_only_token_needs_no_group(hub: DiscoverableHub, capsys: Output) -> None:
     await watchword(hub, "token", "create", "--usages", "signing", "--ttl", "0", "-o", "json")
     made = json.loads(capsys.readouterr().out)
     assert (made["usages"], made.get("groups"), made.get("expires")) == (["signing"], None, None)
 
 
-async def test_the_printed_command_discovers_the_hub(hub: FindableHub, capsys: Output, tmp_path: Path) -> None:
+async def test_the_printed_command_discovers_the_hub(hub: DiscoverableHub, capsys: Output, tmp_path: Path) -> None:
     await watchword(hub, "token", "create", "--print-join-command")
     program, verb, *arguments = capsys.readouterr().out.split()
     assert (program, verb) == ("watchword", "join")
@@ -88,7 +90,7 @@ async def test_the_printed_command_discovers_the_hub(hub: FindableHub, capsys: O
     assert (tmp_path / "config").stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_wrong_pin_stops_discovery_with_one_sentence(hub: FindableHub, capsys: Output) -> None:
+async def test_a_wrong_pin_stops_discovery_with_one_sentence(hub: DiscoverableHub, capsys: Output) -> None:
     token = await hub.has_token()
     address, pin = hub.plane.server.removeprefix("https://"), "sha256:" + "0" * 64
     async with hub.controllers():
@@ -102,7 +104,7 @@ async def test_a_wrong_pin_stops_discovery_with_one_sentence(hub: FindableHub, c
 
 
 async def test_a_discovery_file_leads_to_the_hub_and_nothing_is_changed_by_a_dry_run(
-    hub: FindableHub, capsys: Output, tmp_path: Path
+    hub: DiscoverableHub, capsys: Output, tmp_path: Path
 ) -> None:
     token = await hub.has_token()
     await watchword(hub, "token", "create", "--dry-run")

@@ -9,20 +9,20 @@ from pathlib import Path
 import click
 import pytest
 
-from watchword.cli.discovery_options import DiscoveryPlan, GivenFlags, choose_plan, duration
-from watchword.cli.secret_values import SecretReader
+from watchword.cli.discovery_options import DiscoveryFlags, DiscoveryPlan, choose_plan, parse_duration_flag
+from watchword.cli.secret_input import SecretReader
 from watchword.discovery.errors import DiscoveryError
 from watchword.pki.errors import PinRefused
 from watchword.pki.pins import Pin
 
 ONE, TWO = "x7k2m9.q8w3e5r1t0y6u4i2", "aaaaa1.z8w3e5r1t0y6u4i2"
 PIN = "sha256:" + "a" * 64
-NOTHING = GivenFlags()
-BY_TOKEN = GivenFlags(endpoint="hub:6443", token=ONE, pins=(PIN,))
-BY_FILE = GivenFlags(discovery_file="hub.yaml")
+NOTHING = DiscoveryFlags()
+BY_TOKEN = DiscoveryFlags(endpoint="hub:6443", token=ONE, pins=(PIN,))
+BY_FILE = DiscoveryFlags(discovery_file="hub.yaml")
 
 
-def plan(flags: GivenFlags, *, stdin: bytes = b"", environment: Mapping[str, str] | None = None) -> DiscoveryPlan:
+def plan(flags: DiscoveryFlags, *, stdin: bytes = b"", environment: Mapping[str, str] | None = None) -> DiscoveryPlan:
     reader = SecretReader(lambda: BytesIO(stdin), environment or {})
     return choose_plan(flags, reader, timeout=timedelta(minutes=1))
 
@@ -43,7 +43,7 @@ def plan(flags: GivenFlags, *, stdin: bytes = b"", environment: Mapping[str, str
         pytest.param(replace(BY_TOKEN, token="@/"), "is a directory", id="a folder"),
     ],
 )
-def test_flags_that_name_no_method_or_several_are_refused(flags: GivenFlags, complaint: str) -> None:
+def test_flags_that_name_no_method_or_several_are_refused(flags: DiscoveryFlags, complaint: str) -> None:
     with pytest.raises(click.UsageError, match=complaint):
         plan(flags)
 
@@ -57,7 +57,7 @@ def test_flags_that_name_no_method_or_several_are_refused(flags: GivenFlags, com
         pytest.param(replace(BY_TOKEN, pins=("sha1:aa",)), id="a malformed pin"),
     ],
 )
-def test_malformed_values_are_refused_by_the_rooms_that_know_them(flags: GivenFlags) -> None:
+def test_malformed_values_are_refused_by_the_rooms_that_know_them(flags: DiscoveryFlags) -> None:
     with pytest.raises((DiscoveryError, PinRefused)):
         plan(flags)
 
@@ -72,7 +72,7 @@ def test_malformed_values_are_refused_by_the_rooms_that_know_them(flags: GivenFl
         pytest.param(BY_FILE, None, None, id="a file alone"),
     ],
 )
-def test_each_token_goes_to_its_purpose(flags: GivenFlags, discovery: str | None, bootstrap: str | None) -> None:
+def test_each_token_goes_to_its_purpose(flags: DiscoveryFlags, discovery: str | None, bootstrap: str | None) -> None:
     chosen = plan(flags)
     assert (chosen.by_token and chosen.by_token.token.reveal()) == discovery
     assert (chosen.tls_token and chosen.tls_token.reveal()) == bootstrap
@@ -102,4 +102,4 @@ def test_pins_may_be_repeated_or_listed() -> None:
 @pytest.mark.parametrize("text", ["1d", "-1h", "soon", ""])
 def test_other_texts_are_no_durations(text: str) -> None:
     with pytest.raises(click.BadParameter):
-        duration(text, "--ttl")
+        parse_duration_flag(text, "--ttl")

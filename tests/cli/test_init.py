@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from watchword.admin.signer_probe import SignerProbe, validate_probe_result
 from watchword.api.bootstrap import CLUSTER_INFO
 from watchword.api.crds.operator import CLUSTER_MANAGER
 from watchword.api.meta import ObjectKey
@@ -21,7 +22,6 @@ from watchword.api.resources import (
     MANAGED_CLUSTERS,
     SECRETS,
 )
-from watchword.fleet.signer_probe import SignerProbe, judge_probe
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Fleet
@@ -146,5 +146,5 @@ def test_a_signer_that_fails_is_named() -> None:
     failed = {
         "status": {"conditions": [{"type": "Failed", "status": "True", "message": "no client certificates here"}]}
     }
-    assert "no client certificates here" in judge_probe(failed)
-    assert judge_probe({"status": {"certificate": "…"}}) == ""
+    assert "no client certificates here" in validate_probe_result(failed)
+    assert validate_probe_result({"status": {"certificate": "…"}}) == ""

@@ -10,7 +10,7 @@ import pytest
 from watchword.api.meta import ObjectKey
 from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT
 from watchword.api.resources import KLUSTERLETS, SERVICE_ACCOUNTS
-from watchword.kube.kubeconfig_reading import parse_kubeconfig
+from watchword.kube.kubeconfig_parser import parse_kubeconfig
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Member
@@ -32,7 +32,7 @@ async def account_token(member: Member) -> str:
         "spec": {"expirationSeconds": 3600, "audiences": None},
     }
     path = SERVICE_ACCOUNTS.path(key, subresource="token")
-    answer = await member.fleet.client.exchange("POST", path, body=request)
+    answer = await member.fleet.client.request("POST", path, body=request)
     return str(json.loads(answer.body)["status"]["token"])
 
 

@@ -8,8 +8,8 @@ import pytest
 from watchword.api import yaml
 from watchword.cli.main import run
 from watchword.cli.tables import render_table
-from watchword.cli.token_output import write_documents, write_row, write_time_left
-from watchword.discovery.binding import ClusterBinding
+from watchword.cli.token_output import format_duration_left, format_tokens, token_row
+from watchword.discovery.token_limits import BootstrapTokenLimits
 from watchword.discovery.token_secret import TokenRecord, TokenUsage
 from watchword.discovery.tokens import BootstrapToken
 
@@ -20,7 +20,7 @@ RECORD = TokenRecord(
     expires=NOW + timedelta(hours=23),
     description="for the edge",
     groups=("system:bootstrappers:edge",),
-    binding=ClusterBinding(("edge-*",), 2),
+    limits=BootstrapTokenLimits(("edge-*",), 2),
 )
 
 
@@ -51,8 +51,8 @@ def test_wrong_arguments_are_refused_before_any_server_is_asked(
 
 
 def test_a_row_hides_the_secret_unless_asked() -> None:
-    assert write_row(RECORD, NOW, secrets=False)[0] == "x7k2m9.***"
-    assert write_row(RECORD, NOW, secrets=True) == (
+    assert token_row(RECORD, NOW, secrets=False)[0] == "x7k2m9.***"
+    assert token_row(RECORD, NOW, secrets=True) == (
         "x7k2m9.q8w3e5r1t0y6u4i2",
         "23h",
         "2026-03-01T23:00:00Z",
@@ -63,13 +63,13 @@ def test_a_row_hides_the_secret_unless_asked() -> None:
 
 
 def test_what_is_missing_is_said_in_words() -> None:
-    row = write_row(TokenRecord(TOKEN, usages=()), NOW, secrets=False)
+    row = token_row(TokenRecord(TOKEN, usages=()), NOW, secrets=False)
     assert row[1:] == ("<forever>", "<never>", "<none>", "<none>", "<none>")
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_documents_have_the_fields_that_kubeadm_prints(form: str) -> None:
-    text = write_documents([RECORD], form, secrets=True)
+    text = format_tokens([RECORD], form, secrets=True)
     assert (json.loads(text) if form == "json" else yaml.load(text)) == {
         "kind": "BootstrapToken",
         "apiVersion": "output.kubeadm.k8s.io/v1alpha3",
@@ -81,7 +81,7 @@ def test_documents_have_the_fields_that_kubeadm_prints(form: str) -> None:
         "allowedClusters": ["edge-*"],
         "maxUses": 2,
     }
-    assert "q8w3" not in write_documents([RECORD], form, secrets=False)
+    assert "q8w3" not in format_tokens([RECORD], form, secrets=False)
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_documents_have_the_fields_that_kubeadm_prints(form: str) -> None:
     ],
 )
 def test_time_left_is_short(left: timedelta, shown: str) -> None:
-    assert write_time_left(left) == shown
+    assert format_duration_left(left) == shown
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_table_fits_the_terminal_and_is_whole_in_a_pipe(width: int) -> None:
-    rows = [write_row(RECORD, NOW, secrets=True)]
+    rows = [token_row(RECORD, NOW, secrets=True)]
     headers = ("TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS")
     assert all(len(line) <= max(width, 6 * 8 + 15) for line in render_table(headers, rows, width=width).splitlines())
     assert "system:bootstrappers:edge" in render_table(headers, rows)

@@ -11,10 +11,10 @@ import orjson
 import pytest
 import yaml
 
-from watchword.testing.conformance.comparable import differences
+from watchword.testing.conformance.normalize import differences
 from watchword.testing.conformance.replay import Answer, play
 from watchword.testing.conformance.shapes import read_scenario
-from watchword.testing.embedded import open_embedded
+from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.plane import Plane
 
 HERE = Path(__file__).parent

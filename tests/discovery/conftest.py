@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from watchword.testing.findable import FindableHub, a_findable_hub
+from watchword.testing.discoverable_hub import DiscoverableHub, a_discoverable_hub
 from watchword.testing.plane import Plane
 
 
 @pytest.fixture
-async def hub(plane: Plane) -> AsyncIterator[FindableHub]:
-    async with a_findable_hub(plane) as found:
+async def hub(plane: Plane) -> AsyncIterator[DiscoverableHub]:
+    async with a_discoverable_hub(plane) as found:
         yield found

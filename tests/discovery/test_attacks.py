@@ -14,40 +14,42 @@ import orjson
 import pytest
 
 from watchword.api.http import Request, Response
+from watchword.discovery.client_factory import HttpsClientFactory
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
-from watchword.discovery.dialing import HttpsDialer
-from watchword.discovery.discover import Discovery, TokenMethod
-from watchword.discovery.errors import DiscoveryError, Reason
-from watchword.discovery.sources import DocumentReader
+from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
+from watchword.discovery.document_reader import DocumentReader
+from watchword.discovery.errors import DiscoveryError, DiscoveryReason
+from watchword.discovery.polling import PollOptions
 from watchword.discovery.tokens import BootstrapToken
-from watchword.discovery.waiting import Patience
 from watchword.kube.tls import Trust
 from watchword.pki.authority import Authority
-from watchword.testing.loopback import LoopbackServer, serving
-from watchword.testing.publishing import Publisher, a_publication
+from watchword.testing.cluster_info_server import ClusterInfoServer, signed_cluster_info
+from watchword.testing.tls_server import TlsServer, serve_tls
 
 pytestmark = pytest.mark.real_time
 
 OURS, STRANGER = (Authority.make(name, now=datetime.now(UTC)) for name in ("ours", "stranger"))
 TOKEN, OTHER = BootstrapToken.generate(), BootstrapToken.generate()
-NO_WAIT = Patience(timedelta(0), timedelta(milliseconds=1))
+NO_WAIT = PollOptions(timedelta(0), timedelta(milliseconds=1))
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass
-class Scene:
+class ServedClusterInfo:
     """A hub on loopback, or somebody who poses as one."""
 
-    server: LoopbackServer
-    publisher: Publisher
+    server: TlsServer
+    publisher: ClusterInfoServer
 
     @property
     def info(self) -> ClusterInfo:
         return ClusterInfo((self.server.url,), (OURS.certificate,))
 
     async def discover(self, *, pinned: bool = True) -> ClusterInfo:
-        method = TokenMethod(self.server.url, TOKEN, self.info.pins if pinned else (), unsafe_skip_ca_pin=not pinned)
-        return await Discovery(HttpsDialer(), NO_WAIT).by_token(method)
+        method = BootstrapTokenDiscovery(
+            self.server.url, TOKEN, self.info.pins if pinned else (), unsafe_skip_ca_pin=not pinned
+        )
+        return await ClusterDiscovery(HttpsClientFactory(), NO_WAIT).by_token(method)
 
     def assert_nothing_secret_was_heard(self) -> None:
         for request in self.server.heard:
@@ -57,63 +59,63 @@ class Scene:
 
 
 @asynccontextmanager
-async def a_scene(folder: Path, authority: Authority) -> AsyncIterator[Scene]:
-    publisher = Publisher(authority)
-    async with serving(publisher.handle, authority, folder) as server:
-        yield Scene(server, publisher)
+async def a_scene(folder: Path, authority: Authority) -> AsyncIterator[ServedClusterInfo]:
+    publisher = ClusterInfoServer(authority)
+    async with serve_tls(publisher.handle, authority, folder) as server:
+        yield ServedClusterInfo(server, publisher)
 
 
 @pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Scene]:
+async def hub(tmp_path: Path) -> AsyncIterator[ServedClusterInfo]:
     async with a_scene(tmp_path, OURS) as scene:
         scene.publisher.publish(scene.info, TOKEN)
         yield scene
 
 
 @pytest.fixture
-async def impostor(tmp_path: Path) -> AsyncIterator[Scene]:
+async def impostor(tmp_path: Path) -> AsyncIterator[ServedClusterInfo]:
     async with a_scene(tmp_path, STRANGER) as scene:
         yield scene
 
 
-def forged(scene: Scene) -> ClusterInfo:
+def forged(scene: ServedClusterInfo) -> ClusterInfo:
     return ClusterInfo((scene.server.url,), (STRANGER.certificate,))
 
 
-async def test_the_real_hub_is_found(hub: Scene) -> None:
+async def test_the_real_hub_is_found(hub: ServedClusterInfo) -> None:
     assert await hub.discover() == hub.info
     hub.assert_nothing_secret_was_heard()
 
 
-async def test_an_impostor_without_the_token_is_refused(impostor: Scene) -> None:
-    impostor.publisher.data = a_publication(write_cluster_info(forged(impostor)), OTHER)
+async def test_an_impostor_without_the_token_is_refused(impostor: ServedClusterInfo) -> None:
+    impostor.publisher.data = signed_cluster_info(write_cluster_info(forged(impostor)), OTHER)
     impostor.publisher.data[f"jws-kubeconfig-{TOKEN.id}"] = impostor.publisher.data[f"jws-kubeconfig-{OTHER.id}"]
     with pytest.raises(DiscoveryError, match="nothing secret was sent") as refusal:
         await impostor.discover()
-    assert refusal.value.reason == Reason.SIGNATURE_WRONG
+    assert refusal.value.reason == DiscoveryReason.SIGNATURE_WRONG
     assert len(impostor.server.heard) == 1
     impostor.assert_nothing_secret_was_heard()
 
 
-async def test_an_impostor_with_the_token_is_refused_by_the_pin_and_only_by_it(impostor: Scene) -> None:
+async def test_an_impostor_with_the_token_is_refused_by_the_pin_and_only_by_it(impostor: ServedClusterInfo) -> None:
     impostor.publisher.publish(forged(impostor), TOKEN)
     with pytest.raises(DiscoveryError) as refusal:
         await impostor.discover()
-    assert refusal.value.reason == Reason.PIN_MISMATCH
+    assert refusal.value.reason == DiscoveryReason.PIN_MISMATCH
     impostor.assert_nothing_secret_was_heard()
     assert await impostor.discover(pinned=False) == forged(impostor), "this is what waiving the pin means"
 
 
-async def test_a_relay_of_the_genuine_cluster_info_is_refused_by_its_certificate(impostor: Scene) -> None:
+async def test_a_relay_of_the_genuine_cluster_info_is_refused_by_its_certificate(impostor: ServedClusterInfo) -> None:
     impostor.publisher.publish(impostor.info, TOKEN)
     with pytest.raises(DiscoveryError) as refusal:
         await impostor.discover()
-    assert refusal.value.reason == Reason.SERVER_NOT_TRUSTED
+    assert refusal.value.reason == DiscoveryReason.SERVER_NOT_TRUSTED
     impostor.assert_nothing_secret_was_heard()
 
 
 async def test_nothing_that_lies_around_in_the_environment_reaches_the_unproven_server(
-    hub: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hub: ServedClusterInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     netrc, kubeconfig = tmp_path / "netrc", tmp_path / "config"
     netrc.write_text("default login somebody password hunter2\n")
@@ -145,19 +147,19 @@ async def test_an_answer_that_is_no_cluster_info_is_refused_with_one_sentence(an
     async def handle(_: Request) -> Response:
         return answer
 
-    async with serving(handle, OURS, tmp_path) as server:
+    async with serve_tls(handle, OURS, tmp_path) as server:
         with pytest.raises(DiscoveryError) as refusal:
-            await Scene(server, Publisher(OURS)).discover()
+            await ServedClusterInfo(server, ClusterInfoServer(OURS)).discover()
         assert len(server.heard) == 1
         assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
 async def test_old_tls_is_not_spoken(tmp_path: Path) -> None:
-    publisher = Publisher(OURS)
-    async with serving(publisher.handle, OURS, tmp_path, newest_tls=ssl.TLSVersion.TLSv1_1) as server:
+    publisher = ClusterInfoServer(OURS)
+    async with serve_tls(publisher.handle, OURS, tmp_path, newest_tls=ssl.TLSVersion.TLSv1_1) as server:
         with pytest.raises(DiscoveryError, match="handshake"):
-            await Scene(server, publisher).discover()
+            await ServedClusterInfo(server, publisher).discover()
         assert server.heard == []
 
 
@@ -175,7 +177,7 @@ async def test_a_document_is_read_from_file_standard_input_and_https(tmp_path: P
     async def handle(request: Request) -> Response:
         return Response(307, (("Location", "/b"),)) if request.path == "/a" else Response(200, body=DOCUMENT)
 
-    async with serving(handle, OURS, tmp_path) as server:
+    async with serve_tls(handle, OURS, tmp_path) as server:
         assert await reader().read(f"{server.url}/a") == DOCUMENT
         assert not any(request.header("Authorization") for request in server.heard)
     assert await reader().read(str(path)) == DOCUMENT
@@ -218,7 +220,7 @@ async def test_a_download_that_strays_is_refused(answer: Response, tmp_path: Pat
     async def handle(_: Request) -> Response:
         return answer
 
-    async with serving(handle, OURS, tmp_path) as server:
+    async with serve_tls(handle, OURS, tmp_path) as server:
         with pytest.raises(DiscoveryError):
             await reader().read(f"{server.url}/cluster.yaml")
         assert len(server.heard) <= 4
@@ -228,7 +230,7 @@ async def test_a_download_from_a_server_that_the_system_does_not_know_is_refused
     async def handle(_: Request) -> Response:
         return Response(200, body=DOCUMENT)
 
-    async with serving(handle, STRANGER, tmp_path) as server:
+    async with serve_tls(handle, STRANGER, tmp_path) as server:
         with pytest.raises(DiscoveryError, match="cannot be read"):
             await reader().read(f"{server.url}/cluster.yaml")
         assert server.heard == []

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.api import yaml
-from watchword.discovery.addresses import judge_server, parse_endpoint
+from watchword.discovery.addresses import parse_endpoint, validate_server_address
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info, write_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused, SourceRefused
 from watchword.pki.authority import Authority
@@ -141,7 +141,7 @@ def test_what_is_accepted_holds_only_addresses_and_authorities(top: Document, in
     except ClusterInfoRefused:
         return
     assert accepted.authorities == (CA,)
-    assert all(judge_server(endpoint) == "" for endpoint in accepted.endpoints)
+    assert all(validate_server_address(endpoint) == "" for endpoint in accepted.endpoints)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from typing import Any
 from watchword.api.bootstrap import CLUSTER_INFO, token_secret_key
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, SECRETS
+from watchword.discovery.cluster_authorities import ROOT_CA, ClusterAuthorities
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.discovery.controllers import SCOPES, discovery_controllers
-from watchword.discovery.own_authorities import ROOT_CA, OwnAuthorities
 from watchword.discovery.token_secret import TokenRecord, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
@@ -23,8 +23,8 @@ from watchword.pki.authority import Authority
 from watchword.runtime.cache import Cache
 from watchword.runtime.controller import Controller
 from watchword.runtime.metrics import Metrics
-from watchword.runtime.virtual import EPOCH, VirtualClock
-from watchword.testing.memory import MemoryApi
+from watchword.runtime.virtual_time import EPOCH, VirtualClock
+from watchword.testing.memory_api import MemoryApi
 
 CA, STRANGER = (Authority.make(name, now=EPOCH).certificate for name in ("own", "stranger"))
 INFO = ClusterInfo(("https://hub:6443",), (CA,))
@@ -33,7 +33,7 @@ INFO_PATH = CONFIG_MAPS.path(CLUSTER_INFO)
 
 
 @dataclass
-class World:
+class ControllerHarness:
     """An API server in memory, its clock, and what was announced."""
 
     api: MemoryApi = field(default_factory=MemoryApi)
@@ -69,7 +69,9 @@ class World:
         cache = Cache.of(client)
         for resource, scope in SCOPES:
             cache.informer(resource, scope)
-        specs = discovery_controllers(cache, client, self.clock, authorities=OwnAuthorities(ca), announcer=self)
+        specs = discovery_controllers(
+            cache, client, self.clock, authorities=ClusterAuthorities(ca), warning_recorder=self
+        )
         running = [Controller(spec, metrics=Metrics(), random=Random(1)) for spec in specs]
         for controller in running:
             controller.subscribe({"": cache})
@@ -84,7 +86,7 @@ class World:
 
 
 async def test_a_token_ends_at_its_very_second_and_not_before() -> None:
-    world = World()
+    world = ControllerHarness()
     world.publish()
     token, lasting = world.add_token(DAY), world.add_token(None)
     async with world.controllers():
@@ -98,7 +100,7 @@ async def test_a_token_ends_at_its_very_second_and_not_before() -> None:
 
 
 async def test_five_hundred_tokens_cost_one_write_and_go_together() -> None:
-    world = World()
+    world = ControllerHarness()
     world.publish()
     tokens = [world.add_token(DAY) for _ in range(500)]
     async with world.controllers():
@@ -113,7 +115,7 @@ async def test_five_hundred_tokens_cost_one_write_and_go_together() -> None:
 
 
 async def test_a_foreign_cluster_info_is_announced_once_and_forgiven_when_restored() -> None:
-    world = World()
+    world = ControllerHarness()
     world.publish()
     world.add_token(None)
     async with world.controllers():
@@ -129,7 +131,7 @@ async def test_a_foreign_cluster_info_is_announced_once_and_forgiven_when_restor
 
 
 async def test_the_published_root_authority_is_enough_to_sign() -> None:
-    world = World()
+    world = ControllerHarness()
     world.publish()
     world.add_token(None)
     async with world.controllers(ca=b""):
@@ -141,7 +143,7 @@ async def test_the_published_root_authority_is_enough_to_sign() -> None:
 
 
 async def test_another_secret_under_an_expired_tokens_name_is_not_deleted() -> None:
-    world = World()
+    world = ControllerHarness()
     token = world.add_token(SECOND)
     path = SECRETS.path(token_secret_key(token.id))
     async with world.controllers():

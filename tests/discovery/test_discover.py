@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
-from watchword.discovery.discover import Discovery, TokenMethod
-from watchword.discovery.errors import DiscoveryError, Reason
+from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
+from watchword.discovery.errors import DiscoveryError, DiscoveryReason
+from watchword.discovery.polling import PollOptions
 from watchword.discovery.tokens import BootstrapToken
-from watchword.discovery.waiting import Patience
 from watchword.pki.authority import Authority
-from watchword.testing.publishing import Publisher, SimulatedNetwork, a_publication
+from watchword.testing.cluster_info_server import ClusterInfoServer, FakeNetwork, signed_cluster_info
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 OURS, STRANGER = Authority.make("ours", now=NOW), Authority.make("stranger", now=NOW)
@@ -20,18 +20,18 @@ HUB = "https://hub:6443"
 INFO = ClusterInfo((HUB,), (OURS.certificate,))
 FORGED = ClusterInfo((HUB,), (STRANGER.certificate,))
 TOKEN, OTHER = BootstrapToken.parse("x7k2m9.q8w3e5r1t0y6u4i2"), BootstrapToken.parse("x7k2m9.z8w3e5r1t0y6u4i9")
-METHOD = TokenMethod(HUB, TOKEN, INFO.pins)
+METHOD = BootstrapTokenDiscovery(HUB, TOKEN, INFO.pins)
 UNPINNED = replace(METHOD, pins=(), unsafe_skip_ca_pin=True)
-PATIENCE = Patience(timedelta(minutes=5), timedelta(seconds=5))
+PATIENCE = PollOptions(timedelta(minutes=5), timedelta(seconds=5))
 
 
-def a_hub(authority: Authority = OURS, data: dict[str, str] | None = None) -> Publisher:
-    return Publisher(authority, a_publication(write_cluster_info(INFO), TOKEN) if data is None else data)
+def a_hub(authority: Authority = OURS, data: dict[str, str] | None = None) -> ClusterInfoServer:
+    return ClusterInfoServer(authority, signed_cluster_info(write_cluster_info(INFO), TOKEN) if data is None else data)
 
 
-def discovery(hub: Publisher, told: list[str] | None = None) -> Discovery:
+def discovery(hub: ClusterInfoServer, told: list[str] | None = None) -> ClusterDiscovery:
     notes = told if told is not None else []
-    return Discovery(SimulatedNetwork({HUB: hub}), PATIENCE, notes.append)
+    return ClusterDiscovery(FakeNetwork({HUB: hub}), PATIENCE, notes.append)
 
 
 async def test_an_address_a_token_and_a_pin_lead_to_the_cluster() -> None:
@@ -46,10 +46,10 @@ async def test_the_pin_can_be_waived_but_only_explicitly() -> None:
     hub = a_hub()
     with pytest.raises(DiscoveryError, match="unsafe-skip") as refusal:
         await discovery(hub).by_token(replace(METHOD, pins=()))
-    assert (refusal.value.reason, hub.requests) == (Reason.PIN_REQUIRED, [])
+    assert (refusal.value.reason, hub.requests) == (DiscoveryReason.PIN_REQUIRED, [])
 
 
-SIGNED = a_publication(write_cluster_info(INFO), TOKEN)
+SIGNED = signed_cluster_info(write_cluster_info(INFO), TOKEN)
 TEXT = SIGNED["kubeconfig"]
 WITH_USER = TEXT.replace("users: null", "users: [{name: a, user: {token: b}}]")
 
@@ -58,29 +58,37 @@ WITH_USER = TEXT.replace("users: null", "users: [{name: a, user: {token: b}}]")
     ("hub", "method", "reason"),
     [
         pytest.param(
-            a_hub(STRANGER, a_publication(write_cluster_info(FORGED), OTHER)),
+            a_hub(STRANGER, signed_cluster_info(write_cluster_info(FORGED), OTHER)),
             METHOD,
-            Reason.SIGNATURE_WRONG,
+            DiscoveryReason.SIGNATURE_WRONG,
             id="signed with another secret",
         ),
         pytest.param(
-            a_hub(OURS, {**SIGNED, "kubeconfig": TEXT + "\n"}), METHOD, Reason.SIGNATURE_WRONG, id="one byte more"
+            a_hub(OURS, {**SIGNED, "kubeconfig": TEXT + "\n"}),
+            METHOD,
+            DiscoveryReason.SIGNATURE_WRONG,
+            id="one byte more",
         ),
         pytest.param(
-            a_hub(STRANGER, a_publication(write_cluster_info(FORGED), TOKEN)),
+            a_hub(STRANGER, signed_cluster_info(write_cluster_info(FORGED), TOKEN)),
             METHOD,
-            Reason.PIN_MISMATCH,
+            DiscoveryReason.PIN_MISMATCH,
             id="forged by another holder of the token",
         ),
-        pytest.param(a_hub(STRANGER), METHOD, Reason.SERVER_NOT_TRUSTED, id="a relay with another certificate"),
-        pytest.param(a_hub(STRANGER), UNPINNED, Reason.SERVER_NOT_TRUSTED, id="the same without a pin"),
         pytest.param(
-            a_hub(OURS, a_publication(WITH_USER, TOKEN)), METHOD, Reason.CLUSTER_INFO_MALFORMED, id="with credentials"
+            a_hub(STRANGER), METHOD, DiscoveryReason.SERVER_NOT_TRUSTED, id="a relay with another certificate"
+        ),
+        pytest.param(a_hub(STRANGER), UNPINNED, DiscoveryReason.SERVER_NOT_TRUSTED, id="the same without a pin"),
+        pytest.param(
+            a_hub(OURS, signed_cluster_info(WITH_USER, TOKEN)),
+            METHOD,
+            DiscoveryReason.CLUSTER_INFO_MALFORMED,
+            id="with credentials",
         ),
     ],
 )
 async def test_what_does_not_prove_itself_is_refused_at_once(
-    hub: Publisher, method: TokenMethod, reason: Reason
+    hub: ClusterInfoServer, method: BootstrapTokenDiscovery, reason: DiscoveryReason
 ) -> None:
     started = asyncio.get_running_loop().time()
     with pytest.raises(DiscoveryError) as refusal:
@@ -94,13 +102,15 @@ async def test_what_does_not_prove_itself_is_refused_at_once(
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        pytest.param({"up": False}, Reason.SERVER_UNREACHABLE, id="nobody there"),
-        pytest.param({"data": None}, Reason.CLUSTER_INFO_MISSING, id="no cluster-info"),
-        pytest.param({"data": {"x": "y"}}, Reason.CLUSTER_INFO_MISSING, id="an empty one"),
-        pytest.param({"data": {"kubeconfig": TEXT}}, Reason.SIGNATURE_MISSING, id="not signed for us"),
+        pytest.param({"up": False}, DiscoveryReason.SERVER_UNREACHABLE, id="nobody there"),
+        pytest.param({"data": None}, DiscoveryReason.CLUSTER_INFO_MISSING, id="no cluster-info"),
+        pytest.param({"data": {"x": "y"}}, DiscoveryReason.CLUSTER_INFO_MISSING, id="an empty one"),
+        pytest.param({"data": {"kubeconfig": TEXT}}, DiscoveryReason.SIGNATURE_MISSING, id="not signed for us"),
     ],
 )
-async def test_what_is_not_there_is_waited_for_and_then_named(spoil: dict[str, object], reason: Reason) -> None:
+async def test_what_is_not_there_is_waited_for_and_then_named(
+    spoil: dict[str, object], reason: DiscoveryReason
+) -> None:
     told: list[str] = []
     started = asyncio.get_running_loop().time()
     with pytest.raises(DiscoveryError) as refusal:
@@ -125,7 +135,7 @@ async def test_a_hub_that_boots_later_than_the_client_is_found() -> None:
 
 async def test_a_cluster_info_that_changes_between_the_looks_is_refused() -> None:
     hub = a_hub()
-    network = SimulatedNetwork({HUB: hub})
+    network = FakeNetwork({HUB: hub})
     other = ClusterInfo((HUB, "https://other:6443"), (OURS.certificate,))
 
     def change(note: str) -> None:
@@ -133,8 +143,8 @@ async def test_a_cluster_info_that_changes_between_the_looks_is_refused() -> Non
             hub.publish(other, TOKEN)
 
     with pytest.raises(DiscoveryError) as refusal:
-        await Discovery(network, PATIENCE, change).by_token(METHOD)
-    assert refusal.value.reason == Reason.CHANGED_IN_BETWEEN
+        await ClusterDiscovery(network, PATIENCE, change).by_token(METHOD)
+    assert refusal.value.reason == DiscoveryReason.CHANGED_IN_BETWEEN
 
 
 async def test_a_replayed_cluster_info_of_a_replaced_authority_is_refused_by_the_new_pin() -> None:
@@ -142,12 +152,12 @@ async def test_a_replayed_cluster_info_of_a_replaced_authority_is_refused_by_the
     new = ClusterInfo((HUB,), (rotated.certificate,))
     with pytest.raises(DiscoveryError) as refusal:
         await discovery(a_hub()).by_token(replace(METHOD, pins=new.pins))
-    assert refusal.value.reason == Reason.PIN_MISMATCH
+    assert refusal.value.reason == DiscoveryReason.PIN_MISMATCH
 
 
 async def test_a_document_is_trusted_and_replaced_by_what_the_cluster_publishes() -> None:
     newer = ClusterInfo((HUB, "https://second:6443"), (OURS.certificate,))
-    hub = a_hub(OURS, a_publication(write_cluster_info(newer)))
+    hub = a_hub(OURS, signed_cluster_info(write_cluster_info(newer)))
     assert await discovery(hub).by_document(TEXT.encode()) == newer
     assert await discovery(hub).by_document(TEXT.encode(), refresh=False) == INFO
 
@@ -166,4 +176,4 @@ async def test_a_document_stands_when_the_cluster_publishes_nothing_better(publi
 async def test_a_document_is_not_refreshed_from_a_server_of_another_authority() -> None:
     with pytest.raises(DiscoveryError) as refusal:
         await discovery(a_hub(STRANGER)).by_document(TEXT.encode())
-    assert refusal.value.reason == Reason.SERVER_NOT_TRUSTED
+    assert refusal.value.reason == DiscoveryReason.SERVER_NOT_TRUSTED

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from watchword.discovery.discover import Discovery, TokenMethod
+from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
 from watchword.discovery.token_store import TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.testing.assets import find_assets
+from watchword.testing.discoverable_hub import DiscoverableHub
 from watchword.testing.errors import AssetsMissing
-from watchword.testing.findable import FindableHub
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 BELIEVED = "Cluster info signature and contents are valid and TLS certificate validates against pinned roots"
@@ -34,7 +34,7 @@ async def run(program: Path, *arguments: str) -> tuple[int, str, str]:
     return process.returncode or 0, out.decode(), err.decode()
 
 
-async def join(kubeadm: Path, hub: FindableHub, token: BootstrapToken, pin: str, folder: Path) -> str:
+async def join(kubeadm: Path, hub: DiscoverableHub, token: BootstrapToken, pin: str, folder: Path) -> str:
     """Run the first phase of `kubeadm join`: discovery, then checks of the node, which fail here."""
     config = folder / "join.yaml"
     config.write_text(f"""\
@@ -52,21 +52,25 @@ discovery:
     return "".join(str(part) for part in await run(kubeadm, *arguments))
 
 
-async def test_kubeadm_believes_the_cluster_info_that_we_sign(kubeadm: Path, hub: FindableHub, tmp_path: Path) -> None:
+async def test_kubeadm_believes_the_cluster_info_that_we_sign(
+    kubeadm: Path, hub: DiscoverableHub, tmp_path: Path
+) -> None:
     token = await hub.has_token()
     async with hub.controllers():
         await hub.signed_for(token)
     assert BELIEVED in await join(kubeadm, hub, token, str(hub.info.pins[0]), tmp_path)
 
 
-async def test_kubeadm_and_we_refuse_the_same_pin(kubeadm: Path, hub: FindableHub, tmp_path: Path) -> None:
+async def test_kubeadm_and_we_refuse_the_same_pin(kubeadm: Path, hub: DiscoverableHub, tmp_path: Path) -> None:
     token = await hub.has_token()
     async with hub.controllers():
         await hub.signed_for(token)
     assert BELIEVED not in await join(kubeadm, hub, token, "sha256:" + "0" * 64, tmp_path)
 
 
-async def test_a_token_that_kubeadm_creates_is_ours_and_the_other_way_round(kubeadm: Path, hub: FindableHub) -> None:
+async def test_a_token_that_kubeadm_creates_is_ours_and_the_other_way_round(
+    kubeadm: Path, hub: DiscoverableHub
+) -> None:
     kubeconfig = f"--kubeconfig={hub.plane.kubeconfig}"
     code, printed, trouble = await run(kubeadm, "token", "create", "--description=from kubeadm", kubeconfig)
     assert code == 0, trouble
@@ -75,7 +79,9 @@ async def test_a_token_that_kubeadm_creates_is_ours_and_the_other_way_round(kube
     records, ignored = await TokenStore(hub.client).list()
     _, listed, _ = await run(kubeadm, "token", "list", kubeconfig)
     async with hub.controllers():
-        found = await Discovery(hub.dialer).by_token(TokenMethod(hub.plane.server, token, hub.info.pins))
+        found = await ClusterDiscovery(hub.client_factory).by_token(
+            BootstrapTokenDiscovery(hub.plane.server, token, hub.info.pins)
+        )
     assert {(r.token.id, r.description) for r in records} == {(token.id, "from kubeadm"), (ours.id, "from watchword")}
     assert ignored == []
     assert ours.reveal() in listed

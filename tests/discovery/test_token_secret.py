@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object
-from watchword.discovery.binding import ClusterBinding
+from watchword.discovery.token_limits import BootstrapTokenLimits
 from watchword.discovery.token_secret import (
-    Ignored,
+    IgnoredSecret,
     TokenRecord,
     TokenUsage,
     read_expiration,
@@ -47,7 +47,7 @@ def test_every_field_survives_the_secret() -> None:
         expires=NOW,
         description="for the edge",
         groups=("system:bootstrappers:edge", "system:bootstrappers:a:b"),
-        binding=ClusterBinding(("edge-*",), 3),
+        limits=BootstrapTokenLimits(("edge-*",), 3),
     )
     assert read_token_secret(write_token_secret(record)) == record
 
@@ -105,7 +105,7 @@ def _garbled() -> Object:
 )
 def test_a_secret_that_does_not_fit_is_ignored(secret: Object) -> None:
     read = read_token_secret(secret)
-    assert isinstance(read, Ignored)
+    assert isinstance(read, IgnoredSecret)
     assert read.why
     assert "q8w3" not in read.why
 

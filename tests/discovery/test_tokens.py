@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.discovery.binding import ClusterBinding, judge_binding
-from watchword.discovery.errors import Reason, TokenRefused
-from watchword.discovery.tokens import BootstrapToken, judge_token_strength, parse_token_id
+from watchword.discovery.errors import BootstrapTokenRefused, DiscoveryReason
+from watchword.discovery.token_limits import BootstrapTokenLimits, validate_token_use
+from watchword.discovery.tokens import BootstrapToken, parse_token_id, validate_token_strength
 
 GOOD = "x7k2m9.q8w3e5r1t0y6u4i2"
 
@@ -32,9 +32,9 @@ GOOD = "x7k2m9.q8w3e5r1t0y6u4i2"
     ],
 )
 def test_a_malformed_token_is_refused_without_being_repeated(text: str) -> None:
-    with pytest.raises(TokenRefused) as refusal:
+    with pytest.raises(BootstrapTokenRefused) as refusal:
         BootstrapToken.parse(text)
-    assert refusal.value.reason == Reason.TOKEN_MALFORMED
+    assert refusal.value.reason == DiscoveryReason.TOKEN_MALFORMED
     assert not text.strip() or text not in str(refusal.value)
 
 
@@ -49,7 +49,7 @@ def test_generated_tokens_are_well_formed_and_not_weak() -> None:
     for _ in range(500):
         token = BootstrapToken.generate()
         assert BootstrapToken.parse(token.reveal()) == token
-        assert judge_token_strength(token) == ""
+        assert validate_token_strength(token) == ""
 
 
 def test_every_character_is_drawn_with_equal_chances() -> None:
@@ -82,13 +82,13 @@ def test_bytes_that_would_favour_some_letters_are_thrown_away() -> None:
     ],
 )
 def test_a_guessable_token_is_called_weak(text: str) -> None:
-    assert "token generate" in judge_token_strength(BootstrapToken.parse(text))
+    assert "token generate" in validate_token_strength(BootstrapToken.parse(text))
 
 
 def test_an_id_is_read_from_an_id_or_a_whole_token() -> None:
     assert parse_token_id("x7k2m9") == parse_token_id(GOOD) == "x7k2m9"
     for wrong in ("x7k2m", "x7k2m9.", GOOD + "0", "x7k2m9\n"):
-        with pytest.raises(TokenRefused, match="token id"):
+        with pytest.raises(BootstrapTokenRefused, match="token id"):
             parse_token_id(wrong)
 
 
@@ -116,8 +116,8 @@ def test_an_id_is_read_from_an_id_or_a_whole_token() -> None:
 )
 def test_judge_binding(patterns: str | None, maximum: str | None, cluster: str, used: int, allowed: bool) -> None:  # noqa: FBT001 - a column
     annotations = {"watchword.dev/allowed-clusters": patterns, "watchword.dev/max-uses": maximum}
-    binding = ClusterBinding.from_annotations({k: v for k, v in annotations.items() if v is not None})
-    assert (judge_binding(binding, cluster, other_clusters=used) == "") == allowed
+    limits = BootstrapTokenLimits.from_annotations({k: v for k, v in annotations.items() if v is not None})
+    assert (validate_token_use(limits, cluster, other_clusters=used) == "") == allowed
 
 
 NAMES = st.from_regex(r"[a-c]{1,3}(-[a-c]{1,3}){0,2}[a-c]", fullmatch=True)
@@ -127,4 +127,4 @@ NAMES = st.from_regex(r"[a-c]{1,3}(-[a-c]{1,3}){0,2}[a-c]", fullmatch=True)
 @settings(max_examples=60, deadline=None)
 def test_a_pattern_matches_exactly_what_its_regular_expression_would(pattern: str, name: str) -> None:
     expected = re.fullmatch(pattern.replace("*", "[a-z0-9-]*"), name) is not None
-    assert (judge_binding(ClusterBinding((pattern,)), name, other_clusters=0) == "") == expected
+    assert (validate_token_use(BootstrapTokenLimits((pattern,)), name, other_clusters=0) == "") == expected

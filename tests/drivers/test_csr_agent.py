@@ -11,18 +11,17 @@ import pytest
 from watchword.api.meta import Object
 from watchword.api.names import Label
 from watchword.api.time import rfc3339
-from watchword.drivers.csr.agent import AFTER_REFUSAL, NEVER_ISSUED_AFTER, judge_request, request_manifest
-from watchword.drivers.interface import Issued, Pending, Wanted
-from watchword.drivers.interface import Subject as Wish
+from watchword.drivers.csr.agent import ISSUANCE_TIMEOUT, RETRY_AFTER_REFUSAL, decide_request_outcome, request_manifest
+from watchword.drivers.interface import CredentialSubject, NewCredential, Pending, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey, PublicKey
-from watchword.pki.subjects import Subject
+from watchword.pki.subjects import CertificateSubject
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 KEY = PrivateKey.generate()
 USER, GROUPS = "system:open-cluster-management:edge:a1", ("system:open-cluster-management:edge",)
-WANTED = Wanted("edge", Wish(USER, GROUPS))
+WANTED = WantedCredential("edge", CredentialSubject(USER, GROUPS))
 AUTHORITY = Authority.make("hub", now=NOW - timedelta(days=1))
 
 
@@ -32,32 +31,34 @@ def decided(verdict: str, status: Mapping[str, str] | None = None, *, since: tim
 
 
 def issued(key: PublicKey = KEY.public, user: str = USER) -> dict[str, str]:
-    certificate = AUTHORITY.issue_client(key, Subject(user, GROUPS), now=NOW, lifetime=timedelta(days=1))
+    certificate = AUTHORITY.issue_client(key, CertificateSubject(user, GROUPS), now=NOW, lifetime=timedelta(days=1))
     return {"certificate": base64.b64encode(certificate.pem).decode()}
 
 
 @pytest.mark.parametrize(
     ("request_", "reason", "recheck"),
     [
-        pytest.param(decided("Denied"), "CSRDenied", AFTER_REFUSAL, id="denied just now"),
-        pytest.param(decided("Denied", since=AFTER_REFUSAL - SECOND), "CSRDenied", SECOND, id="denied a while ago"),
-        pytest.param(decided("Failed"), "CSRFailed", AFTER_REFUSAL, id="not signed"),
+        pytest.param(decided("Denied"), "CSRDenied", RETRY_AFTER_REFUSAL, id="denied just now"),
         pytest.param(
-            decided("Approved", issued(user="somebody")), "CertificateMismatch", AFTER_REFUSAL, id="for others"
+            decided("Denied", since=RETRY_AFTER_REFUSAL - SECOND), "CSRDenied", SECOND, id="denied a while ago"
+        ),
+        pytest.param(decided("Failed"), "CSRFailed", RETRY_AFTER_REFUSAL, id="not signed"),
+        pytest.param(
+            decided("Approved", issued(user="somebody")), "CertificateMismatch", RETRY_AFTER_REFUSAL, id="for others"
         ),
         pytest.param(
             decided("Approved", issued(PrivateKey.generate().public)),
             "CertificateMismatch",
-            AFTER_REFUSAL,
+            RETRY_AFTER_REFUSAL,
             id="of another key",
         ),
         pytest.param(
-            decided("Approved", since=NEVER_ISSUED_AFTER), "CertificateNotIssued", AFTER_REFUSAL, id="never signed"
+            decided("Approved", since=ISSUANCE_TIMEOUT), "CertificateNotIssued", RETRY_AFTER_REFUSAL, id="never signed"
         ),
     ],
 )
 def test_who_is_refused_waits_with_the_key_that_was_refused(request_: Object, reason: str, recheck: timedelta) -> None:
-    answer = judge_request(WANTED, KEY, request_, now=NOW)
+    answer = decide_request_outcome(WANTED, KEY, request_, now=NOW)
 
     assert answer == Pending(reason, getattr(answer, "message", ""), recheck=recheck, failed=True)
 
@@ -65,13 +66,15 @@ def test_who_is_refused_waits_with_the_key_that_was_refused(request_: Object, re
 @pytest.mark.parametrize(
     "request_",
     [
-        pytest.param(decided("Denied", since=AFTER_REFUSAL), id="denied long ago"),
-        pytest.param(decided("Failed", since=2 * AFTER_REFUSAL), id="not signed long ago"),
-        pytest.param(decided("Approved", issued(user="somebody"), since=AFTER_REFUSAL), id="for others, long ago"),
+        pytest.param(decided("Denied", since=RETRY_AFTER_REFUSAL), id="denied long ago"),
+        pytest.param(decided("Failed", since=2 * RETRY_AFTER_REFUSAL), id="not signed long ago"),
+        pytest.param(
+            decided("Approved", issued(user="somebody"), since=RETRY_AFTER_REFUSAL), id="for others, long ago"
+        ),
     ],
 )
 def test_another_key_is_asked_about_once_the_refusal_has_had_its_time(request_: Object) -> None:
-    answer = judge_request(WANTED, KEY, request_, now=NOW)
+    answer = decide_request_outcome(WANTED, KEY, request_, now=NOW)
 
     assert isinstance(answer, Pending)
     assert answer.recheck == timedelta(0)
@@ -79,15 +82,15 @@ def test_another_key_is_asked_about_once_the_refusal_has_had_its_time(request_: 
 
 
 def test_the_certificate_that_was_asked_for_is_taken_with_its_key() -> None:
-    answer = judge_request(WANTED, KEY, decided("Approved", issued()), now=NOW)
+    answer = decide_request_outcome(WANTED, KEY, decided("Approved", issued()), now=NOW)
 
-    assert isinstance(answer, Issued)
+    assert isinstance(answer, NewCredential)
     assert set(answer.data) == {"tls.key", "tls.crt"}
     assert answer.data["tls.key"] == KEY.pem.reveal()
 
 
 def test_a_request_nobody_has_decided_is_waited_for() -> None:
-    answer = judge_request(WANTED, KEY, request_manifest(WANTED, KEY), now=NOW)
+    answer = decide_request_outcome(WANTED, KEY, request_manifest(WANTED, KEY), now=NOW)
 
     assert isinstance(answer, Pending)
     assert (answer.reason, answer.failed, answer.keep) == ("AwaitingHubApproval", False, {})

@@ -9,19 +9,24 @@ from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
-from tests.drivers.test_token_judge import a_token, wanted
+from tests.drivers.test_token_decisions import a_token, wanted
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
 from watchword.drivers.catalog import find_addon_driver, find_cluster_driver
 from watchword.drivers.errors import UnknownDriver
-from watchword.drivers.interface import Issued, Kept, Pending
-from watchword.drivers.token.agent import LONGEST_PAUSE, SETTLING_PAUSE, TokenAgentDriver, choose_pause
-from watchword.drivers.token.judge import TOKEN
+from watchword.drivers.interface import NewCredential, Pending, ValidCredential
+from watchword.drivers.token.agent import (
+    LONGEST_RETRY_DELAY,
+    TRANSIENT_RETRY_DELAY,
+    TokenAgentDriver,
+    choose_retry_delay,
+)
+from watchword.drivers.token.decisions import TOKEN
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
-from watchword.runtime.virtual import VirtualClock
+from watchword.runtime.virtual_time import VirtualClock
 
 LIFE = timedelta(days=1)
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
@@ -62,7 +67,7 @@ def an_honest_hub() -> Hub:
 
 
 def unreachable(_: Object) -> Response:
-    raise Unreachable("connection refused", maybe_done=False)
+    raise Unreachable("connection refused", maybe_processed=False)
 
 
 async def test_token_is_asked_for_that_very_account_and_no_audience() -> None:
@@ -70,7 +75,7 @@ async def test_token_is_asked_for_that_very_account_and_no_audience() -> None:
 
     answer = await hub.driver.obtain(wanted(), {})
 
-    assert isinstance(answer, Issued)
+    assert isinstance(answer, NewCredential)
     assert hub.asked[0]["metadata"] == {"uid": "u1"}
     assert hub.asked[0]["spec"] == {"expirationSeconds": 86400, "audiences": []}
     assert "token" not in repr(answer).lower().replace("the token of", "")
@@ -79,14 +84,14 @@ async def test_token_is_asked_for_that_very_account_and_no_audience() -> None:
 async def test_good_token_is_kept_without_asking_until_its_instant() -> None:
     hub = an_honest_hub()
     issued = await hub.driver.obtain(wanted(), {})
-    assert isinstance(issued, Issued)
+    assert isinstance(issued, NewCredential)
 
     kept = await hub.driver.obtain(wanted(), issued.data)
-    assert isinstance(kept, Kept)
+    assert isinstance(kept, ValidCredential)
     assert (len(hub.asked), kept.message) == (1, issued.message)
 
     await asyncio.sleep((kept.renew_at - hub.clock.now()).total_seconds())
-    assert isinstance(await hub.driver.obtain(wanted(), issued.data), Issued)
+    assert isinstance(await hub.driver.obtain(wanted(), issued.data), NewCredential)
 
 
 async def test_nothing_is_asked_before_the_hub_names_the_account() -> None:
@@ -151,19 +156,19 @@ async def test_new_account_is_asked_for_at_once() -> None:
     hub.answer = lambda _: granting(a_token(uid="u2", issued=hub.clock.now(), life=LIFE), hub.clock.now() + LIFE)
     answer = await hub.driver.obtain(wanted(uid="u2"), {TOKEN: b"old"})
 
-    assert isinstance(answer, Issued)
+    assert isinstance(answer, NewCredential)
 
 
 async def test_early_renewal_is_honoured_once() -> None:
     hub = an_honest_hub()
     first = await hub.driver.obtain(wanted(), {})
-    assert isinstance(first, Issued)
+    assert isinstance(first, NewCredential)
 
     asked = replace(wanted(), rotation="now")
     second = await hub.driver.obtain(asked, first.data)
-    assert isinstance(second, Issued)
+    assert isinstance(second, NewCredential)
 
-    assert isinstance(await hub.driver.obtain(asked, {**first.data, **second.data}), Kept)
+    assert isinstance(await hub.driver.obtain(asked, {**first.data, **second.data}), ValidCredential)
 
 
 async def test_lifetime_that_is_not_given_is_a_year() -> None:
@@ -175,7 +180,7 @@ async def test_lifetime_that_is_not_given_is_a_year() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failures", "settling", "seconds"),
+    ("failures", "transient", "seconds"),
     [
         pytest.param(1, False, 10, id="first"),
         pytest.param(2, False, 20, id="second"),
@@ -186,8 +191,8 @@ async def test_lifetime_that_is_not_given_is_a_year() -> None:
         pytest.param(99, True, 300, id="never to come"),
     ],
 )
-def test_choose_pause(failures: int, settling: bool, seconds: float) -> None:  # noqa: FBT001 - a column
-    assert choose_pause(failures, settling=settling) == timedelta(seconds=seconds) <= LONGEST_PAUSE
+def test_choose_pause(failures: int, transient: bool, seconds: float) -> None:  # noqa: FBT001 - a column
+    assert choose_retry_delay(failures, transient=transient) == timedelta(seconds=seconds) <= LONGEST_RETRY_DELAY
 
 
 async def test_right_that_holds_a_moment_later_costs_a_moment() -> None:
@@ -198,8 +203,8 @@ async def test_right_that_holds_a_moment_later_costs_a_moment() -> None:
     await asyncio.sleep(said.recheck.total_seconds())
     hub.answer = lambda _: granting(a_token(uid="u1", issued=hub.clock.now(), life=LIFE), hub.clock.now() + LIFE)
 
-    assert said.recheck == SETTLING_PAUSE
-    assert isinstance(await hub.driver.obtain(wanted(), {}), Issued)
+    assert said.recheck == TRANSIENT_RETRY_DELAY
+    assert isinstance(await hub.driver.obtain(wanted(), {}), NewCredential)
 
 
 def test_driver_is_for_addons_alone() -> None:

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from watchword.api.http import Request, Response
-from watchword.apiserver.plane import ControlPlane
-from watchword.apiserver.standard import standard_access
+from watchword.apiserver.access_config import access_control_factory
+from watchword.apiserver.control_plane import ControlPlane
+from watchword.apiserver.ephemeral_access import ephemeral_access_config
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.trust import passing_rules
-from watchword.runtime.virtual import VirtualClock, VirtualLoop
+from watchword.runtime.virtual_time import VirtualClock, VirtualLoop
 from watchword.testing.conformance.shapes import Shape, read_scenario
 
 EXAMPLES = int(os.environ.get("WATCHWORD_FUZZ_EXAMPLES", "60"))
@@ -47,7 +47,7 @@ class Target:
         response = self.loop.run_until_complete(self._answer(replace(request, headers=headers)))
         assert 100 <= response.status < 600
         assert len(response.body) <= LARGEST_ANSWER
-        assert not is_own_fault(response), f"{request} {request.body[:2000]!r} -> {response.body!r}"
+        assert not is_server_error(response), f"{request} {request.body[:2000]!r} -> {response.body!r}"
         return response
 
     async def _answer(self, request: Request) -> Response:
@@ -63,7 +63,7 @@ class Target:
         return Response(response.status, response.headers, first)
 
 
-def is_own_fault(response: Response) -> bool:
+def is_server_error(response: Response) -> bool:
     """Whether the server failed by itself; upstream, too, blames some requests with a bare 500."""
     if response.status != 500:
         return False
@@ -74,8 +74,8 @@ def is_own_fault(response: Response) -> bool:
 def target() -> Iterator[Target]:
     loop = VirtualLoop()
     clock = VirtualClock(loop)
-    rules = passing_rules(clock.now)
-    plane = ControlPlane(MemoryStore(), clock.now, standard_access(rules, now=clock.now, entropy=os.urandom))
+    rules = ephemeral_access_config(clock.now)
+    plane = ControlPlane(MemoryStore(), clock.now, access_control_factory(rules, now=clock.now, entropy=os.urandom))
     loop.run_until_complete(plane.start())
     yield Target(loop, plane, rules.admin_tokens[0].token.reveal())
     loop.run_until_complete(plane.stop())

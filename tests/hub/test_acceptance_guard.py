@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 from watchword.api.http import Request, Response
-from watchword.hub.acceptance_guard import DOUBTED_FOR, AcceptanceGuard
+from watchword.hub.acceptance_guard import UNENFORCED_TTL, AcceptanceGuard
 from watchword.kube.client import Client
-from watchword.runtime.virtual import VirtualClock
+from watchword.runtime.virtual_time import VirtualClock
 
 FORBIDDEN = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403}
 JSON = (("Content-Type", "application/json"),)
@@ -46,18 +46,18 @@ async def guard(server: Server) -> AcceptanceGuard:
 async def test_server_that_takes_up_the_policy_a_moment_later_is_believed_then(
     server: Server, guard: AcceptanceGuard
 ) -> None:
-    before = await guard.holds()
+    before = await guard.is_enforced()
     server.enforces = True
-    await asyncio.sleep(DOUBTED_FOR.total_seconds())
+    await asyncio.sleep(UNENFORCED_TTL.total_seconds())
 
-    assert (before, await guard.holds()) == (False, True)
+    assert (before, await guard.is_enforced()) == (False, True)
 
 
 @pytest.mark.parametrize("enforces", [True, False])
 async def test_many_clusters_at_once_cost_one_question(server: Server, guard: AcceptanceGuard, enforces: bool) -> None:  # noqa: FBT001 - a table
     server.enforces = enforces
 
-    answers = await asyncio.gather(*(guard.holds() for _ in range(50)))
+    answers = await asyncio.gather(*(guard.is_enforced() for _ in range(50)))
 
     assert set(answers) == {enforces}
     assert server.asked <= 3

@@ -10,7 +10,7 @@ from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339_micro
-from watchword.hub.cluster_lease import Observation, judge_lease
+from watchword.hub.cluster_lease import LeaseObservation, decide_lease_conditions
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -32,9 +32,9 @@ def said(type_: str, status: str) -> Object:
 JOINED = said("ManagedClusterJoined", "True")
 
 
-def seen(renewed: timedelta | None, ago: timedelta, *, live: bool = True) -> Observation:
+def seen(renewed: timedelta | None, ago: timedelta, *, live: bool = True) -> LeaseObservation:
     text = "" if renewed is None else rfc3339_micro(NOW + renewed)
-    return Observation(text, NOW - ago, live=live)
+    return LeaseObservation(text, NOW - ago, live=live)
 
 
 def reasons(conditions: tuple[Condition, ...]) -> list[str]:
@@ -56,9 +56,9 @@ def reasons(conditions: tuple[Condition, ...]) -> list[str]:
         pytest.param(seen(-4 * MINUTE, 4 * MINUTE), [], id="late but within patience"),
     ],
 )
-def test_silence_is_reported_when_patience_ends(observed: Observation, expected: list[str]) -> None:
-    verdict = judge_lease(a_cluster(), observed, now=NOW)
-    silence = [reason for reason in reasons(verdict.conditions) if "Lease" in reason]
+def test_silence_is_reported_when_patience_ends(observed: LeaseObservation, expected: list[str]) -> None:
+    decision = decide_lease_conditions(a_cluster(), observed, now=NOW)
+    silence = [reason for reason in reasons(decision.conditions) if "Lease" in reason]
     assert silence == expected
 
 
@@ -71,8 +71,8 @@ def test_silence_is_reported_when_patience_ends(observed: Observation, expected:
     ],
 )
 def test_a_wrong_clock_is_named_and_is_not_taken_for_silence(skew: timedelta, expected: str) -> None:
-    verdict = judge_lease(a_cluster(JOINED), seen(skew, timedelta(0)), now=NOW)
-    assert reasons(verdict.conditions) == [expected]
+    decision = decide_lease_conditions(a_cluster(JOINED), seen(skew, timedelta(0)), now=NOW)
+    assert reasons(decision.conditions) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def test_a_wrong_clock_is_named_and_is_not_taken_for_silence(skew: timedelta, ex
 def test_before_a_cluster_has_joined_only_what_matters_is_written(
     skew: timedelta, before: tuple[Object, ...], expected: list[str]
 ) -> None:
-    verdict = judge_lease(a_cluster(*before), seen(skew, timedelta(0)), now=NOW)
-    assert reasons(verdict.conditions) == expected
+    decision = decide_lease_conditions(a_cluster(*before), seen(skew, timedelta(0)), now=NOW)
+    assert reasons(decision.conditions) == expected
 
 
 def test_the_clock_check_can_be_switched_off() -> None:
     cluster = a_cluster(**{"registration.open-cluster-management.io/skip-clock-sync-check": "true"})
-    assert judge_lease(cluster, seen(60 * MINUTE, timedelta(0)), now=NOW).conditions == ()
+    assert decide_lease_conditions(cluster, seen(60 * MINUTE, timedelta(0)), now=NOW).conditions == ()
 
 
 def test_the_next_look_is_at_the_very_end_of_patience() -> None:
-    verdict = judge_lease(a_cluster(), seen(-MINUTE, MINUTE), now=NOW)
-    assert verdict.recheck_in == 4 * MINUTE
+    decision = decide_lease_conditions(a_cluster(), seen(-MINUTE, MINUTE), now=NOW)
+    assert decision.recheck_in == 4 * MINUTE
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ def test_the_next_look_is_at_the_very_end_of_patience() -> None:
     ],
 )
 def test_a_deleted_cluster_is_judged_on_for_its_removal_waits_for_its_agent(
-    observed: Observation, expected: list[str]
+    observed: LeaseObservation, expected: list[str]
 ) -> None:
     metadata = {"name": "edge-1", "uid": "u", "deletionTimestamp": rfc3339_micro(NOW)}
     deleted = Cluster.read({"metadata": metadata, "spec": {"hubAcceptsClient": True, "leaseDurationSeconds": 60}})
-    verdict = judge_lease(deleted, observed, now=NOW)
-    assert [reason for reason in reasons(verdict.conditions) if "Lease" in reason] == expected
+    decision = decide_lease_conditions(deleted, observed, now=NOW)
+    assert [reason for reason in reasons(decision.conditions) if "Lease" in reason] == expected

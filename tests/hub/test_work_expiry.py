@@ -9,7 +9,7 @@ import pytest
 
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
-from watchword.hub.work_expiry import judge_expiry
+from watchword.hub.work_expiry import decide_work_expiry
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 
@@ -35,4 +35,4 @@ def a_work(seconds: Any, status: str = "True", since: str = rfc3339(NOW)) -> Obj
     ],
 )
 def test_judge_expiry(work: Object, due: datetime | None) -> None:
-    assert judge_expiry(work) == due
+    assert decide_work_expiry(work) == due

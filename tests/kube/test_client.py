@@ -17,8 +17,7 @@ from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, DEPLOYMENTS, SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.kube.answers import decode
-from watchword.kube.client import Client, Patch
+from watchword.kube.client import Client, PatchType
 from watchword.kube.errors import (
     AlreadyExists,
     ApiStatusError,
@@ -28,7 +27,7 @@ from watchword.kube.errors import (
     Gone,
     Invalid,
     KubeError,
-    MalformedAnswer,
+    MalformedResponse,
     MethodNotAllowed,
     NotFound,
     ServerError,
@@ -37,8 +36,9 @@ from watchword.kube.errors import (
     TooManyRequests,
     Unauthorized,
     Unreachable,
-    Unsupported,
+    UnsupportedMediaType,
 )
+from watchword.kube.responses import decode
 from watchword.kube.retry import RetryPolicy
 from watchword.kube.tokens import request_token
 
@@ -83,7 +83,7 @@ async def test_each_verb_sends_what_kubernetes_expects() -> None:
 
     await client.create(SECRETS, secret)
     await client.update(SECRETS, secret)
-    await client.patch(SECRETS, KEY, [{"op": "test"}], kind=Patch.JSON)
+    await client.patch(SECRETS, KEY, [{"op": "test"}], kind=PatchType.JSON)
     await client.update(CERTIFICATE_SIGNING_REQUESTS, {"metadata": {"name": "c"}}, subresource="approval")
     await client.patch(DEPLOYMENTS, KEY, {"spec": {"replicas": 2}}, subresource="scale")
     await client.delete_collection(SECRETS, namespace="n", labels="a=b")
@@ -139,7 +139,7 @@ async def test_a_missing_object_is_none_to_find_and_an_error_to_get() -> None:
         pytest.param(status(409, "AlreadyExists"), AlreadyExists, id="409 because it exists"),
         pytest.param(status(410), Gone, id="410"),
         pytest.param(status(413), TooLarge, id="413"),
-        pytest.param(status(415), Unsupported, id="415"),
+        pytest.param(status(415), UnsupportedMediaType, id="415"),
         pytest.param(status(422), Invalid, id="422"),
         pytest.param(status(418), ApiStatusError, id="a code we do not know"),
         pytest.param(status(500), ServerError, id="500"),
@@ -183,7 +183,7 @@ async def test_a_list_that_never_fits_its_window_is_read_in_one_piece() -> None:
     assert server.asked[-1].parameter("limit") == ""
 
 
-REFUSED = Unreachable("refused", maybe_done=False)
+REFUSED = Unreachable("refused", maybe_processed=False)
 LOST = Unreachable("lost")
 
 
@@ -274,7 +274,7 @@ async def test_an_issued_token_is_hidden_and_dated() -> None:
 
 
 async def test_a_token_request_granted_without_a_token_is_malformed() -> None:
-    with pytest.raises(MalformedAnswer, match="without a token"):
+    with pytest.raises(MalformedResponse, match="without a token"):
         await request_token(Server(ok({"status": {}})).client(), KEY, expiration_seconds=600)
 
 

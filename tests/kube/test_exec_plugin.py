@@ -17,7 +17,7 @@ from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
 from watchword.kube.credentials import Credential
 from watchword.kube.errors import ConfigError
-from watchword.kube.exec_plugin import VERSIONS, ExecCredential, ExecPlugin, choose_interactive, read_answer
+from watchword.kube.exec_plugin import VERSIONS, ExecCredential, ExecPlugin, choose_interactive, parse_exec_credential
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 Install = Callable[[str], ExecPlugin]
@@ -129,7 +129,9 @@ async def test_a_missing_plugin_says_how_to_get_it() -> None:
 
 
 def test_a_certificate_is_a_credential_too() -> None:
-    credential, expiry = read_answer(answer(clientCertificateData="c", clientKeyData="k").encode(), ExecPlugin("p"))
+    credential, expiry = parse_exec_credential(
+        answer(clientCertificateData="c", clientKeyData="k").encode(), ExecPlugin("p")
+    )
 
     assert credential.certificate is not None
     assert credential.certificate.key == Sensitive(b"k")
@@ -148,7 +150,7 @@ def test_a_certificate_is_a_credential_too() -> None:
 )
 def test_half_a_credential_is_refused(status: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
-        read_answer(answer(**status).encode(), ExecPlugin("p"))
+        parse_exec_credential(answer(**status).encode(), ExecPlugin("p"))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ STATUS = st.dictionaries(
 @given(st.binary(max_size=50) | STATUS.map(lambda status: answer(**status).encode()))
 def test_no_answer_raises_anything_but_our_error(output: bytes) -> None:
     try:
-        credential, _ = read_answer(output, ExecPlugin("p"))
+        credential, _ = parse_exec_credential(output, ExecPlugin("p"))
     except ConfigError:
         return
     assert isinstance(credential, Credential)

@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.api.sensitive import Sensitive
-from watchword.kube.connect import client_for, connect, endpoint_of
+from watchword.kube.connect import client_for_context, connect, endpoint_of
 from watchword.kube.credentials import StoredCredential
 from watchword.kube.errors import ConfigError
 from watchword.kube.files import write_private_file
 from watchword.kube.incluster import incluster_credential, incluster_endpoint, incluster_namespace
 from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig, load_kubeconfig, read_kubeconfig, write_kubeconfig
-from watchword.kube.kubeconfig_reading import parse_kubeconfig
+from watchword.kube.kubeconfig_parser import parse_kubeconfig
 
 MINIMAL = """
 apiVersion: v1
@@ -99,7 +99,7 @@ async def test_a_token_in_a_file_beats_one_inline_and_inline_certificates_beat_f
     path.write_bytes(config(user={**user, "client-key-data": inline}))
     entry = read_kubeconfig(path).users["c"]
 
-    client = client_for(read_kubeconfig(path).choose())
+    client = client_for_context(read_kubeconfig(path).choose())
     await client.close()
 
     assert entry.certificate_data == b"inline"
@@ -264,7 +264,7 @@ def test_no_text_raises_anything_but_our_error(data: bytes) -> None:
     with suppress(ConfigError):
         read = parse_kubeconfig(data)
         for name in read.contexts:
-            client_for(read.choose(name))
+            client_for_context(read.choose(name))
 
 
 ENTRIES = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=12)

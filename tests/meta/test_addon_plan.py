@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.meta.ledger import ROOT, missing_tests, named_tests
+from tests.meta.named_tests import ROOT, missing_tests, named_tests
 
 ROW = re.compile(r"^\| (?P<level>unit|integration|end to end) \| (?P<what>[^|]+) \| (?P<tests>[^|]+) \|$", re.MULTILINE)
 PLAN = {

@@ -11,23 +11,23 @@ PACKAGE = ROOT / "src" / "watchword"
 MAXIMUM_LINES = 500
 
 
-def _rooms() -> set[str]:
+def _packages() -> set[str]:
     return {folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").is_file()}
 
 
-def test_every_room_has_a_row_in_the_architecture() -> None:
+def test_every_package_has_a_row_in_the_architecture() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
     rows = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
 
-    assert rows == _rooms()
+    assert rows == _packages()
 
 
-def test_every_room_stands_in_the_import_contracts() -> None:
+def test_every_package_stands_in_the_import_contracts() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
-    named = {name.strip().removeprefix("watchword.") for layer in layers for name in layer.split("|")}
+    named = {name.strip().removeprefix("watchword.") for layer in layers for name in re.split(r"[|:]", layer)}
 
-    assert named == _rooms()
+    assert named == _packages()
 
 
 def test_every_dependency_has_its_reason() -> None:

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from watchword import __version__
-from watchword.cli._failures import BUG, FAILED, NOT_USABLE, REFUSED, UNKNOWN_HERE, UNREACHABLE, judge_failure
+from watchword.cli._exit_codes import BUG, CREDENTIAL_UNKNOWN, FAILED, NOT_USABLE, REFUSED, UNREACHABLE, decide_failure
 from watchword.cli.main import COMMANDS, cli, run
 from watchword.kube.errors import ConfigError, Conflict, Forbidden, Unauthorized, Unreachable
 
@@ -71,7 +71,7 @@ def test_completion_prints_code_for_the_shell(shell: str, capsys: pytest.Capture
         pytest.param(
             Unauthorized("who are you", code=401),
             REFUSED,
-            f"{UNKNOWN_HERE} (who are you); get a new kubeconfig",
+            f"{CREDENTIAL_UNKNOWN} (who are you); get a new kubeconfig",
             id="unknown identity",
         ),
         pytest.param(Forbidden("not for you", code=403), REFUSED, "not for you", id="refused"),
@@ -80,13 +80,13 @@ def test_completion_prints_code_for_the_shell(shell: str, capsys: pytest.Capture
     ],
 )
 def test_judge_failure(error: Exception, exit_code: int, sentence: str) -> None:
-    failure = judge_failure(error)
+    failure = decide_failure(error)
 
     assert (failure.exit_code, failure.sentence) == (exit_code, sentence)
 
 
 def test_unexpected_failure_does_not_quote_what_it_says() -> None:
-    failure = judge_failure(ValueError("token=abcdef.0123456789abcdef"))
+    failure = decide_failure(ValueError("token=abcdef.0123456789abcdef"))
 
     assert failure.exit_code == BUG
     assert "abcdef" not in failure.sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.meta.ledger import NAMED, ROOT, missing_tests, named_tests
+from tests.meta.named_tests import NAMED, ROOT, missing_tests, named_tests
 
 LEDGER = ROOT / "docs" / "requirements.md"
 HIGHEST = {"D": 16, "R": 18, "A": 12, "M": 9, "P": 7, "X": 6}

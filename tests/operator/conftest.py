@@ -24,10 +24,10 @@ from watchword.api.resources import (
 from watchword.kube.client import Client
 from watchword.operator.bundles import OPERATOR, BundleOptions, operator_bundle
 from watchword.operator.controllers import OperatorOptions, run_operator
-from watchword.operator.installing import install
+from watchword.operator.crds import install_crds
 from watchword.operator.rendering import MANAGED_BY
+from watchword.testing.eventually import eventually
 from watchword.testing.plane import Plane
-from watchword.testing.waiting import eventually
 
 
 class Operated:
@@ -42,7 +42,7 @@ class Operated:
         self.stop = asyncio.Event()
 
     async def install(self) -> None:
-        await install(self.admin)
+        await install_crds(self.admin)
         for resource, obj in operator_bundle():
             if resource is not CUSTOM_RESOURCE_DEFINITIONS:
                 await self.admin.apply(resource, obj, force=True)

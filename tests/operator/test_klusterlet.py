@@ -24,10 +24,10 @@ from watchword.api.resources import (
 )
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig
-from watchword.operator.conditions import judge_hub_connection
+from watchword.operator.conditions import decide_hub_connection
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
-from watchword.pki.subjects import Subject
+from watchword.pki.subjects import CertificateSubject
 
 AGENT = "klusterlet-agent"
 UNKNOWN = {"registrationConfiguration": {"registrationDriver": {"authType": "magic"}}}
@@ -184,7 +184,7 @@ NOW = datetime.fromisoformat("2030-01-01T00:00:00+00:00")
 def a_certificate(life: timedelta) -> str:
     authority = Authority.make("hub", now=NOW - timedelta(days=2))
     key = PrivateKey.generate().public
-    issued = authority.issue_client(key, Subject("edge"), now=NOW - timedelta(days=1), lifetime=life)
+    issued = authority.issue_client(key, CertificateSubject("edge"), now=NOW - timedelta(days=1), lifetime=life)
     return base64.b64encode(issued.pem).decode()
 
 
@@ -198,7 +198,7 @@ def a_certificate(life: timedelta) -> str:
 def test_judge_hub_connection_by_certificate(life: timedelta, reason: str) -> None:
     data = {"kubeconfig": SET, "cluster-name": SET, "tls.crt": a_certificate(life)}
 
-    assert judge_hub_connection(None, {"data": data}, now=NOW).reason == reason
+    assert decide_hub_connection(None, {"data": data}, now=NOW).reason == reason
 
 
 SET = base64.b64encode(b"x").decode()
@@ -237,6 +237,6 @@ BY_CERTIFICATE = base64.b64encode(
 def test_judge_hub_connection(bootstrap: Object | None, hub: Object | None, reason: str) -> None:
     first, second = ({"data": data} if data is not None else None for data in (bootstrap, hub))
 
-    condition = judge_hub_connection(first, second, now=NOW)
+    condition = decide_hub_connection(first, second, now=NOW)
 
     assert (condition.reason, condition.status == "False") == (reason, reason == "HubConnectionFunctional")

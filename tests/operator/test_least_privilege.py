@@ -29,17 +29,17 @@ from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.operator.bundles import OPERATOR, operator_bundle
 from watchword.operator.controllers import OperatorOptions, run_operator
-from watchword.operator.rules import ELECTION_RIGHTS, OPERATOR_OWN_RIGHTS, OPERATOR_RIGHTS, Right
-from watchword.testing.errors import NeverHappened
+from watchword.operator.rbac import ELECTION_RIGHTS, OPERATOR_OWN_RIGHTS, OPERATOR_RIGHTS, RbacRule
+from watchword.testing.errors import EventuallyTimeout
+from watchword.testing.eventually import eventually, exists, is_gone
 from watchword.testing.plane import Plane
-from watchword.testing.waiting import eventually, exists, is_gone
 
 pytestmark = pytest.mark.planes("embedded")  # a dozen lives of an operator, in virtual time
 EVERY_RIGHT = (*OPERATOR_RIGHTS, *OPERATOR_OWN_RIGHTS, *ELECTION_RIGHTS)
 CLUSTER_MANAGER_KEY, KLUSTERLET_KEY = ObjectKey.cluster("cluster-manager"), ObjectKey.cluster("klusterlet")
 
 
-async def apply_without(client: Client, missing: Right | None) -> None:
+async def apply_without(client: Client, missing: RbacRule | None) -> None:
     """Apply the published manifests, in which one rule is left out wherever it stands."""
     for resource, obj in operator_bundle():
         if resource is CUSTOM_RESOURCE_DEFINITIONS:
@@ -109,9 +109,9 @@ async def test_the_rights_suffice(plane: Plane) -> None:
 
 
 @pytest.mark.parametrize("missing", EVERY_RIGHT, ids=lambda right: f"{right.resources[0]} {right.verbs[0]}")
-async def test_no_right_is_idle(plane: Plane, missing: Right) -> None:
+async def test_no_right_is_idle(plane: Plane, missing: RbacRule) -> None:
     await apply_without(plane.client(), missing)
 
-    with pytest.raises((NeverHappened, KubeError)):
+    with pytest.raises((EventuallyTimeout, KubeError)):
         async with an_operator(plane):
             await live(plane.client())

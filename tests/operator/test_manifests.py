@@ -12,7 +12,7 @@ from watchword.api.yaml import load_all
 from watchword.cli.main import run
 from watchword.operator.bundles import agent_bundle, hub_bundle, operator_bundle
 from watchword.operator.cluster_manager_manifests import hub_manifests
-from watchword.operator.installing import install
+from watchword.operator.crds import install_crds
 from watchword.operator.klusterlet_manifests import agent_manifests
 from watchword.testing.plane import Plane
 
@@ -42,7 +42,7 @@ MANAGER: Object = {
 )
 async def test_the_server_takes_every_object_as_it_stands(plane: Plane, rows: Sequence[Manifest]) -> None:
     client = plane.client()
-    await install(client)
+    await install_crds(client)
     for resource, obj in rows:
         if resource is NAMESPACES:
             await client.apply(resource, obj, force=True)

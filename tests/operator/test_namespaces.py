@@ -10,17 +10,17 @@ from tests.operator.test_klusterlet import says
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import KLUSTERLETS, NAMESPACES
 from watchword.operator.controllers import OperatorOptions, run_operator
-from watchword.operator.installing import install
+from watchword.operator.crds import install_crds
 from watchword.testing.builders import a_namespace
+from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane
-from watchword.testing.waiting import eventually, is_gone
 
 
 async def test_namespaces_that_the_operator_made_go_with_the_klusterlet(plane: Plane) -> None:
     await plane.controllers("garbage-collector-controller", "namespace-controller")
     client, stop, key = plane.client(), asyncio.Event(), ObjectKey.cluster(plane.unique("klusterlet"))
     place = f"open-cluster-management-{key.name}"
-    await install(client)
+    await install_crds(client)
     await client.create(NAMESPACES, a_namespace(place))  # somebody else's; only the one for add-ons is missing
     options = OperatorOptions(elect=False)
 

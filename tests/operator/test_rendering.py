@@ -10,7 +10,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGERS, CRON_JOBS, DEPLOYMENTS, KLUSTERLETS
 from watchword.operator.cluster_manager_manifests import bound_hub_manifests, hub_flags, hub_manifests
 from watchword.operator.klusterlet_manifests import agent_flags, agent_manifests, bound_agent_manifests
-from watchword.operator.specs import judge_cluster_manager, judge_klusterlet
+from watchword.operator.validation import validate_cluster_manager, validate_klusterlet
 
 
 def a_klusterlet(name: str = "klusterlet", **spec: Any) -> Object:
@@ -109,7 +109,7 @@ def test_hub_flags(registration: Object, flags: list[str]) -> None:
     ],
 )
 def test_what_cannot_be_carried_out_is_said_in_one_sentence(spec: Object, reason: str, named: str) -> None:
-    objection = judge_klusterlet(a_klusterlet(**spec))
+    objection = validate_klusterlet(a_klusterlet(**spec))
 
     assert objection is not None
     assert (objection.reason, named in objection.message) == (reason, True)
@@ -118,11 +118,11 @@ def test_what_cannot_be_carried_out_is_said_in_one_sentence(spec: Object, reason
 def test_an_unknown_driver_of_a_hub_is_said_in_one_sentence() -> None:
     manager = a_manager(registrationConfiguration={"registrationDrivers": [{"authType": "magic"}]})
 
-    objection = judge_cluster_manager(manager)
+    objection = validate_cluster_manager(manager)
 
     assert objection is not None
     assert "'magic'" in objection.message
-    assert judge_cluster_manager(a_manager()) is None
+    assert validate_cluster_manager(a_manager()) is None
 
 
 @pytest.mark.parametrize("render", [agent_manifests, bound_agent_manifests])

@@ -24,7 +24,7 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.instance import Instance, Settings
+from watchword.apiserver.instance import Instance, InstanceSettings
 from watchword.discovery.setup import MANAGED_CLUSTER_GROUP
 from watchword.discovery.token_secret import TokenRecord, TokenUsage, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
@@ -33,8 +33,8 @@ from watchword.kube.connect import connect
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.operator.bundles import operator_bundle
-from watchword.operator.installing import install
-from watchword.testing.waiting import eventually, eventually_all
+from watchword.operator.crds import install_crds
+from watchword.testing.eventually import eventually, eventually_all
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 SLOW = 120.0  # three processes start on a machine that does other things, too
@@ -43,7 +43,9 @@ SLOW = 120.0  # three processes start on a machine that does other things, too
 @pytest.fixture
 async def instance(tmp_path: Path) -> AsyncIterator[Instance]:
     """An embedded control plane on a socket whose node runs processes."""
-    found = Instance(Settings(tmp_path / "data", port=0, node=True, synchronous="NORMAL"), lambda: datetime.now(UTC))
+    found = Instance(
+        InstanceSettings(tmp_path / "data", port=0, node=True, synchronous="NORMAL"), lambda: datetime.now(UTC)
+    )
     await found.start()
     yield found
     await found.stop()
@@ -64,7 +66,7 @@ def bootstrap_kubeconfig(instance: Instance, token: BootstrapToken) -> bytes:
 
 async def deploy(admin: Client, token: BootstrapToken, kubeconfig: bytes) -> None:
     """Apply what an administrator applies: manifests, a token, and how to join with it."""
-    await install(admin)
+    await install_crds(admin)
     for resource, obj in operator_bundle():
         if resource is not CUSTOM_RESOURCE_DEFINITIONS:
             await admin.apply(resource, obj, force=True)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.pki.authority import Authority, Leaf, Validity, choose_validity
+from watchword.pki.authority import Authority, CertificateTemplate, Validity, choose_validity
 from watchword.pki.certificates import join_bundle, parse_certificate, split_bundle
 from watchword.pki.errors import AuthorityExpired, CertificateRefused, KeyRefused
 from watchword.pki.keys import PrivateKey
 from watchword.pki.pem import armour
-from watchword.pki.subjects import AlternativeNames, Subject
+from watchword.pki.subjects import AlternativeNames, CertificateSubject
 from watchword.pki.usages import Usage
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -21,7 +21,7 @@ KEY = PrivateKey.generate()
 
 
 @pytest.mark.parametrize(
-    ("lifetime", "signer_ends", "expected"),
+    ("lifetime", "signer_not_after", "expected"),
     [
         pytest.param(HOUR, NOW + 9 * HOUR, NOW + HOUR, id="a short life is given in full"),
         pytest.param(
@@ -30,18 +30,18 @@ KEY = PrivateKey.generate()
         pytest.param(24 * HOUR, NOW + HOUR, NOW + HOUR, id="nothing outlives the signer"),
     ],
 )
-def test_choose_validity(lifetime: timedelta, signer_ends: datetime, expected: datetime) -> None:
-    chosen = choose_validity(now=NOW, lifetime=lifetime, signer_ends=signer_ends)
+def test_choose_validity(lifetime: timedelta, signer_not_after: datetime, expected: datetime) -> None:
+    chosen = choose_validity(now=NOW, lifetime=lifetime, signer_not_after=signer_not_after)
     assert chosen == Validity(NOW - timedelta(minutes=5), expected)
 
 
 def test_an_expired_authority_signs_nothing() -> None:
     with pytest.raises(AuthorityExpired, match="rotate the CA"):
-        choose_validity(now=NOW, lifetime=HOUR, signer_ends=NOW)
+        choose_validity(now=NOW, lifetime=HOUR, signer_not_after=NOW)
 
 
 def test_a_client_certificate_says_what_was_decided() -> None:
-    subject = Subject("system:bootstrap:x", ("g2", "g1"))
+    subject = CertificateSubject("system:bootstrap:x", ("g2", "g1"))
 
     issued = CA.issue_client(KEY.public, subject, now=NOW, lifetime=HOUR)
 
@@ -76,7 +76,7 @@ def test_certificate_and_key_of_different_authorities_are_refused() -> None:
 
 
 def test_a_leaf_cannot_pose_as_an_authority() -> None:
-    leaf = CA.issue_client(KEY.public, Subject("n"), now=NOW, lifetime=HOUR)
+    leaf = CA.issue_client(KEY.public, CertificateSubject("n"), now=NOW, lifetime=HOUR)
     with pytest.raises(CertificateRefused, match="not that of a CA"):
         Authority(leaf, KEY)
 
@@ -116,13 +116,15 @@ def test_a_damaged_certificate_is_read_or_refused_but_never_breaks(flip: int, ma
 
 
 def test_names_that_cannot_be_written_are_refused() -> None:
-    leaf = Leaf(KEY.public, Subject("n"), Validity(NOW, NOW + HOUR), (Usage.SERVER_AUTH,), AlternativeNames(("ü",)))
+    leaf = CertificateTemplate(
+        KEY.public, CertificateSubject("n"), Validity(NOW, NOW + HOUR), (Usage.SERVER_AUTH,), AlternativeNames(("ü",))
+    )
     with pytest.raises(CertificateRefused, match="cannot be written"):
         CA.issue(leaf)
 
 
 def test_a_certificate_for_client_auth_alone_has_no_empty_key_usage() -> None:
-    leaf = Leaf(KEY.public, Subject("bob"), Validity(NOW, NOW + HOUR), (Usage.CLIENT_AUTH,))
+    leaf = CertificateTemplate(KEY.public, CertificateSubject("bob"), Validity(NOW, NOW + HOUR), (Usage.CLIENT_AUTH,))
 
     issued = CA.issue(leaf)
 

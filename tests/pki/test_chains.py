@@ -11,7 +11,7 @@ from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.chains import verify_chain
 from watchword.pki.errors import ChainRefused
 from watchword.pki.keys import PrivateKey
-from watchword.pki.subjects import AlternativeNames, Subject, encode_subject
+from watchword.pki.subjects import AlternativeNames, CertificateSubject, encode_subject
 from watchword.pki.usages import Usage
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -19,7 +19,7 @@ DAY = timedelta(days=1)
 CA = Authority.make("a-ca", now=NOW)
 NAMESAKE = Authority.make("a-ca", now=NOW)
 KEY = PrivateKey.generate()
-LEAF = CA.issue_client(KEY.public, Subject("n", ("g",)), now=NOW, lifetime=DAY)
+LEAF = CA.issue_client(KEY.public, CertificateSubject("n", ("g",)), now=NOW, lifetime=DAY)
 SERVING = CA.issue_serving(KEY.public, AlternativeNames(("hub",)), now=NOW, lifetime=DAY)
 
 
@@ -29,7 +29,7 @@ def _intermediate(
     key = PrivateKey.generate()
     builder = (
         x509.CertificateBuilder()
-        .subject_name(encode_subject(Subject(f"middle-{key.public.thumbprint[:6]}")))
+        .subject_name(encode_subject(CertificateSubject(f"middle-{key.public.thumbprint[:6]}")))
         .issuer_name(issuer.certificate.handle.subject)
         .public_key(key.public.handle)
         .serial_number(x509.random_serial_number())
@@ -47,7 +47,7 @@ def _intermediate(
 
 
 def _leaf_of(issuer: Authority) -> Certificate:
-    return issuer.issue_client(KEY.public, Subject("n"), now=NOW, lifetime=DAY / 24)
+    return issuer.issue_client(KEY.public, CertificateSubject("n"), now=NOW, lifetime=DAY / 24)
 
 
 MIDDLE = _intermediate(CA)

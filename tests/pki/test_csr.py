@@ -7,11 +7,11 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.pki.csr import MAXIMUM_REQUEST_BYTES, build_request, parse_request
-from watchword.pki.errors import RequestRefused
+from watchword.pki.csr import MAXIMUM_REQUEST_BYTES, build_csr, parse_csr
+from watchword.pki.errors import InvalidCsr
 from watchword.pki.keys import PrivateKey
 from watchword.pki.pem import CERTIFICATE_REQUEST, armour, first_block
-from watchword.pki.subjects import AlternativeNames, Subject
+from watchword.pki.subjects import AlternativeNames, CertificateSubject
 
 KEY = PrivateKey.generate()
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=90)
@@ -20,7 +20,7 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), m
 @given(common_name=WORDS, organisations=st.lists(WORDS, max_size=4, unique=True))
 @settings(max_examples=40, deadline=None)
 def test_a_request_is_read_back_as_it_was_built(common_name: str, organisations: list[str]) -> None:
-    asked = parse_request(build_request(KEY, Subject(common_name, tuple(organisations))))
+    asked = parse_csr(build_csr(KEY, CertificateSubject(common_name, tuple(organisations))))
 
     assert (asked.common_name, set(asked.organisations)) == (common_name, set(organisations))
     assert (asked.key, asked.signature_valid, asked.extensions) == (KEY.public, True, ())
@@ -28,7 +28,7 @@ def test_a_request_is_read_back_as_it_was_built(common_name: str, organisations:
 
 def test_alternative_names_are_read_back() -> None:
     names = AlternativeNames(("a.example", "*.b"), ("10.0.0.1", "::1"), ("spiffe://x/y",), ("a@b.example",))
-    assert parse_request(build_request(KEY, Subject("n"), names)).names == names
+    assert parse_csr(build_csr(KEY, CertificateSubject("n"), names)).names == names
 
 
 def test_hosts_are_sorted_into_names_and_addresses() -> None:
@@ -55,7 +55,7 @@ def test_everything_unusual_in_a_request_is_visible_to_the_judge() -> None:
     constraints = x509.BasicConstraints(ca=True, path_length=None)
     request = x509.CertificateSigningRequestBuilder().subject_name(name).add_extension(constraints, critical=True)
 
-    asked = parse_request(_signed(request))
+    asked = parse_csr(_signed(request))
 
     assert asked.organisations == ("g", "g")
     assert asked.organisational_units == ("unit",)
@@ -64,10 +64,10 @@ def test_everything_unusual_in_a_request_is_visible_to_the_judge() -> None:
 
 
 def test_a_request_signed_by_another_key_is_seen_as_such() -> None:
-    der = first_block(build_request(KEY, Subject("n")), CERTIFICATE_REQUEST)
+    der = first_block(build_csr(KEY, CertificateSubject("n")), CERTIFICATE_REQUEST)
     assert der is not None
     broken = der[:-3] + bytes([der[-3] ^ 1]) + der[-2:]
-    assert not parse_request(armour(broken, CERTIFICATE_REQUEST)).signature_valid
+    assert not parse_csr(armour(broken, CERTIFICATE_REQUEST)).signature_valid
 
 
 TWO_NAMES = _name((NameOID.COMMON_NAME, "a"), (NameOID.COMMON_NAME, "b"))
@@ -84,18 +84,18 @@ TWO_NAMES = _name((NameOID.COMMON_NAME, "a"), (NameOID.COMMON_NAME, "b"))
     ],
 )
 def test_an_unusable_request_is_refused(pem: bytes, complaint: str) -> None:
-    with pytest.raises(RequestRefused, match=complaint):
-        parse_request(pem)
+    with pytest.raises(InvalidCsr, match=complaint):
+        parse_csr(pem)
 
 
 @given(cut=st.integers(0, 200), flip=st.integers(0, 1500), mask=st.integers(1, 255))
 @settings(max_examples=60, deadline=None)
 def test_a_damaged_request_is_read_or_refused_but_never_breaks(cut: int, flip: int, mask: int) -> None:
-    der = first_block(build_request(KEY, Subject("n", ("o",)), AlternativeNames(("a",))), CERTIFICATE_REQUEST)
+    der = first_block(build_csr(KEY, CertificateSubject("n", ("o",)), AlternativeNames(("a",))), CERTIFICATE_REQUEST)
     assert der is not None
     damaged = bytearray(der[: len(der) - cut % 3])
     damaged[flip % len(damaged)] ^= mask
     try:
-        parse_request(armour(bytes(damaged), CERTIFICATE_REQUEST))
-    except RequestRefused:
+        parse_csr(armour(bytes(damaged), CERTIFICATE_REQUEST))
+    except InvalidCsr:
         return

@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.pki import jwt, unverified
-from watchword.pki.claims import check_claims
-from watchword.pki.errors import KeyRefused, TokenRefused
+from watchword.pki import jwt, unverified_jwt
+from watchword.pki.errors import InvalidJwt, KeyRefused
+from watchword.pki.jwt_claims import check_claims
 from watchword.pki.keys import PrivateKey
 
 EC, RSA, STRANGER = PrivateKey.generate(), PrivateKey.generate_rsa(), PrivateKey.generate()
@@ -26,8 +26,8 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 def test_a_signed_token_is_verified_by_its_key_among_others(key: PrivateKey) -> None:
     token = jwt.sign(CLAIMS, key)
     assert jwt.verify(token.reveal(), [STRANGER.public, key.public]) == CLAIMS
-    assert unverified.read_unverified_claims(token.reveal()) == CLAIMS
-    assert unverified.read_unverified_header(token.reveal())["kid"] == key.public.key_id
+    assert unverified_jwt.read_unverified_claims(token.reveal()) == CLAIMS
+    assert unverified_jwt.read_unverified_header(token.reveal())["kid"] == key.public.key_id
     assert str(token) == "***"
 
 
@@ -74,7 +74,7 @@ HEADER, PAYLOAD, SIGNATURE = GOOD.split(".")
     ],
 )
 def test_a_token_no_known_key_signed_is_refused(token: str) -> None:
-    with pytest.raises(TokenRefused) as refusal:
+    with pytest.raises(InvalidJwt) as refusal:
         jwt.verify(token, [EC.public, RSA.public])
     assert PAYLOAD not in str(refusal.value)
 
@@ -85,7 +85,7 @@ def test_a_changed_token_is_never_believed_for_other_claims(position: int, chara
     changed = GOOD[:position] + character + GOOD[position + 1 :]
     try:
         assert jwt.verify(changed, [EC.public]) == CLAIMS
-    except TokenRefused:
+    except InvalidJwt:
         return
 
 
@@ -108,7 +108,7 @@ def test_an_ed25519_key_signs_no_tokens() -> None:
 )
 def test_claims_for_another_time_place_or_reader_are_refused(change: dict[str, Any], complaint: str) -> None:
     claims = {**CLAIMS, "aud": ["hub"], **change}
-    with pytest.raises(TokenRefused, match=complaint):
+    with pytest.raises(InvalidJwt, match=complaint):
         check_claims(claims, now=NOW, issuers=["https://hub"], audiences=["hub"])
 
 

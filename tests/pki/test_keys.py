@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import KeyRefused
-from watchword.pki.keys import KeyType, PrivateKey, PublicKey, judge_key_strength
+from watchword.pki.keys import KeyType, PrivateKey, PublicKey, validate_key_strength
 
 PKCS8 = serialization.PrivateFormat.PKCS8
 TRADITIONAL = serialization.PrivateFormat.TraditionalOpenSSL
@@ -60,7 +60,7 @@ def test_usable_keys_survive_being_read_and_written(
 
     assert (again.public, again.public.type, again.public.bits) == (read.public, kind, bits)
     assert PublicKey.from_pem(read.public.pem) == read.public
-    assert judge_key_strength(read.public) == ""
+    assert validate_key_strength(read.public) == ""
 
 
 def test_openssl_parameters_in_front_of_a_key_are_skipped() -> None:

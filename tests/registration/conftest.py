@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from watchword.testing.membership import Membership, membership
+from watchword.testing.fleet import FleetHarness, run_fleet
 from watchword.testing.plane import Plane
 
 
 @pytest_asyncio.fixture
-async def fleet(plane: Plane) -> AsyncIterator[Membership]:
-    async with membership(plane) as running:
+async def fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
+    async with run_fleet(plane) as running:
         yield running

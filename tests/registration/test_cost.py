@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from watchword.agent.duties import DUTIES
+from watchword.agent.controllers import CONTROLLER_FACTORIES
 from watchword.api.http import Request, Response
-from watchword.apiserver.requestinfo import read_request
+from watchword.apiserver.requestinfo import read_request_info
 from watchword.kube.transport import Transport
-from watchword.testing.membership import AUTOMATIC, Membership
+from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 pytestmark = pytest.mark.planes("embedded")
 
@@ -85,12 +85,12 @@ class Counting:
         await self.inner.close()
 
     def _count(self, request: Request) -> None:
-        asked = read_request(request.method, request.path, request.query)
+        asked = read_request_info(request.method, request.path, request.query)
         what = "/".join(part for part in (asked.resource, asked.subresource) if part) or asked.path
         self.seen[f"{asked.verb} {what}"] += 1
 
 
-async def start(fleet: Membership) -> tuple[str, Tally, Tally]:
+async def start(fleet: FleetHarness) -> tuple[str, Tally, Tally]:
     """Let a cluster join a hub that has found its peace; return its name, the agent's tally and the hub's."""
     agent, hub, name = Tally(), Tally(), fleet.name()
     fleet.through = hub.through
@@ -98,12 +98,12 @@ async def start(fleet: Membership) -> tuple[str, Tally, Tally]:
     await asyncio.sleep(60)
     hub.seen.clear()
     fleet.through = agent.through
-    fleet.start_agent(name, duties=DUTIES)
+    fleet.start_agent(name, controller_factories=CONTROLLER_FACTORIES)
     await fleet.joined(name)
     return name, agent, hub
 
 
-async def test_a_join_costs_no_request_that_could_be_spared(fleet: Membership) -> None:
+async def test_a_join_costs_no_request_that_could_be_spared(fleet: FleetHarness) -> None:
     _, agent, hub = await start(fleet)
 
     await asyncio.sleep(20)  # everything that follows from it, and no renewal yet
@@ -112,7 +112,7 @@ async def test_a_join_costs_no_request_that_could_be_spared(fleet: Membership) -
     assert hub.seen - Counter(OF_THE_HUB_FOR_ANY_NUMBER) == Counter(OF_THE_HUB)
 
 
-async def test_a_member_to_which_nothing_happens_is_almost_silent(fleet: Membership) -> None:
+async def test_a_member_to_which_nothing_happens_is_almost_silent(fleet: FleetHarness) -> None:
     _, agent, hub = await start(fleet)
     await asyncio.sleep(600)
     agent.seen.clear()

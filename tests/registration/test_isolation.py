@@ -18,10 +18,10 @@ from watchword.api import resources
 from watchword.api.meta import ObjectKey, Resource
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
+from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
-from watchword.kube.reviews import Access, may_i
-from watchword.testing.membership import AGENTS_NAMESPACE, AUTOMATIC, Membership, PlaneConnector, transport_with
+from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector, transport_with
 
 GOLDEN = Path(__file__).parent / "golden" / "isolation.txt"
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
@@ -47,23 +47,23 @@ VIRTUAL = (
 )
 
 
-def questions(own: str, other: str) -> Iterable[Access]:
+def questions(own: str, other: str) -> Iterable[ResourceAccess]:
     for kind, verb in product(KINDS, VERBS):
         yield from places(kind, "", verb, own, other)
     for (kind, subresource), verb in product(SUBRESOURCES, ("get", "create", "update", "patch")):
         yield from places(kind, subresource, verb, own, other)
     for group, plural, subresource, verb in VIRTUAL:
-        yield Access(verb, Resource(group, "*", plural, ""), ObjectKey.cluster(own), subresource)
+        yield ResourceAccess(verb, Resource(group, "*", plural, ""), ObjectKey.cluster(own), subresource)
 
 
-def places(kind: Resource, subresource: str, verb: str, own: str, other: str) -> Iterable[Access]:
+def places(kind: Resource, subresource: str, verb: str, own: str, other: str) -> Iterable[ResourceAccess]:
     names = ("", own, other)
     spaces = ("", own, other, "kube-system", HUB_NAMESPACE)
     keys = [ObjectKey(n, "") for n in spaces] if kind.namespaced else [ObjectKey.cluster(n) for n in names]
-    return (Access(verb, kind, key, subresource) for key in keys)
+    return (ResourceAccess(verb, kind, key, subresource) for key in keys)
 
 
-def describe(who: str, access: Access, own: str, other: str) -> str:
+def describe(who: str, access: ResourceAccess, own: str, other: str) -> str:
     names = {"": "", own: "<own>", other: "<other>"}
     what = "/".join(part for part in (access.resource.plural, access.subresource) if part)
     group = f".{access.resource.group}" if access.resource.group else ""
@@ -74,7 +74,7 @@ def describe(who: str, access: Access, own: str, other: str) -> str:
 
 async def rights_of(who: str, client: Client, own: str, other: str) -> list[str]:
     asked = list(questions(own, other))
-    answers = await asyncio.gather(*(may_i(client, access) for access in asked))
+    answers = await asyncio.gather(*(can_i(client, access) for access in asked))
     rows = {describe(who, access, own, other) for access, yes in zip(asked, answers, strict=True) if yes}
     everywhere = {row for row in rows if "<" not in row}  # a right on all of a kind needs no row for each of them
     return sorted(
@@ -82,12 +82,12 @@ async def rights_of(who: str, client: Client, own: str, other: str) -> list[str]
     )
 
 
-async def credential(fleet: Membership, name: str) -> Client:
+async def credential(fleet: FleetHarness, name: str) -> Client:
     data = decode_data(await fleet.client.get(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}")))
     return fleet.plane.adopt(Client(transport_with(fleet.plane, data["tls.crt"], data["tls.key"])))
 
 
-async def test_rights_of_every_identity_are_exactly_those_on_record(fleet: Membership) -> None:
+async def test_rights_of_every_identity_are_exactly_those_on_record(fleet: FleetHarness) -> None:
     one, two = fleet.name("one"), fleet.name("two")
     fleet.start_hub(AUTOMATIC)
     for name in (one, two):
@@ -102,7 +102,7 @@ async def test_rights_of_every_identity_are_exactly_those_on_record(fleet: Membe
     assert rows == GOLDEN.read_text().splitlines()
 
 
-async def test_one_cluster_can_touch_nothing_of_another(fleet: Membership) -> None:
+async def test_one_cluster_can_touch_nothing_of_another(fleet: FleetHarness) -> None:
     one, two = fleet.name("one"), fleet.name("two")
     fleet.start_hub(AUTOMATIC)
     for name in (one, two):

@@ -26,35 +26,35 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
-from watchword.hub.incarnations import retired_key
+from watchword.hub.retired_cluster_names import retired_name_key
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.pki.certificates import Certificate, parse_certificate
-from watchword.testing.membership import (
+from watchword.testing.eventually import eventually, exists, is_gone
+from watchword.testing.fleet import (
     AGENTS_NAMESPACE,
     AUTOMATIC,
     BOOTSTRAP_USER,
-    Membership,
+    FleetHarness,
     PlaneConnector,
     transport_with,
 )
-from watchword.testing.waiting import eventually, exists, is_gone
 
 
-async def held_by(fleet: Membership, name: str) -> dict[str, bytes]:
+async def held_by(fleet: FleetHarness, name: str) -> dict[str, bytes]:
     return decode_data(await fleet.client.get(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}")))
 
 
-async def certificate_of(fleet: Membership, name: str) -> Certificate:
+async def certificate_of(fleet: FleetHarness, name: str) -> Certificate:
     return parse_certificate((await held_by(fleet, name))["tls.crt"])
 
 
-async def agent_client(fleet: Membership, name: str) -> Client:
+async def agent_client(fleet: FleetHarness, name: str) -> Client:
     data = await held_by(fleet, name)
     return fleet.plane.adopt(Client(transport_with(fleet.plane, data["tls.crt"], data["tls.key"])))
 
 
-async def test_an_allow_listed_cluster_joins_without_a_person(fleet: Membership) -> None:
+async def test_an_allow_listed_cluster_joins_without_a_person(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     fleet.start_agent(name)
@@ -74,7 +74,7 @@ async def test_an_allow_listed_cluster_joins_without_a_person(fleet: Membership)
         assert labels_of(await fleet.client.get(resource, key)) == {Label.CLUSTER_NAME: name} or resource is NAMESPACES
 
 
-async def test_a_cluster_of_nobody_on_the_list_waits_for_a_person(fleet: Membership) -> None:
+async def test_a_cluster_of_nobody_on_the_list_waits_for_a_person(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub()
     fleet.start_agent(name)
@@ -85,7 +85,7 @@ async def test_a_cluster_of_nobody_on_the_list_waits_for_a_person(fleet: Members
     assert not (await fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)))["spec"].get("hubAcceptsClient")
 
 
-async def eventually_requested(fleet: Membership, name: str) -> Object:
+async def eventually_requested(fleet: FleetHarness, name: str) -> Object:
     await eventually(fleet.client, SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}"), exists)
     async with asyncio.timeout(20):
         while True:
@@ -95,7 +95,7 @@ async def eventually_requested(fleet: Membership, name: str) -> Object:
             await asyncio.sleep(0.05)
 
 
-async def test_the_secret_holds_everything_another_agent_needs(fleet: Membership) -> None:
+async def test_the_secret_holds_everything_another_agent_needs(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     fleet.start_agent(name)
@@ -109,7 +109,7 @@ async def test_the_secret_holds_everything_another_agent_needs(fleet: Membership
     assert subject.common_name == f"system:open-cluster-management:{name}:{data[AGENT_NAME].decode()}"
 
 
-async def test_a_restarted_agent_stays_itself_without_its_bootstrap_credential(fleet: Membership) -> None:
+async def test_a_restarted_agent_stays_itself_without_its_bootstrap_credential(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     agent = fleet.start_agent(name)
@@ -125,7 +125,7 @@ async def test_a_restarted_agent_stays_itself_without_its_bootstrap_credential(f
     assert await held_by(fleet, name) == before
 
 
-async def test_a_denied_cluster_loses_its_rights_at_once(fleet: Membership) -> None:
+async def test_a_denied_cluster_loses_its_rights_at_once(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     fleet.start_agent(name)
@@ -142,7 +142,7 @@ async def test_a_denied_cluster_loses_its_rights_at_once(fleet: Membership) -> N
     assert await own.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))  # it may see that it was denied
 
 
-async def test_a_deleted_cluster_leaves_nothing_behind(fleet: Membership) -> None:
+async def test_a_deleted_cluster_leaves_nothing_behind(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     agent = fleet.start_agent(name)
@@ -155,10 +155,10 @@ async def test_a_deleted_cluster_leaves_nothing_behind(fleet: Membership) -> Non
     for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS):
         assert not (await fleet.client.list(resource, labels=f"{Label.CLUSTER_NAME}={name}")).items
     leases = (await fleet.client.list(LEASES, labels=f"{Label.CLUSTER_NAME}={name}")).items
-    assert [ObjectKey.of(lease) for lease in leases] == [retired_key(name)]  # while its certificate lives
+    assert [ObjectKey.of(lease) for lease in leases] == [retired_name_key(name)]  # while its certificate lives
 
 
-async def test_a_joining_cluster_cannot_accept_itself(fleet: Membership) -> None:
+async def test_a_joining_cluster_cannot_accept_itself(fleet: FleetHarness) -> None:
     name = fleet.name()
     joining = Client(PlaneConnector(fleet.plane).joining())
 
@@ -170,7 +170,7 @@ async def test_a_joining_cluster_cannot_accept_itself(fleet: Membership) -> None
     assert await fleet.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name)) is None
 
 
-async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: Membership) -> None:
+async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     fleet.start_agent(name)
@@ -189,16 +189,16 @@ async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: Membership)
 
 async def request_as_a_stranger(joining: Client, name: str) -> str:
     from watchword.drivers.csr.agent import request_manifest  # noqa: PLC0415 - the stranger's own tool
-    from watchword.drivers.interface import Subject, Wanted  # noqa: PLC0415 - same
+    from watchword.drivers.interface import CredentialSubject, WantedCredential  # noqa: PLC0415 - same
     from watchword.pki.keys import PrivateKey  # noqa: PLC0415 - same
 
     groups = (f"system:open-cluster-management:{name}", "system:open-cluster-management:managed-clusters")
-    wanted = Wanted(name, Subject(f"system:open-cluster-management:{name}:intruder", groups))
+    wanted = WantedCredential(name, CredentialSubject(f"system:open-cluster-management:{name}:intruder", groups))
     created = await joining.create(CERTIFICATE_SIGNING_REQUESTS, request_manifest(wanted, PrivateKey.generate()))
     return str(created["metadata"]["name"])
 
 
-async def test_an_agent_without_a_bootstrap_credential_waits_for_one(fleet: Membership) -> None:
+async def test_an_agent_without_a_bootstrap_credential_waits_for_one(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     connector = PlaneConnector(fleet.plane, may_join=False)
@@ -212,10 +212,10 @@ async def test_an_agent_without_a_bootstrap_credential_waits_for_one(fleet: Memb
 
 
 @pytest.mark.planes("embedded")
-async def test_a_certificate_is_renewed_in_time_again_and_again(fleet: Membership) -> None:
+async def test_a_certificate_is_renewed_in_time_again_and_again(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
-    fleet.start_agent(name, certificate_life=timedelta(hours=1))
+    fleet.start_agent(name, certificate_lifetime=timedelta(hours=1))
     await fleet.joined(name)
     seen: dict[int, timedelta] = {}
 
@@ -229,7 +229,7 @@ async def test_a_certificate_is_renewed_in_time_again_and_again(fleet: Membershi
 
 
 @pytest.mark.planes("embedded")
-async def test_a_silent_agent_is_noticed_and_welcomed_back(fleet: Membership) -> None:
+async def test_a_silent_agent_is_noticed_and_welcomed_back(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     agent = fleet.start_agent(name)

@@ -10,18 +10,18 @@ from random import Random
 
 import pytest
 
+from watchword.admin.hub_admin import HubAdmin
 from watchword.agent.secret_data import decode_data
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
 from watchword.drivers.csr.hub import is_pending
-from watchword.fleet.hub_desk import HubDesk
-from watchword.kube.faults import FaultPlan, FaultyTransport, WatchFaults
+from watchword.kube.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from watchword.kube.transport import Transport
-from watchword.kube.watch import Change, follow
+from watchword.kube.watch import ObjectChange, list_and_watch
 from watchword.pki.certificates import parse_certificate
-from watchword.runtime.records import decode
-from watchword.testing.membership import AGENTS_NAMESPACE, AUTOMATIC, Membership
+from watchword.runtime.raw_objects import decode
+from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness
 
 pytestmark = [pytest.mark.planes("embedded"), pytest.mark.timeout(600)]
 
@@ -32,7 +32,7 @@ CLUSTERS, HOURS, LOOK_EVERY = 3, 12, timedelta(minutes=15)
 
 
 @dataclass
-class Weather:
+class RandomFaults:
     """Lets requests fail, the same ones in each run."""
 
     random: Random = field(default_factory=lambda: Random("weather"))
@@ -48,7 +48,7 @@ class Weather:
 
 
 @dataclass
-class Diary:
+class CertificateHistory:
     """What was seen of one cluster."""
 
     serials: set[int] = field(default_factory=set)
@@ -56,7 +56,7 @@ class Diary:
     uids: set[str] = field(default_factory=set)
     shortest_left: timedelta = timedelta.max
 
-    async def note(self, fleet: Membership, name: str, now: datetime) -> None:
+    async def note(self, fleet: FleetHarness, name: str, now: datetime) -> None:
         held = decode_data(await fleet.client.get(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}")))
         certificate = parse_certificate(held["tls.crt"])
         asked = await fleet.client.list(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={name}")
@@ -67,13 +67,13 @@ class Diary:
 
 
 async def test_no_certificate_expires_or_is_asked_for_twice_while_one_request_in_a_hundred_fails(
-    fleet: Membership,
+    fleet: FleetHarness,
 ) -> None:
-    weather, diaries = Weather(), {fleet.name(): Diary() for _ in range(CLUSTERS)}
+    weather, diaries = RandomFaults(), {fleet.name(): CertificateHistory() for _ in range(CLUSTERS)}
     fleet.through = weather.through
     fleet.start_hub(AUTOMATIC)
     for name in diaries:
-        fleet.start_agent(name, certificate_life=timedelta(hours=1))
+        fleet.start_agent(name, certificate_lifetime=timedelta(hours=1))
     for name in diaries:
         await fleet.joined(name)
 
@@ -90,18 +90,20 @@ async def test_no_certificate_expires_or_is_asked_for_twice_while_one_request_in
         assert len(diary.uids) == 1
 
 
-async def test_an_agent_whose_every_request_is_denied_asks_now_and_then_not_again_and_again(fleet: Membership) -> None:
+async def test_an_agent_whose_every_request_is_denied_asks_now_and_then_not_again_and_again(
+    fleet: FleetHarness,
+) -> None:
     name = fleet.name()
     fleet.start_hub()
     fleet.start_agent(name)
-    desk, labels = HubDesk(fleet.client, fleet.plane.clock), f"{Label.CLUSTER_NAME}={name}"
+    desk, labels = HubAdmin(fleet.client, fleet.plane.clock), f"{Label.CLUSTER_NAME}={name}"
 
     async def deny_whatever_comes() -> None:
-        async for fact in follow(fleet.client, CERTIFICATE_SIGNING_REQUESTS, labels=labels):
-            for raw in [fact.raw] if isinstance(fact, Change) else getattr(fact, "items", ()):
+        async for fact in list_and_watch(fleet.client, CERTIFICATE_SIGNING_REQUESTS, labels=labels):
+            for raw in [fact.raw] if isinstance(fact, ObjectChange) else getattr(fact, "items", ()):
                 csr = decode(raw, CERTIFICATE_SIGNING_REQUESTS)
                 if is_pending(csr):
-                    await desk.decide(csr, "Denied", "never")
+                    await desk.record_decision(csr, "Denied", "never")
 
     denying = asyncio.create_task(deny_whatever_comes())
     await asyncio.sleep(timedelta(minutes=30).total_seconds())

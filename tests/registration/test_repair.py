@@ -7,12 +7,12 @@ import pytest
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import ConditionType, cluster_role, registration_binding, work_binding
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, LEASES, ROLE_BINDINGS
-from watchword.testing.membership import AUTOMATIC, Membership
-from watchword.testing.waiting import eventually
+from watchword.testing.eventually import eventually
+from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 
 @pytest.mark.parametrize("what", ["role", "role-binding", "registration", "work", "lease"])
-async def test_whatever_somebody_deletes_is_made_again(fleet: Membership, what: str) -> None:
+async def test_whatever_somebody_deletes_is_made_again(fleet: FleetHarness, what: str) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     fleet.start_agent(name)

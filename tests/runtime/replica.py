@@ -15,11 +15,11 @@ from random import Random
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CONFIG_MAPS
 from watchword.kube.connect import connect
+from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.connection import Connection
-from watchword.runtime.informer import Scope
+from watchword.runtime.event_loop import run, stop_on_signals
+from watchword.runtime.informer import WatchScope
 from watchword.runtime.logs import configure_logging
-from watchword.runtime.loop import run, stopping_on_signals
 from watchword.runtime.manager import Manager, ManagerOptions
 
 
@@ -28,7 +28,7 @@ def tell(**facts: float | str) -> None:
     sys.stdout.flush()
 
 
-async def write_for_ever(hub: Connection, namespace: str, name: str) -> None:
+async def write_for_ever(hub: ApiServerConnection, namespace: str, name: str) -> None:
     while True:
         obj = CONFIG_MAPS.manifest(ObjectKey(namespace, "written-by-the-leader"), data={"by": name})
         await hub.client.apply(CONFIG_MAPS, obj, manager=name, force=True)
@@ -41,10 +41,10 @@ async def main(kubeconfig: str, namespace: str, name: str) -> None:
     options = ManagerOptions("watchword.io/test", name, lease=ObjectKey(namespace, "leader"))
     manager = Manager(options, clock=SystemClock(), random=Random(name))
     hub = manager.connect(connect(Path(kubeconfig)))
-    hub.cache.informer(CONFIG_MAPS, Scope(namespace=namespace)).listen(lambda _: tell(standing="by"))
+    hub.cache.informer(CONFIG_MAPS, WatchScope(namespace=namespace)).add_handler(lambda _: tell(standing="by"))
     manager.add_job("writer", lambda: write_for_ever(hub, namespace, name))
     stop = asyncio.Event()
-    with stopping_on_signals(stop):
+    with stop_on_signals(stop):
         await manager.run(stop)
 
 

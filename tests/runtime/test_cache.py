@@ -9,11 +9,11 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import CONFIG_MAPS, SECRETS
-from watchword.kube.watch import Change, Fact, Heartbeat, Snapshot
+from watchword.kube.watch import Bookmark, ObjectChange, Snapshot, WatchUpdate
 from watchword.runtime.cache import Cache
-from watchword.runtime.errors import CacheError, Halted
-from watchword.runtime.informer import Informer, Scope
-from watchword.runtime.records import Delta, metadata_only
+from watchword.runtime.errors import CacheError, UnexpectedExit
+from watchword.runtime.informer import Informer, WatchScope
+from watchword.runtime.raw_objects import Delta, metadata_only
 
 A, B = ObjectKey("ns", "a"), ObjectKey("ns", "b")
 
@@ -23,22 +23,22 @@ def raw(key: ObjectKey, version: int, *, metadata: Object | None = None, **field
     return orjson.dumps({"metadata": {**identity, **(metadata or {})}, **fields})
 
 
-def added(key: ObjectKey, version: int, **fields: Any) -> Change:
-    return Change("ADDED", raw(key, version, **fields), str(version))
+def added(key: ObjectKey, version: int, **fields: Any) -> ObjectChange:
+    return ObjectChange("ADDED", raw(key, version, **fields), str(version))
 
 
-def modified(key: ObjectKey, version: int, **fields: Any) -> Change:
-    return Change("MODIFIED", raw(key, version, **fields), str(version))
+def modified(key: ObjectKey, version: int, **fields: Any) -> ObjectChange:
+    return ObjectChange("MODIFIED", raw(key, version, **fields), str(version))
 
 
-def deleted(key: ObjectKey, version: int) -> Change:
-    return Change("DELETED", raw(key, version), str(version))
+def deleted(key: ObjectKey, version: int) -> ObjectChange:
+    return ObjectChange("DELETED", raw(key, version), str(version))
 
 
-def told(*facts: Fact, scope: Scope | None = None) -> Informer:
-    informer = Informer(SECRETS, scope or Scope())
+def told(*facts: WatchUpdate, scope: WatchScope | None = None) -> Informer:
+    informer = Informer(SECRETS, scope or WatchScope())
     for fact in facts:
-        informer.take(fact)
+        informer.handle_update(fact)
     return informer
 
 
@@ -78,10 +78,10 @@ async def test_data_that_only_mentions_managed_fields_is_left_alone() -> None:
         pytest.param([added(B, 4)], {"a": "1"}, id="a change from before the snapshot"),
         pytest.param([Snapshot([raw(B, 8)], "9")], {"b": "8"}, id="a second snapshot replaces everything"),
         pytest.param([Snapshot([raw(A, 1)], "2"), added(B, 3)], {"a": "1", "b": "3"}, id="the server was restored"),
-        pytest.param([Change("ADDED", b'{"metadata":{}}', "6")], {"a": "1"}, id="an object without a name"),
+        pytest.param([ObjectChange("ADDED", b'{"metadata":{}}', "6")], {"a": "1"}, id="an object without a name"),
     ],
 )
-async def test_the_store_follows_the_facts(facts: list[Fact], expected: dict[str, str]) -> None:
+async def test_the_store_follows_the_facts(facts: list[WatchUpdate], expected: dict[str, str]) -> None:
     informer = told(Snapshot([raw(A, 1)], "5"), *facts)
 
     assert versions(informer) == expected
@@ -90,10 +90,10 @@ async def test_the_store_follows_the_facts(facts: list[Fact], expected: dict[str
 async def test_listeners_hear_each_version_once() -> None:
     informer = told(Snapshot([raw(A, 1)], "5"))
     heard: list[tuple[str, bool, bool]] = []
-    informer.listen(lambda delta: heard.append((delta.key.name, delta.old is not None, delta.new is not None)))
+    informer.add_handler(lambda delta: heard.append((delta.key.name, delta.old is not None, delta.new is not None)))
 
     for fact in (modified(A, 6), modified(A, 6), Snapshot([raw(A, 6)], "7"), deleted(A, 8), deleted(A, 8)):
-        informer.take(fact)
+        informer.handle_update(fact)
 
     assert heard == [("a", False, True), ("a", True, True), ("a", True, False)]
 
@@ -105,9 +105,9 @@ async def test_a_listener_that_fails_on_one_object_does_not_stop_the_others() ->
     def poisoned(delta: Delta) -> None:
         raise ZeroDivisionError
 
-    informer.listen(poisoned)
-    informer.listen(lambda delta: heard.append(delta.key.name))
-    informer.take(added(A, 6))
+    informer.add_handler(poisoned)
+    informer.add_handler(lambda delta: heard.append(delta.key.name))
+    informer.handle_update(added(A, 6))
 
     assert heard == ["a"]
 
@@ -115,11 +115,11 @@ async def test_a_listener_that_fails_on_one_object_does_not_stop_the_others() ->
 async def test_an_answer_to_our_own_write_is_read_at_once_and_told_once() -> None:
     cache, heard = Cache(no_feed), list[str]()
     informer = cache.informer(SECRETS)
-    informer.take(Snapshot([raw(A, 1)], "5"))
-    informer.listen(lambda delta: heard.append(delta.key.name))
+    informer.handle_update(Snapshot([raw(A, 1)], "5"))
+    informer.add_handler(lambda delta: heard.append(delta.key.name))
 
-    cache.fold(raw(A, 6, apiVersion="v1", kind="Secret"))
-    informer.take(modified(A, 6))
+    cache.observe_write(raw(A, 6, apiVersion="v1", kind="Secret"))
+    informer.handle_update(modified(A, 6))
 
     assert versions(informer) == {"a": "6"}
     assert heard == ["a", "a"]
@@ -128,22 +128,24 @@ async def test_an_answer_to_our_own_write_is_read_at_once_and_told_once() -> Non
 @pytest.mark.parametrize(
     ("scope", "answer"),
     [
-        pytest.param(Scope(), raw(A, 3, apiVersion="v1", kind="Secret"), id="older than the watch"),
-        pytest.param(Scope(), raw(B, 4, apiVersion="v1", kind="Secret"), id="gone before the snapshot"),
-        pytest.param(Scope(), raw(B, 9, apiVersion="v1", kind="ConfigMap"), id="another kind"),
-        pytest.param(Scope(), b'{"kind":"Status","metadata":{}}', id="not an object"),
-        pytest.param(Scope(), b"<html>", id="not JSON"),
-        pytest.param(Scope(labels="x=y"), raw(B, 9, apiVersion="v1", kind="Secret"), id="not selected by label"),
-        pytest.param(Scope(namespace="other"), raw(B, 9, apiVersion="v1", kind="Secret"), id="another namespace"),
-        pytest.param(Scope(fields="type=x"), raw(B, 9, apiVersion="v1", kind="Secret"), id="fields cannot be checked"),
+        pytest.param(WatchScope(), raw(A, 3, apiVersion="v1", kind="Secret"), id="older than the watch"),
+        pytest.param(WatchScope(), raw(B, 4, apiVersion="v1", kind="Secret"), id="gone before the snapshot"),
+        pytest.param(WatchScope(), raw(B, 9, apiVersion="v1", kind="ConfigMap"), id="another kind"),
+        pytest.param(WatchScope(), b'{"kind":"Status","metadata":{}}', id="not an object"),
+        pytest.param(WatchScope(), b"<html>", id="not JSON"),
+        pytest.param(WatchScope(labels="x=y"), raw(B, 9, apiVersion="v1", kind="Secret"), id="not selected by label"),
+        pytest.param(WatchScope(namespace="other"), raw(B, 9, apiVersion="v1", kind="Secret"), id="another namespace"),
+        pytest.param(
+            WatchScope(fields="type=x"), raw(B, 9, apiVersion="v1", kind="Secret"), id="fields cannot be checked"
+        ),
     ],
 )
-async def test_an_answer_that_the_watch_might_contradict_is_left_to_the_watch(scope: Scope, answer: bytes) -> None:
+async def test_an_answer_that_the_watch_might_contradict_is_left_to_the_watch(scope: WatchScope, answer: bytes) -> None:
     cache = Cache(no_feed)
     informer = cache.informer(SECRETS, scope)
-    informer.take(Snapshot([raw(A, 4)], "5"))
+    informer.handle_update(Snapshot([raw(A, 4)], "5"))
 
-    cache.fold(answer)
+    cache.observe_write(answer)
 
     assert versions(informer) == {"a": "4"}
 
@@ -155,7 +157,7 @@ async def test_waiting_for_a_version_ends_when_the_watch_reaches_it() -> None:
     await asyncio.sleep(1)
     assert not waiting.done()
 
-    informer.take(Heartbeat("9"))
+    informer.handle_update(Bookmark("9"))
 
     await waiting
 
@@ -164,30 +166,30 @@ async def test_indexes_follow_every_change() -> None:
     cache = Cache(no_feed)
     cache.index(SECRETS, "type", lambda obj: [obj["type"]] if "type" in obj else [])
     informer = cache.informer(SECRETS)
-    informer.take(Snapshot([raw(A, 1, type="x"), raw(B, 2, type="x")], "5"))
-    informer.take(modified(A, 6, type="y"))
-    informer.take(deleted(B, 7))
+    informer.handle_update(Snapshot([raw(A, 1, type="x"), raw(B, 2, type="x")], "5"))
+    informer.handle_update(modified(A, 6, type="y"))
+    informer.handle_update(deleted(B, 7))
 
     assert cache.by_index(SECRETS, "type", "x") == []
     assert [ObjectKey.of(obj) for obj in cache.by_index(SECRETS, "type", "y")] == [A]
 
 
 async def test_what_is_of_no_interest_is_not_kept() -> None:
-    informer = Informer(SECRETS, Scope(), project=lambda obj: obj if obj.get("type") == "ours" else None)
+    informer = Informer(SECRETS, WatchScope(), project=lambda obj: obj if obj.get("type") == "ours" else None)
     heard: list[bool] = []
-    informer.listen(lambda delta: heard.append(delta.new is None))
+    informer.add_handler(lambda delta: heard.append(delta.new is None))
 
-    informer.take(Snapshot([raw(A, 1, type="theirs"), raw(B, 2, type="ours")], "5"))
-    informer.take(modified(B, 6, type="theirs"))
-    informer.take(modified(B, 2, type="ours"))
+    informer.handle_update(Snapshot([raw(A, 1, type="theirs"), raw(B, 2, type="ours")], "5"))
+    informer.handle_update(modified(B, 6, type="theirs"))
+    informer.handle_update(modified(B, 2, type="ours"))
 
     assert len(informer.store) == 0
     assert heard == [False, True]
 
 
 async def test_a_projection_never_loses_the_identity() -> None:
-    informer = Informer(SECRETS, Scope(), project=metadata_only)
-    informer.take(Snapshot([raw(A, 1, data={"password": "hunter2"}, metadata={"labels": {"x": "y"}})], "5"))
+    informer = Informer(SECRETS, WatchScope(), project=metadata_only)
+    informer.handle_update(Snapshot([raw(A, 1, data={"password": "hunter2"}, metadata={"labels": {"x": "y"}})], "5"))
 
     obj = informer.store.get(A)
 
@@ -200,7 +202,7 @@ async def test_a_list_is_in_key_order_and_selected() -> None:
     cache = Cache(no_feed)
     keys = [ObjectKey("z", "a"), ObjectKey("a", "z"), ObjectKey("a", "b")]
     items = [raw(key, 1, metadata={"labels": {"name": key.name}}) for key in keys]
-    cache.informer(SECRETS).take(Snapshot(items, "5"))
+    cache.informer(SECRETS).handle_update(Snapshot(items, "5"))
 
     assert [str(ObjectKey.of(obj)) for obj in cache.list(SECRETS)] == ["a/b", "a/z", "z/a"]
     assert [str(ObjectKey.of(obj)) for obj in cache.list(SECRETS, namespace="a", labels="name!=b")] == ["a/z"]
@@ -210,14 +212,14 @@ async def test_everybody_who_asks_for_the_same_thing_shares_one_informer() -> No
     cache = Cache(no_feed)
 
     assert cache.informer(SECRETS) is cache.informer(SECRETS)
-    assert cache.informer(SECRETS, Scope(labels="a=b")) is not cache.informer(SECRETS)
+    assert cache.informer(SECRETS, WatchScope(labels="a=b")) is not cache.informer(SECRETS)
 
 
 async def test_several_scopes_of_one_kind_read_as_one() -> None:
     cache = Cache(no_feed)
     for name in ("one", "two"):
-        informer = cache.informer(SECRETS, Scope(namespace=name))
-        informer.take(Snapshot([raw(ObjectKey(name, "a"), 1)], "5"))
+        informer = cache.informer(SECRETS, WatchScope(namespace=name))
+        informer.handle_update(Snapshot([raw(ObjectKey(name, "a"), 1)], "5"))
 
     assert [str(ObjectKey.of(obj)) for obj in cache.list(SECRETS)] == ["one/a", "two/a"]
     with pytest.raises(CacheError, match="three"):
@@ -258,7 +260,7 @@ async def test_a_running_cache_syncs_also_what_is_asked_for_later_and_knows_its_
 
 
 async def test_what_is_dropped_is_not_followed_and_not_waited_for() -> None:
-    async def feed(resource: Resource, _: Scope) -> AsyncGenerator[Fact, None]:
+    async def feed(resource: Resource, _: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
         if resource == SECRETS:
             yield Snapshot([raw(A, 1)], "1")
         await asyncio.Event().wait()
@@ -284,15 +286,15 @@ async def test_a_watch_that_ends_brings_the_cache_down() -> None:
     cache = Cache(no_feed)
     cache.informer(SECRETS)
 
-    with pytest.RaisesGroup(pytest.RaisesExc(Halted, match="secrets")):
+    with pytest.RaisesGroup(pytest.RaisesExc(UnexpectedExit, match="secrets")):
         await cache.run()
 
 
-async def no_feed(resource: Resource, scope: Scope) -> AsyncGenerator[Fact, None]:
+async def no_feed(resource: Resource, scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
     for version in tuple[str, ...]():
-        yield Heartbeat(version)
+        yield Bookmark(version)
 
 
-async def one_snapshot(resource: Resource, scope: Scope) -> AsyncGenerator[Fact, None]:
+async def one_snapshot(resource: Resource, scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
     yield Snapshot([], "5")
     await asyncio.Event().wait()

@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client
-from watchword.kube.faults import FaultPlan, FaultyTransport, WatchFaults
-from watchword.kube.local import LocalTransport
-from watchword.kube.watch import Change, Fact, FollowOptions, Heartbeat, Snapshot
+from watchword.kube.fault_injection import FaultPlan, FaultyTransport, WatchFaults
+from watchword.kube.in_process_transport import InProcessTransport
+from watchword.kube.watch import Bookmark, ObjectChange, Snapshot, WatchOptions, WatchUpdate
 from watchword.runtime.cache import Cache
-from watchword.runtime.informer import Informer, Scope
-from watchword.runtime.virtual import run_virtual
-from watchword.testing.memory import MemoryApi
+from watchword.runtime.informer import Informer, WatchScope
+from watchword.runtime.virtual_time import run_virtual
+from watchword.testing.memory_api import MemoryApi
 
 
 @dataclass
 class Server:
     """The whole history of a collection; state and events of any revision can be asked for."""
 
-    history: list[Change] = field(default_factory=list)
+    history: list[ObjectChange] = field(default_factory=list)
 
     def write(self, name: str) -> bytes:
         change = "MODIFIED" if name in self.state(len(self.history)) else "ADDED"
@@ -53,26 +53,26 @@ class Server:
         version = str(len(self.history) + 1)
         metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": version}
         raw = orjson.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"v": version}})
-        self.history.append(Change(kind, raw, version))
+        self.history.append(ObjectChange(kind, raw, version))
         return raw
 
 
-async def follow_nothing(resource: Resource, scope: Scope) -> AsyncGenerator[Fact, None]:
+async def follow_nothing(resource: Resource, scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
     for version in tuple[str, ...]():
-        yield Heartbeat(version)
+        yield Bookmark(version)
 
 
-class Trouble:
+class FaultScript:
     """One connection between a server and an informer on which everything goes wrong."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.server = Server()
         self.cache = Cache(follow_nothing)
-        self.informer: Informer = self.cache.informer(SECRETS, Scope())
+        self.informer: Informer = self.cache.informer(SECRETS, WatchScope())
         self.answers: list[bytes] = []
         self.heard: dict[ObjectKey, bytes] = {}
-        self.informer.listen(lambda delta: self._hear(delta.key, delta.new_raw))
+        self.informer.add_handler(lambda delta: self._hear(delta.key, delta.new_raw))
         self.at = 0
         self.relist()
 
@@ -92,17 +92,17 @@ class Trouble:
 
     def late_answer(self) -> None:
         if self.answers:
-            self.cache.fold(self.answers.pop(self.random.randrange(len(self.answers))))
+            self.cache.observe_write(self.answers.pop(self.random.randrange(len(self.answers))))
 
     def deliver(self) -> None:
         if self.at < len(self.server.history):
-            self.informer.take(self.server.history[self.at])
+            self.informer.handle_update(self.server.history[self.at])
             self.at += 1
 
     def deliver_in_the_wrong_order(self) -> None:
         if self.at + 1 < len(self.server.history):
-            self.informer.take(self.server.history[self.at + 1])
-            self.informer.take(self.server.history[self.at])
+            self.informer.handle_update(self.server.history[self.at + 1])
+            self.informer.handle_update(self.server.history[self.at])
             self.at += 2
 
     def replay(self) -> None:
@@ -110,32 +110,32 @@ class Trouble:
 
     def heartbeat(self) -> None:
         if self.at == len(self.server.history):
-            self.informer.take(Heartbeat(str(self.at)))
+            self.informer.handle_update(Bookmark(str(self.at)))
 
     def relist(self) -> None:
         self.at = len(self.server.history)
-        self.informer.take(self.server.snapshot(self.at))
+        self.informer.handle_update(self.server.snapshot(self.at))
 
     def relist_from_a_server_that_is_behind(self) -> None:
         self.at = self.random.randint(0, len(self.server.history))
-        self.informer.take(self.server.snapshot(self.at))
+        self.informer.handle_update(self.server.snapshot(self.at))
 
-    def heal(self) -> None:
+    def settle(self) -> None:
         while self.at < len(self.server.history):
             self.deliver()
 
 
-STEPS = [name for name in vars(Trouble) if not name.startswith("_") and name != "heal"]
+STEPS = [name for name in vars(FaultScript) if not name.startswith("_") and name != "settle"]
 
 
 @settings(max_examples=60, deadline=None)
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=60), seed=st.integers(0, 2**32))
 def test_the_cache_equals_the_servers_list_after_any_trouble(steps: list[str], seed: int) -> None:
     async def main() -> None:
-        trouble = Trouble(Random(seed))
+        trouble = FaultScript(Random(seed))
         for step in steps:
             getattr(trouble, step)()
-        trouble.heal()
+        trouble.settle()
 
         expected = {name: orjson.loads(raw) for name, raw in trouble.server.state(len(trouble.server.history)).items()}
         assert {key.name: obj for key, obj in trouble.informer.store.select()} == expected
@@ -150,11 +150,11 @@ ROUGH = FaultPlan(
 )
 
 
-async def rough_passage(random: Random) -> tuple[dict[ObjectKey, Object], dict[ObjectKey, Object]]:
+async def cache_after_faults(random: Random) -> tuple[dict[ObjectKey, Object], dict[ObjectKey, Object]]:
     """Write at random while everything between server and cache breaks; return what each holds in the end."""
     api = MemoryApi()
-    weather = FaultyTransport(LocalTransport(api.handle), ROUGH, random)
-    cache = Cache.of(Client(weather, random=random), FollowOptions(random=random))
+    weather = FaultyTransport(InProcessTransport(api.handle), ROUGH, random)
+    cache = Cache.of(Client(weather, random=random), WatchOptions(random=random))
     informer = cache.informer(SECRETS)
     running = asyncio.create_task(cache.run())
     for _ in range(60):
@@ -173,6 +173,6 @@ async def rough_passage(random: Random) -> tuple[dict[ObjectKey, Object], dict[O
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_the_cache_equals_the_server_after_a_rough_passage_over_the_whole_client(seed: int) -> None:
-    cached, stored = run_virtual(rough_passage(Random(seed)), seed=seed)
+    cached, stored = run_virtual(cache_after_faults(Random(seed)), seed=seed)
 
     assert cached == stored

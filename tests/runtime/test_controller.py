@@ -13,12 +13,12 @@ import pytest
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.kube.errors import Conflict, ServerError, TooManyRequests, Unreachable
-from watchword.kube.watch import Change, Fact, Heartbeat, Snapshot
+from watchword.kube.watch import Bookmark, ObjectChange, Snapshot, WatchUpdate
 from watchword.runtime.cache import Cache
-from watchword.runtime.controller import Controller, Verdict, judge_failure
-from watchword.runtime.informer import Scope
-from watchword.runtime.metrics import Metrics, Result
-from watchword.runtime.reconcile import Bell, ControllerSpec, Done, Outcome, RetryAfter, Terminal, Wake
+from watchword.runtime.controller import Controller, RequeueDecision, decide_requeue
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.metrics import Metrics, ReconcileResult
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Terminal, Trigger, TriggerSource
 
 A, B = ObjectKey("ns", "a"), ObjectKey("ns", "b")
 HOUR = timedelta(hours=1)
@@ -76,25 +76,27 @@ async def hangs() -> Outcome:
     return Done()
 
 
-async def no_feed(resource: Resource, scope: Scope) -> AsyncGenerator[Fact, None]:
+async def no_feed(resource: Resource, scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
     for version in tuple[str, ...]():
-        yield Heartbeat(version)
+        yield Bookmark(version)
 
 
 @asynccontextmanager
 async def running(
     reconciler: Scripted,
     *,
-    wakes: tuple[Wake, ...] = (),
+    triggers: tuple[Trigger, ...] = (),
     workers: int = 2,
     metrics: Metrics | None = None,
-    bell: Bell | None = None,
+    trigger_source: TriggerSource | None = None,
 ) -> AsyncIterator[tuple[Controller, Cache]]:
-    spec = ControllerSpec("test", SECRETS, reconciler, wakes=wakes, workers=workers, bell=bell)
+    spec = ControllerSpec(
+        "test", SECRETS, reconciler, triggers=triggers, workers=workers, trigger_source=trigger_source
+    )
     cache = Cache(no_feed)
     controller = Controller(spec, metrics=metrics or Metrics(), random=Random(1))
     controller.subscribe({"": cache})
-    cache.informer(SECRETS).take(Snapshot([raw("a"), raw("b")], "5"))
+    cache.informer(SECRETS).handle_update(Snapshot([raw("a"), raw("b")], "5"))
     async with asyncio.TaskGroup() as group:
         task = group.create_task(controller.run())
         yield controller, cache
@@ -110,11 +112,11 @@ async def test_every_object_that_exists_is_reconciled_once() -> None:
 
 
 async def test_a_bell_wakes_a_key_and_is_unheard_before_the_controller_runs() -> None:
-    reconciler, bell = Scripted(), Bell()
-    bell.ring(A)
-    async with running(reconciler, bell=bell):
+    reconciler, trigger_source = Scripted(), TriggerSource()
+    trigger_source.enqueue(A)
+    async with running(reconciler, trigger_source=trigger_source):
         await asyncio.sleep(60)
-        bell.ring(B)
+        trigger_source.enqueue(B)
         await asyncio.sleep(1)
 
     assert reconciler.visits == [("a", 0), ("b", 0), ("b", 60)]
@@ -152,7 +154,7 @@ async def test_a_terminal_failure_waits_for_a_change() -> None:
     reconciler = Scripted({A: [raises(Terminal("no such driver"))]})
     async with running(reconciler) as (_, cache):
         await asyncio.sleep(86400)
-        cache.informer(SECRETS).take(Change("MODIFIED", raw("a", 6), "6"))
+        cache.informer(SECRETS).handle_update(ObjectChange("MODIFIED", raw("a", 6), "6"))
         await asyncio.sleep(1)
 
     assert reconciler.visits == [("a", 0), ("b", 0), ("a", 86400)]
@@ -182,12 +184,12 @@ async def test_another_kind_wakes_the_objects_it_points_to_and_those_it_no_longe
         return [ObjectKey("ns", obj["data"]["for"])]
 
     reconciler = Scripted()
-    async with running(reconciler, wakes=(Wake(CONFIG_MAPS, target),)) as (_, cache):
+    async with running(reconciler, triggers=(Trigger(CONFIG_MAPS, target),)) as (_, cache):
         informer = cache.informer(CONFIG_MAPS)
-        informer.take(Snapshot([raw("config", data={"for": "a"})], "5"))
+        informer.handle_update(Snapshot([raw("config", data={"for": "a"})], "5"))
         await asyncio.sleep(10)
-        informer.take(Change("MODIFIED", raw("config", 6, data={"for": "b"}), "6"))
-        informer.take(Change("ADDED", raw("poison", 7), "7"))
+        informer.handle_update(ObjectChange("MODIFIED", raw("config", 6, data={"for": "b"}), "6"))
+        informer.handle_update(ObjectChange("ADDED", raw("poison", 7), "7"))
         await asyncio.sleep(10)
 
     assert reconciler.visits == [("a", 0), ("b", 0), ("a", 10), ("b", 10)]
@@ -217,15 +219,21 @@ async def test_draining_gives_up_at_its_bound() -> None:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        pytest.param(Terminal("x"), Verdict(Result.TERMINAL, retry=False), id="retrying cannot help"),
-        pytest.param(Conflict("x", code=409), Verdict(Result.CONFLICT), id="somebody was faster"),
-        pytest.param(ServerError("x", code=500), Verdict(Result.ERROR), id="the server is in trouble"),
-        pytest.param(Unreachable("x"), Verdict(Result.ERROR), id="no answer"),
-        pytest.param(throttled(7), Verdict(Result.ERROR, at_least=timedelta(seconds=7)), id="asked to wait"),
-        pytest.param(throttled(1e9), Verdict(Result.ERROR, at_least=timedelta(minutes=5)), id="asked to wait for ever"),
-        pytest.param(KeyError("x"), Verdict(Result.ERROR, expected=False), id="a bug"),
-        pytest.param(TimeoutError(), Verdict(Result.ERROR, expected=False), id="a timeout of its own"),
+        pytest.param(Terminal("x"), RequeueDecision(ReconcileResult.TERMINAL, retry=False), id="retrying cannot help"),
+        pytest.param(Conflict("x", code=409), RequeueDecision(ReconcileResult.CONFLICT), id="somebody was faster"),
+        pytest.param(ServerError("x", code=500), RequeueDecision(ReconcileResult.ERROR), id="the server is in trouble"),
+        pytest.param(Unreachable("x"), RequeueDecision(ReconcileResult.ERROR), id="no answer"),
+        pytest.param(
+            throttled(7), RequeueDecision(ReconcileResult.ERROR, at_least=timedelta(seconds=7)), id="asked to wait"
+        ),
+        pytest.param(
+            throttled(1e9),
+            RequeueDecision(ReconcileResult.ERROR, at_least=timedelta(minutes=5)),
+            id="asked to wait for ever",
+        ),
+        pytest.param(KeyError("x"), RequeueDecision(ReconcileResult.ERROR, expected=False), id="a bug"),
+        pytest.param(TimeoutError(), RequeueDecision(ReconcileResult.ERROR, expected=False), id="a timeout of its own"),
     ],
 )
-def test_judge_failure(error: Exception, expected: Verdict) -> None:
-    assert judge_failure(error, overdue=False) == expected
+def test_judge_failure(error: Exception, expected: RequeueDecision) -> None:
+    assert decide_requeue(error, overdue=False) == expected

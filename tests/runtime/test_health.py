@@ -4,41 +4,41 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from watchword.runtime.health import Health, serve_health
+from watchword.runtime.health import HealthEndpoints, serve_health
 
 
 @pytest.fixture
-def health() -> Health:
+def health() -> HealthEndpoints:
     registry = CollectorRegistry()
     Gauge("answer", "Of everything", registry=registry).set(42)
-    return Health(registry)
+    return HealthEndpoints(registry)
 
 
 def broken() -> str:
     raise ZeroDivisionError
 
 
-def test_a_process_without_troubles_is_alive_and_ready(health: Health) -> None:
+def test_a_process_without_troubles_is_alive_and_ready(health: HealthEndpoints) -> None:
     health.readiness["cache"] = str
 
     assert (health.answer("/healthz").status, health.answer("/readyz").status) == (200, 200)
 
 
-def test_a_trouble_with_readiness_does_not_concern_liveness(health: Health) -> None:
+def test_a_trouble_with_readiness_does_not_concern_liveness(health: HealthEndpoints) -> None:
     health.readiness["cache"] = lambda: "not synced"
 
     assert (health.answer("/healthz").status, health.answer("/readyz").status) == (200, 503)
     assert b"cache: not synced" in health.answer("/readyz").body
 
 
-def test_a_process_that_is_not_alive_is_not_ready(health: Health) -> None:
+def test_a_process_that_is_not_alive_is_not_ready(health: HealthEndpoints) -> None:
     health.liveness["loop"] = broken
 
     assert (health.answer("/healthz").status, health.answer("/readyz").status) == (503, 503)
 
 
 @pytest.mark.real_time
-async def test_the_endpoints_are_served(health: Health) -> None:
+async def test_the_endpoints_are_served(health: HealthEndpoints) -> None:
     async with serve_health(health, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
         answers = {}
         for path in ("healthz", "readyz", "metrics", "elsewhere"):
@@ -50,7 +50,7 @@ async def test_the_endpoints_are_served(health: Health) -> None:
 
 
 @pytest.mark.real_time
-async def test_who_asks_for_the_head_alone_gets_the_next_answer_in_order(health: Health) -> None:
+async def test_who_asks_for_the_head_alone_gets_the_next_answer_in_order(health: HealthEndpoints) -> None:
     async with serve_health(health, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
         async with session.head(f"http://127.0.0.1:{port}/metrics") as response:
             length = int(response.headers["Content-Length"])

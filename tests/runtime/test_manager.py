@@ -16,15 +16,15 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
-from watchword.kube.retry import ONCE
-from watchword.runtime.connection import Connection
-from watchword.runtime.errors import Halted, NotLeading
-from watchword.runtime.loop import stopping_on_signals
+from watchword.kube.retry import NO_RETRY
+from watchword.runtime.api_server_connection import ApiServerConnection
+from watchword.runtime.clock_jumps import choose_timer_shift, watch_for_clock_jumps
+from watchword.runtime.errors import NotLeading, UnexpectedExit
+from watchword.runtime.event_loop import stop_on_signals
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome
-from watchword.runtime.suspension import choose_shift, watch_for_jumps
-from watchword.runtime.virtual import VirtualClock
-from watchword.testing.memory import Line, MemoryApi
+from watchword.runtime.virtual_time import VirtualClock
+from watchword.testing.memory_api import DelayedConnection, MemoryApi
 
 LEASE = ObjectKey("ns", "leader")
 KEY = ObjectKey("ns", "a")
@@ -34,7 +34,7 @@ KEY = ObjectKey("ns", "a")
 class Marker:
     """Marks every Secret once, and says how often it was asked."""
 
-    hub: Connection
+    hub: ApiServerConnection
     visits: list[str] = field(default_factory=list)
     pause: float = 0
 
@@ -51,11 +51,11 @@ class Process:
     """One replica: a manager, its reconciler and its line to the API."""
 
     def __init__(self, api: MemoryApi, name: str, *, lease: ObjectKey | None = None) -> None:
-        self.line = Line(api)
+        self.line = DelayedConnection(api)
         self.stop = asyncio.Event()
         options = ManagerOptions("watchword.io/test", name, lease=lease)
         self.manager = Manager(options, clock=VirtualClock(asyncio.get_running_loop()), random=Random(name))
-        self.marker = Marker(self.manager.connect(Client.from_handler(self.line.handle, retry=ONCE)))
+        self.marker = Marker(self.manager.connect(Client.from_handler(self.line.handle, retry=NO_RETRY)))
         self.manager.add(ControllerSpec("marker", SECRETS, self.marker))
         self.task = asyncio.create_task(self.manager.run(self.stop))
 
@@ -176,7 +176,7 @@ async def crashes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "error"), [pytest.param(ends, Halted, id="ends"), pytest.param(crashes, Unreachable, id="crashes")]
+    ("job", "error"), [pytest.param(ends, UnexpectedExit, id="ends"), pytest.param(crashes, Unreachable, id="crashes")]
 )
 async def test_a_part_that_dies_takes_the_whole_process_down(
     api: MemoryApi, job: Callable[[], asyncio.Future[None]], error: type[Exception]
@@ -226,7 +226,7 @@ async def test_idle_means_that_nothing_is_left_to_do_now(api: MemoryApi) -> None
     ],
 )
 def test_choose_shift(wall: int, monotonic: int, expected: int) -> None:
-    shift = choose_shift(timedelta(seconds=wall), timedelta(seconds=monotonic))
+    shift = choose_timer_shift(timedelta(seconds=wall), timedelta(seconds=monotonic))
 
     assert shift == timedelta(seconds=expected)
 
@@ -234,7 +234,7 @@ def test_choose_shift(wall: int, monotonic: int, expected: int) -> None:
 async def test_a_jump_of_the_clock_is_noticed_within_its_period() -> None:
     clock = VirtualClock(asyncio.get_running_loop())
     shifts: list[float] = []
-    task = asyncio.create_task(watch_for_jumps(clock, timedelta(minutes=1), shifts.append))
+    task = asyncio.create_task(watch_for_clock_jumps(clock, timedelta(minutes=1), shifts.append))
     await asyncio.sleep(90)
 
     clock.skew = timedelta(hours=1)
@@ -247,7 +247,7 @@ async def test_a_jump_of_the_clock_is_noticed_within_its_period() -> None:
 @pytest.mark.real_time
 async def test_a_signal_asks_to_stop() -> None:
     stop = asyncio.Event()
-    with stopping_on_signals(stop):
+    with stop_on_signals(stop):
         os.kill(os.getpid(), signal.SIGTERM)
         async with asyncio.timeout(5):
             await stop.wait()

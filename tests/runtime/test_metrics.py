@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from watchword.runtime.metrics import OTHER, CredentialMetrics, LabelBudget, Metrics, Result
+from watchword.runtime.metrics import OTHER, CredentialMetrics, LabelBudget, Metrics, ReconcileResult
 
 
 def test_a_label_with_too_many_values_ends_in_other() -> None:
@@ -22,7 +22,7 @@ def test_a_place_given_back_can_be_taken_again() -> None:
 def test_reconciles_are_counted_by_how_they_ended() -> None:
     metrics = Metrics()
 
-    metrics.controller("lease").observe(Result.DONE, 0.01)
+    metrics.controller("lease").observe(ReconcileResult.DONE, 0.01)
 
     labels = {"controller": "lease", "result": "done"}
     assert metrics.registry.get_sample_value("watchword_reconcile_total", labels) == 1

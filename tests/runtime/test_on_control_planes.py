@@ -21,12 +21,12 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, EVENTS, LEASES, NAMESPACES
 from watchword.kube.errors import Conflict
 from watchword.runtime.cache import Cache
-from watchword.runtime.informer import Informer, Scope
+from watchword.runtime.informer import Informer, WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome
 from watchword.testing.builders import a_config_map
+from watchword.testing.eventually import eventually, eventually_all
 from watchword.testing.plane import Plane
-from watchword.testing.waiting import eventually, eventually_all
 
 REPLICA = Path(__file__).with_name("replica.py")
 
@@ -54,7 +54,7 @@ async def test_the_cache_follows_a_collection(plane: Plane) -> None:
     key = ObjectKey(namespace, "a")
     created = await client.create(CONFIG_MAPS, a_config_map("a", namespace=namespace))
     cache = Cache.of(client)
-    informer = cache.informer(CONFIG_MAPS, Scope(namespace=namespace))
+    informer = cache.informer(CONFIG_MAPS, WatchScope(namespace=namespace))
     async with running(cache.run()):
         await cache.sync()
         await version_in(informer, key, created["metadata"]["resourceVersion"])
@@ -70,7 +70,7 @@ async def test_the_cache_follows_a_collection(plane: Plane) -> None:
 async def test_a_cache_outlives_its_server(private_plane: Plane) -> None:
     client, namespace = private_plane.client(), await private_plane.namespace()
     cache = Cache.of(client)
-    informer = cache.informer(CONFIG_MAPS, Scope(namespace=namespace))
+    informer = cache.informer(CONFIG_MAPS, WatchScope(namespace=namespace))
     async with running(cache.run()):
         await cache.sync()
 
@@ -86,7 +86,7 @@ class Labeller:
 
     def __init__(self, manager: Manager, plane: Plane, namespace: str) -> None:
         self.hub = manager.connect(plane.client())
-        self.hub.cache.informer(CONFIG_MAPS, Scope(namespace=namespace))
+        self.hub.cache.informer(CONFIG_MAPS, WatchScope(namespace=namespace))
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         found = self.hub.cache.get(CONFIG_MAPS, key)

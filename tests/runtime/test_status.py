@@ -11,8 +11,8 @@ from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict
 from watchword.runtime.status import StatusChange, StatusWriter, choose_status_patch
-from watchword.runtime.virtual import EPOCH, VirtualClock
-from watchword.testing.memory import MemoryApi
+from watchword.runtime.virtual_time import EPOCH, VirtualClock
+from watchword.testing.memory_api import MemoryApi
 
 KEY = ObjectKey.cluster("edge")
 PATH = MANAGED_CLUSTERS.path(KEY)

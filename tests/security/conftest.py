@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.addons.fleet import AddonFleet
 
-from watchword.testing.membership import Membership, membership
+from watchword.testing.fleet import FleetHarness, run_fleet
 from watchword.testing.plane import Plane
 
 
 @pytest.fixture
-async def fleet(plane: Plane) -> AsyncIterator[Membership]:
-    async with membership(plane) as running:
+async def fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
+    async with run_fleet(plane) as running:
         yield running
 
 
 @pytest.fixture
-async def addons(fleet: Membership) -> AsyncIterator[AddonFleet]:
+async def addons(fleet: FleetHarness) -> AsyncIterator[AddonFleet]:
     running = await AddonFleet.on(fleet)
     yield running
     await running.close()

@@ -21,11 +21,11 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.drivers.csr.agent import request_manifest
-from watchword.drivers.interface import Subject, Wanted
+from watchword.drivers.interface import CredentialSubject, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.testing.builders import a_secret
-from watchword.testing.waiting import eventually, is_gone
+from watchword.testing.eventually import eventually, is_gone
 
 OWN, OTHER = "example.com/own", "example.com/other"
 READS_CONFIG_MAPS: Object = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
@@ -44,7 +44,9 @@ async def ask(addons: AddonFleet, cluster: str, signer: str, addon: str = "repor
     agent = addons.plane.client(
         f"system:open-cluster-management:{cluster}:x", [f"system:open-cluster-management:{cluster}"]
     )
-    wanted = Wanted(cluster, Subject("system:node:n1", ("system:nodes",)), addon=addon, signer=signer)
+    wanted = WantedCredential(
+        cluster, CredentialSubject("system:node:n1", ("system:nodes",)), addon=addon, signer=signer
+    )
     manifest = request_manifest(wanted, PrivateKey.generate())
     return ObjectKey.of(await agent.create(CERTIFICATE_SIGNING_REQUESTS, manifest))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.addons.fleet import AddonFleet
-from tests.security.intruder import taken_over, until_refused
+from tests.security.compromised_agent import taken_over, until_refused
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
-from watchword.hub.agent_tokens import guard_agent_tokens
+from watchword.hub.agent_token_policy import install_agent_token_policy
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.kube.tokens import request_token
@@ -20,7 +20,7 @@ YEAR = 365 * 24 * 3600
 @pytest.fixture
 async def agent(addons: AddonFleet) -> tuple[Client, ObjectKey]:
     """Whoever has taken over an agent, and an account whose tokens it may ask for."""
-    await guard_agent_tokens(addons.client)
+    await install_agent_token_policy(addons.client)
     cluster = await addons.cluster()
     await addons.says(await addons.enable("reporter", cluster), READY)
     await addons.stop_agent(cluster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.addons.fleet import AddonFleet
-from tests.security.intruder import forge_metadata
+from tests.security.compromised_agent import forge_metadata
 
 from watchword.addons.definition import AddonDefinition
 from watchword.addons.rbac import status_writer
@@ -13,7 +13,7 @@ from watchword.api.names import ConditionType
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, ROLE_BINDINGS
 from watchword.kube.errors import Forbidden
 from watchword.testing.builders import a_config_map
-from watchword.testing.waiting import eventually, is_gone
+from watchword.testing.eventually import eventually, is_gone
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
 BINDING = "open-cluster-management:reporter:status-writer:agent"

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 from tests.addons.fleet import AddonFleet
-from tests.security.intruder import forge_condition, forge_metadata, taken_over
+from tests.security.compromised_agent import forge_condition, forge_metadata, taken_over
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType, registration_binding, work_binding
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS, MANIFEST_WORKS, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from watchword.kube.errors import Forbidden
-from watchword.testing.membership import AUTOMATIC, Membership
-from watchword.testing.waiting import eventually, is_gone
+from watchword.testing.eventually import eventually, is_gone
+from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 
 
-async def member(fleet: Membership) -> str:
+async def member(fleet: FleetHarness) -> str:
     name = fleet.name()
     agent = fleet.start_agent(name)
     await fleet.joined(name)
@@ -25,7 +25,7 @@ async def member(fleet: Membership) -> str:
 
 
 async def test_agent_that_forges_its_refusal_before_the_hub_looks_loses_its_rights_all_the_same(
-    fleet: Membership,
+    fleet: FleetHarness,
 ) -> None:
     hub = fleet.start_hub(AUTOMATIC)
     name = await member(fleet)
@@ -44,7 +44,7 @@ async def test_agent_that_forges_its_refusal_before_the_hub_looks_loses_its_righ
 
 
 async def test_agent_that_erases_the_mark_of_its_automatic_acceptance_is_not_accepted_again(
-    fleet: Membership,
+    fleet: FleetHarness,
 ) -> None:
     hub = fleet.start_hub(AUTOMATIC)
     name = await member(fleet)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.addons.fleet import AddonFleet
-from tests.security.intruder import taken_over
+from tests.security.compromised_agent import taken_over
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
@@ -12,7 +12,7 @@ from watchword.api.resources import ROLE_BINDINGS, SERVICE_ACCOUNTS
 from watchword.kube.errors import Forbidden
 from watchword.kube.tokens import request_token
 from watchword.testing.builders import a_service_account
-from watchword.testing.waiting import eventually, is_gone
+from watchword.testing.eventually import eventually, is_gone
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 

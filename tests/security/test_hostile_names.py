@@ -9,16 +9,16 @@ from watchword.api.names import ConditionType, cluster_role
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, MANAGED_CLUSTERS, NAMESPACES, ROLE_BINDINGS
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
-from watchword.testing.membership import Membership, PlaneConnector
+from watchword.testing.fleet import FleetHarness, PlaneConnector
 
 
-async def accepted(fleet: Membership, name: str) -> None:
+async def accepted(fleet: FleetHarness, name: str) -> None:
     joining = Client(PlaneConnector(fleet.plane).joining())
     await joining.create(MANAGED_CLUSTERS, MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec={}))
     await fleet.accept(name)
 
 
-async def has_rights(fleet: Membership, name: str) -> bool:
+async def has_rights(fleet: FleetHarness, name: str) -> bool:
     bindings = (await fleet.client.list(ROLE_BINDINGS, namespace=name)).items
     ours = [row for row in bindings if row["metadata"]["name"].startswith("open-cluster-management:")]
     roles = [
@@ -29,7 +29,7 @@ async def has_rights(fleet: Membership, name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", ["kube-system", "kube-public", "default", "open-cluster-management-hub"])
-async def test_name_of_the_hubs_own_namespace_gets_no_rights(fleet: Membership, name: str) -> None:
+async def test_name_of_the_hubs_own_namespace_gets_no_rights(fleet: FleetHarness, name: str) -> None:
     fleet.start_hub()
 
     await accepted(fleet, name)
@@ -38,7 +38,7 @@ async def test_name_of_the_hubs_own_namespace_gets_no_rights(fleet: Membership, 
     assert not await has_rights(fleet, name)
 
 
-async def test_name_of_a_tenants_namespace_gets_no_rights(fleet: Membership) -> None:
+async def test_name_of_a_tenants_namespace_gets_no_rights(fleet: FleetHarness) -> None:
     name = fleet.name("tenant")
     await fleet.client.create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name)))
     fleet.start_hub()
@@ -53,7 +53,7 @@ async def test_name_of_a_tenants_namespace_gets_no_rights(fleet: Membership) -> 
     "name",
     ["edge\n", "edge\u202e", "../kube-system", "EDGE", "edge/status", "a:b", "edge%2f", "*", "x" * 254, "", " "],
 )
-async def test_name_that_no_object_can_have_is_refused(fleet: Membership, name: str) -> None:
+async def test_name_that_no_object_can_have_is_refused(fleet: FleetHarness, name: str) -> None:
     joining = Client(PlaneConnector(fleet.plane).joining())
     manifest = {"apiVersion": MANAGED_CLUSTERS.api_version, "kind": "ManagedCluster", "metadata": {"name": name}}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from watchword.testing.simulation.planes import Images
+from watchword.testing.simulation.planes import PlaneImages
 
 
 @pytest.fixture(scope="session")
-def images() -> Images:
-    return Images.make()
+def images() -> PlaneImages:
+    return PlaneImages.make()

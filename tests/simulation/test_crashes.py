@@ -8,28 +8,28 @@ from itertools import count
 
 import pytest
 
-from watchword.kube.faults import FaultPlan
-from watchword.testing.simulation.planes import Images
-from watchword.testing.simulation.settings import DAY, Settings
-from watchword.testing.simulation.simulation import Script, simulate
+from watchword.kube.fault_injection import FaultPlan
+from watchword.testing.simulation.planes import PlaneImages
+from watchword.testing.simulation.settings import DAY, SimulationSettings
+from watchword.testing.simulation.simulation import SimulationScript, simulate
 
 STEP = 1 if os.environ.get("WATCHWORD_SIMULATION_SEEDS") else 5
-SHORT = Settings(
+SHORT = SimulationSettings(
     seed=1,  # one hub; edge-1 has an add-on with a token and a work
     clusters=1,
     days=4,
     quiet=2 * DAY,
-    drizzle=FaultPlan(),
+    background_faults=FaultPlan(),
     shortest_life=timedelta(days=1, hours=12),  # so that renewals are among the writes
     longest_life=timedelta(days=1, hours=12),
 )
 
 
 @pytest.mark.parametrize(("victim", "fewest"), [("hub-0", 20), ("edge-1", 25)])
-def test_a_kill_after_any_write_leaves_no_trace(images: Images, victim: str, fewest: int) -> None:
+def test_a_kill_after_any_write_leaves_no_trace(images: PlaneImages, victim: str, fewest: int) -> None:
     for writes in count(1, STEP):
-        report = simulate(SHORT, images, Script(crash=(victim, writes)))
-        if report.lives[victim] == 1:
+        report = simulate(SHORT, images, SimulationScript(crash=(victim, writes)))
+        if report.starts[victim] == 1:
             break  # it never wrote that often
 
         assert report.is_clean, f"killed after write {writes} of {victim}: {report}"

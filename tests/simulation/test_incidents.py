@@ -6,29 +6,29 @@ from datetime import timedelta
 
 import pytest
 
-from watchword.testing.simulation.incidents import LIKELIHOODS, Incident, Kind, draw_incidents
-from watchword.testing.simulation.planes import Images
-from watchword.testing.simulation.settings import DAY, HOUR, Settings
-from watchword.testing.simulation.simulation import Script, simulate
+from watchword.testing.simulation.incidents import INCIDENT_WEIGHTS, Incident, IncidentKind, draw_incidents
+from watchword.testing.simulation.planes import PlaneImages
+from watchword.testing.simulation.settings import DAY, HOUR, SimulationSettings
+from watchword.testing.simulation.simulation import SimulationScript, simulate
 
-LIFE = Settings(seed=1, clusters=2, days=12, quiet=5 * DAY)
+LIFE = SimulationSettings(seed=1, clusters=2, days=12, quiet=5 * DAY)
 
 
 def an_incident(
-    kind: Kind,
+    kind: IncidentKind,
     *,
     target: str = "edge-1",
     at: timedelta = 2 * DAY,
     lasts: timedelta | None = None,
     amount: float = 0.5,
 ) -> Incident:
-    row = LIKELIHOODS[kind]
+    row = INCIDENT_WEIGHTS[kind]
     return Incident(at, kind, "" if row.fleet_wide else target, lasts or min(row.longest, 3 * DAY), amount)
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.name.lower()) for kind in Kind])
-def test_a_fleet_gets_over_it(images: Images, kind: Kind) -> None:
-    report = simulate(LIFE, images, Script((an_incident(kind),)))
+@pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.name.lower()) for kind in IncidentKind])
+def test_a_fleet_gets_over_it(images: PlaneImages, kind: IncidentKind) -> None:
+    report = simulate(LIFE, images, SimulationScript((an_incident(kind),)))
 
     assert report.is_clean, str(report)
 
@@ -37,58 +37,61 @@ def test_a_fleet_gets_over_it(images: Images, kind: Kind) -> None:
     "incidents",
     [
         pytest.param(
-            (an_incident(Kind.VANDAL, amount=0.5), an_incident(Kind.VANDAL, amount=0.7)),
+            (
+                an_incident(IncidentKind.OBJECT_DELETED, amount=0.5),
+                an_incident(IncidentKind.OBJECT_DELETED, amount=0.7),
+            ),
             id="a binding that somebody deleted was held by its finalizer for ever",
         ),
         pytest.param(
             (
-                an_incident(Kind.PARTITION, at=DAY, lasts=6 * DAY),
-                an_incident(Kind.AGENT_CRASH, at=DAY + HOUR, lasts=HOUR),
+                an_incident(IncidentKind.PARTITION, at=DAY, lasts=6 * DAY),
+                an_incident(IncidentKind.AGENT_CRASH, at=DAY + HOUR, lasts=HOUR),
             ),
             id="an agent that started without a way to the hub never noticed that its certificate expired",
         ),
         pytest.param(
-            (an_incident(Kind.DENIAL, at=DAY, lasts=2 * DAY),),
+            (an_incident(IncidentKind.DENIAL, at=DAY, lasts=2 * DAY),),
             id="what was asked while denied kept a member from renewing as itself",
         ),
         pytest.param(
             (
-                an_incident(Kind.PARTITION, at=DAY, lasts=7 * DAY),
-                an_incident(Kind.REMOVAL, at=2 * DAY, lasts=HOUR),
+                an_incident(IncidentKind.PARTITION, at=DAY, lasts=7 * DAY),
+                an_incident(IncidentKind.REMOVAL, at=2 * DAY, lasts=HOUR),
             ),
             id="a cluster that was deleted while its agent was silent stayed for ever",
         ),
         pytest.param(
             (
-                an_incident(Kind.PARTITION, target="edge-2", at=DAY, lasts=5 * DAY),
-                an_incident(Kind.ADDON_CREDENTIAL_LOST, target="edge-2", at=5 * DAY),
+                an_incident(IncidentKind.PARTITION, target="edge-2", at=DAY, lasts=5 * DAY),
+                an_incident(IncidentKind.ADDON_CREDENTIAL_LOST, target="edge-2", at=5 * DAY),
             ),
             id="an add-on's certificate was asked for as a stranger, and waited for a day",
         ),
         pytest.param(
             (
-                an_incident(Kind.SKEW, at=DAY / 2, lasts=5 * DAY, amount=0.0),
-                an_incident(Kind.DENIAL, at=DAY, lasts=2 * DAY),
+                an_incident(IncidentKind.SKEW, at=DAY / 2, lasts=5 * DAY, amount=0.0),
+                an_incident(IncidentKind.DENIAL, at=DAY, lasts=2 * DAY),
             ),
             id="an agent whose clock is ahead asked without pause once it was accepted again",
         ),
     ],
 )
-def test_what_broke_a_promise_once_breaks_none_again(images: Images, incidents: tuple[Incident, ...]) -> None:
-    short_lived = Settings(
+def test_what_broke_a_promise_once_breaks_none_again(images: PlaneImages, incidents: tuple[Incident, ...]) -> None:
+    short_lived = SimulationSettings(
         seed=1, clusters=2, days=14, quiet=5 * DAY, lease=DAY, shortest_life=3 * DAY, longest_life=4 * DAY
     )
 
-    report = simulate(short_lived, images, Script(incidents))
+    report = simulate(short_lived, images, SimulationScript(incidents))
 
     assert report.is_clean, str(report)
 
 
 def test_the_schedule_of_a_seed_ends_before_the_quiet_begins() -> None:
-    settings = Settings(seed=3, clusters=5, days=40, incidents_per_day=10)
+    settings = SimulationSettings(seed=3, clusters=5, days=40, incidents_per_day=10)
 
     drawn = draw_incidents(settings, ["edge-1", "edge-2"])
 
     assert len(drawn) == 320
-    assert max(incident.at + incident.lasts for incident in drawn) <= settings.storms_end
-    assert {incident.kind for incident in drawn} == set(Kind)
+    assert max(incident.at + incident.lasts for incident in drawn) <= settings.faults_end
+    assert {incident.kind for incident in drawn} == set(IncidentKind)

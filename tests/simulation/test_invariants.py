@@ -18,30 +18,30 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.kube.faults import FaultPlan
+from watchword.kube.fault_injection import FaultPlan
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
-from watchword.pki.subjects import Subject
-from watchword.runtime.virtual import EPOCH
+from watchword.pki.subjects import CertificateSubject
+from watchword.runtime.virtual_time import EPOCH
 from watchword.testing.builders import a_config_map
+from watchword.testing.simulation.access_probes import AccessProber
 from watchword.testing.simulation.administrator import Administrator
-from watchword.testing.simulation.findings import Findings
+from watchword.testing.simulation.cluster import SECRET
+from watchword.testing.simulation.fleet import SimulatedFleet
 from watchword.testing.simulation.history import MOST_IN_AN_HOUR
-from watchword.testing.simulation.incidents import Incident, Kind
-from watchword.testing.simulation.inspection import judge_asked, judge_issued
-from watchword.testing.simulation.member import SECRET
-from watchword.testing.simulation.planes import Images
-from watchword.testing.simulation.probes import Prober
-from watchword.testing.simulation.settings import DAY, HOUR, Settings
-from watchword.testing.simulation.simulation import Script, simulate
-from watchword.testing.simulation.world import World
+from watchword.testing.simulation.incidents import Incident, IncidentKind
+from watchword.testing.simulation.invariants import validate_issued, validate_requester
+from watchword.testing.simulation.planes import PlaneImages
+from watchword.testing.simulation.settings import DAY, HOUR, SimulationSettings
+from watchword.testing.simulation.simulation import SimulationScript, simulate
+from watchword.testing.simulation.violations import Violations
 
-LIFE = Settings(
+LIFE = SimulationSettings(
     seed=1,  # one hub; edge-1 has an add-on with a token and a work, edge-2 an add-on with a certificate
     clusters=2,
     days=4,
     quiet=2 * DAY,
-    drizzle=FaultPlan(),
+    background_faults=FaultPlan(),
     shortest_life=timedelta(days=1, hours=12),
     longest_life=timedelta(days=1, hours=12),
 )
@@ -49,45 +49,45 @@ EARLY, LATE, LAST_DAY = DAY, 4 * DAY - HOUR, 3 * DAY + 6 * HOUR
 FIRST = ObjectKey.cluster("edge-1")
 
 
-async def stop_the_agent(world: World) -> None:
-    world.members["edge-1"].agent.kill()
+async def stop_the_agent(fleet: SimulatedFleet) -> None:
+    fleet.members["edge-1"].agent.kill()
 
 
-async def delete_the_cluster(world: World) -> None:
-    await world.team.stop()
-    await world.hub.administrator().patch(MANAGED_CLUSTERS, FIRST, {"metadata": {"finalizers": None}})
-    await world.hub.administrator().delete(MANAGED_CLUSTERS, FIRST)
+async def delete_the_cluster(fleet: SimulatedFleet) -> None:
+    await fleet.team.stop()
+    await fleet.hub.administrator().patch(MANAGED_CLUSTERS, FIRST, {"metadata": {"finalizers": None}})
+    await fleet.hub.administrator().delete(MANAGED_CLUSTERS, FIRST)
 
 
-async def write_for_no_reason(world: World) -> None:
-    await Administrator(world).client.patch(MANAGED_CLUSTERS, FIRST, {"metadata": {"labels": {"a": "b"}}})
+async def write_for_no_reason(fleet: SimulatedFleet) -> None:
+    await Administrator(fleet).client.patch(MANAGED_CLUSTERS, FIRST, {"metadata": {"labels": {"a": "b"}}})
 
 
-async def write_without_pause(world: World) -> None:
-    client = Administrator(world).client
+async def write_without_pause(fleet: SimulatedFleet) -> None:
+    client = Administrator(fleet).client
     for number in range(MOST_IN_AN_HOUR + 1):
         await client.patch(MANAGED_CLUSTERS, FIRST, {"metadata": {"labels": {"a": str(number)}}})
 
 
-async def make_a_second_account(world: World) -> None:
+async def make_a_second_account(fleet: SimulatedFleet) -> None:
     labels = {Label.CLUSTER_NAME: "edge-1"}
     account = SERVICE_ACCOUNTS.manifest(ObjectKey("edge-1", "another"), metadata={"labels": labels})
-    await world.hub.administrator().create(SERVICE_ACCOUNTS, account)
+    await fleet.hub.administrator().create(SERVICE_ACCOUNTS, account)
 
 
-async def make_a_second_secret(world: World) -> None:
+async def make_a_second_secret(fleet: SimulatedFleet) -> None:
     secret = SECRETS.manifest(ObjectKey(AGENT_NAMESPACE, "another"), data={})
-    await world.members["edge-1"].client().create(SECRETS, secret)
+    await fleet.members["edge-1"].client().create(SECRETS, secret)
 
 
-async def swap_credentials(world: World) -> None:
-    thief, owner = world.members["edge-1"], world.members["edge-2"]
+async def swap_credentials(fleet: SimulatedFleet) -> None:
+    thief, owner = fleet.members["edge-1"], fleet.members["edge-2"]
     thief.agent.kill()
-    stolen = {"data": (owner.shelf.get(SECRETS, SECRET) or {})["data"]}
+    stolen = {"data": (owner.stored.get(SECRETS, SECRET) or {})["data"]}
     await thief.client().patch(SECRETS, SECRET, stolen)
 
 
-async def grant_too_much(world: World, *, to: str, within: str) -> None:
+async def grant_too_much(fleet: SimulatedFleet, *, to: str, within: str) -> None:
     binding = ROLE_BINDINGS.manifest(
         ObjectKey(within, "too-much"),
         roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
@@ -95,28 +95,28 @@ async def grant_too_much(world: World, *, to: str, within: str) -> None:
             {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": f"system:open-cluster-management:{to}"}
         ],
     )
-    await world.hub.administrator().create(ROLE_BINDINGS, binding)
+    await fleet.hub.administrator().create(ROLE_BINDINGS, binding)
 
 
-async def open_the_neighbour(world: World) -> None:
-    await grant_too_much(world, to="edge-2", within="edge-1")
+async def open_the_neighbour(fleet: SimulatedFleet) -> None:
+    await grant_too_much(fleet, to="edge-2", within="edge-1")
 
 
-async def outlive_the_denial(world: World) -> None:
-    await grant_too_much(world, to="edge-1", within="edge-1")
+async def outlive_the_denial(fleet: SimulatedFleet) -> None:
+    await grant_too_much(fleet, to="edge-1", within="edge-1")
 
 
-async def publish_a_key(world: World) -> None:
-    core = world.members["edge-1"].held()["tls.key"].decode().splitlines()[1]
+async def publish_a_key(fleet: SimulatedFleet) -> None:
+    core = fleet.members["edge-1"].held()["tls.key"].decode().splitlines()[1]
     spilled = a_config_map("spilled", namespace="default", data={"note": f"see {core}"})
-    await world.members["edge-2"].client().create(CONFIG_MAPS, spilled)
+    await fleet.members["edge-2"].client().create(CONFIG_MAPS, spilled)
 
 
-async def log_a_key(world: World) -> None:
-    structlog.get_logger().warning("kept", key=world.members["edge-1"].held()["tls.key"])
+async def log_a_key(fleet: SimulatedFleet) -> None:
+    structlog.get_logger().warning("kept", key=fleet.members["edge-1"].held()["tls.key"])
 
 
-async def log_an_error(_: World) -> None:
+async def log_an_error(_: SimulatedFleet) -> None:
     structlog.get_logger().error("something broke")
 
 
@@ -137,32 +137,34 @@ async def log_an_error(_: World) -> None:
     ],
 )
 def test_a_broken_promise_is_noticed(
-    images: Images, at: timedelta, deed: Callable[[World], Awaitable[None]], noticed: str
+    images: PlaneImages, at: timedelta, deed: Callable[[SimulatedFleet], Awaitable[None]], noticed: str
 ) -> None:
-    report = simulate(LIFE, images, Script(sabotage=(at, deed)))
+    report = simulate(LIFE, images, SimulationScript(sabotage=(at, deed)))
 
-    assert any(noticed in finding.what for finding in report.findings), str(report)
-
-
-def test_a_denied_cluster_that_may_still_write_is_noticed(images: Images) -> None:
-    denial = Incident(DAY, Kind.DENIAL, "edge-1", 6 * HOUR, 0.5)
-
-    report = simulate(LIFE, images, Script((denial,), sabotage=(DAY - HOUR, outlive_the_denial)))
-
-    assert "a denied cluster, edge-1, could still write its lease" in [finding.what for finding in report.findings]
+    assert any(noticed in violation.what for violation in report.violations), str(report)
 
 
-def test_credentials_that_are_good_after_all_are_noticed(images: Images) -> None:
+def test_a_denied_cluster_that_may_still_write_is_noticed(images: PlaneImages) -> None:
+    denial = Incident(DAY, IncidentKind.DENIAL, "edge-1", 6 * HOUR, 0.5)
+
+    report = simulate(LIFE, images, SimulationScript((denial,), sabotage=(DAY - HOUR, outlive_the_denial)))
+
+    assert "a denied cluster, edge-1, could still write its lease" in [
+        violation.what for violation in report.violations
+    ]
+
+
+def test_credentials_that_are_good_after_all_are_noticed(images: PlaneImages) -> None:
     found: list[str] = []
 
-    async def show_good_ones(world: World) -> None:
-        findings, member = Findings(world.history), world.members["edge-1"]
-        prober = Prober(world, findings)
+    async def show_good_ones(fleet: SimulatedFleet) -> None:
+        violations, member = Violations(fleet.history), fleet.members["edge-1"]
+        prober = AccessProber(fleet, violations)
         await prober.expect_token_refused("edge-1", prober.token_of(member))
-        await prober.expect_forgery(member, world.hub.authority)
-        found.extend(finding.what for finding in findings.all)
+        await prober.expect_distrusted_ca_refused(member, fleet.hub.authority)
+        found.extend(violation.what for violation in violations.all)
 
-    simulate(LIFE, images, Script(sabotage=(DAY, show_good_ones)))
+    simulate(LIFE, images, SimulationScript(sabotage=(DAY, show_good_ones)))
 
     assert len(found) == 2
     assert "the token of a ServiceAccount of edge-1 that was deleted was answered" in found[0]
@@ -171,7 +173,9 @@ def test_credentials_that_are_good_after_all_are_noticed(images: Images) -> None
 
 def test_a_request_that_was_granted_for_another_cluster_is_noticed() -> None:
     authority, key = Authority.make("kubernetes", now=EPOCH), PrivateKey.generate()
-    subject = Subject("system:open-cluster-management:edge-2:agent", ("system:open-cluster-management:edge-2",))
+    subject = CertificateSubject(
+        "system:open-cluster-management:edge-2:agent", ("system:open-cluster-management:edge-2",)
+    )
     issued = authority.issue_client(key.public, subject, now=EPOCH, lifetime=DAY)
     request = {
         "metadata": {"name": "edge-1-abc", "labels": {Label.CLUSTER_NAME: "edge-1"}},
@@ -179,7 +183,7 @@ def test_a_request_that_was_granted_for_another_cluster_is_noticed() -> None:
         "status": {"certificate": base64.b64encode(issued.pem).decode()},
     }
 
-    granted_for, granted_to = judge_issued(request)
+    granted_for, granted_to = validate_issued(request)
 
     assert "was granted for" in granted_for
     assert "was granted to system:open-cluster-management:edge-2:agent" in granted_to
@@ -189,4 +193,6 @@ def test_a_request_for_an_add_on_by_a_stranger_is_noticed() -> None:
     labels = {Label.CLUSTER_NAME: "edge-1", Label.ADDON_NAME: "reporter"}
     request = {"metadata": {"name": "addon-edge-1", "labels": labels}, "spec": {"username": "a-bootstrap-user"}}
 
-    assert list(judge_asked(request)) == ["request addon-edge-1 for an add-on was made by a-bootstrap-user, in vain"]
+    assert list(validate_requester(request)) == [
+        "request addon-edge-1 for an add-on was made by a-bootstrap-user, in vain"
+    ]

@@ -1,4 +1,4 @@
-"""A failure is told by the fewest incidents that cause it."""
+"""A failure is told by the minimize incidents that cause it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from watchword.testing.simulation.findings import Finding
 from watchword.testing.simulation.history import History
-from watchword.testing.simulation.incidents import Incident, Kind
-from watchword.testing.simulation.settings import DAY, HOUR, Settings
-from watchword.testing.simulation.shrinking import affordable, fewest, shape, simpler_settings
-from watchword.testing.simulation.simulation import Report
+from watchword.testing.simulation.incidents import Incident, IncidentKind
+from watchword.testing.simulation.settings import DAY, HOUR, SimulationSettings
+from watchword.testing.simulation.shrinking import applicable_incidents, minimize, simpler_settings, without_numbers
+from watchword.testing.simulation.simulation import SimulationReport
+from watchword.testing.simulation.violations import Violation
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_what_is_left_is_the_cause_and_nothing_else(cause: set[int]) -> None:
         attempts.append(len(some))
         return cause <= set(some)
 
-    assert fewest(range(44), still) == sorted(cause)
+    assert minimize(range(44), still) == sorted(cause)
     assert len(attempts) < 400
 
 
@@ -42,11 +42,15 @@ def test_a_smaller_fleet_has_no_more_clusters_than_the_finding_names() -> None:
     fewer, calm = simpler_settings(report)
 
     assert (fewer.clusters, calm.clusters) == (3, 3)
-    assert [one.target for one in affordable(report.incidents, fewer)] == ["", "edge-3"]
+    assert [one.target for one in applicable_incidents(report.incidents, fewer)] == ["", "edge-3"]
 
 
 def test_the_same_promise_is_recognised_whatever_its_numbers() -> None:
-    assert shape("edge-1: expired at 10:31") == shape("edge-12: expired at 9:07") != shape("edge-1: has expired")
+    assert (
+        without_numbers("edge-1: expired at 10:31")
+        == without_numbers("edge-12: expired at 9:07")
+        != without_numbers("edge-1: has expired")
+    )
 
 
 def test_a_failure_says_what_broke_what_happened_and_what_led_to_it() -> None:
@@ -71,7 +75,9 @@ def test_a_trace_tells_what_concerns_its_names_and_repetitions_once() -> None:
     assert second.endswith("everybody, for 1:00:00 begins")
 
 
-def a_broken_life(what: str) -> Report:
-    incidents = tuple(Incident(2 * DAY, Kind.PARTITION, target, HOUR, 0.5) for target in ("", "edge-3", "edge-4"))
-    finding = Finding(timedelta(days=4).total_seconds(), what, ("the trace",))
-    return Report(Settings(seed=5), "digest", 90, (finding,), incidents=incidents)
+def a_broken_life(what: str) -> SimulationReport:
+    incidents = tuple(
+        Incident(2 * DAY, IncidentKind.PARTITION, target, HOUR, 0.5) for target in ("", "edge-3", "edge-4")
+    )
+    violation = Violation(timedelta(days=4).total_seconds(), what, ("the trace",))
+    return SimulationReport(SimulationSettings(seed=5), "digest", 90, (violation,), incidents=incidents)

@@ -11,7 +11,7 @@ import pytest
 
 from watchword.api.sensitive import Sensitive
 from watchword.testing.canary import Canary
-from watchword.testing.errors import SecretSpilled
+from watchword.testing.errors import SecretLeaked
 
 SECRET = "sw0rdfish/+~\x7f secret"
 
@@ -40,8 +40,8 @@ def test_finding_names_the_place_and_not_the_value() -> None:
     canary = Canary()
     value = canary.plant("the admin password")
 
-    with pytest.raises(SecretSpilled, match="standard output shows the secret of the admin password") as raised:
-        canary.assert_silent("standard output", f"password={value}")
+    with pytest.raises(SecretLeaked, match="standard output shows the secret of the admin password") as raised:
+        canary.assert_not_leaked("standard output", f"password={value}")
 
     assert value not in str(raised.value)
 

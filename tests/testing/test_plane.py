@@ -11,9 +11,9 @@ from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SELF_SUBJECT_REVIEWS
 from watchword.kube.errors import Forbidden, NotFound
 from watchword.testing.builders import a_config_map
-from watchword.testing.errors import NeverHappened, PlaneUnsuited
+from watchword.testing.errors import EventuallyTimeout, UnsupportedByPlane
+from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane, empty_namespace
-from watchword.testing.waiting import eventually, is_gone
 
 
 async def test_object_can_be_read_back(plane: Plane) -> None:
@@ -75,12 +75,12 @@ async def test_eventually_gives_up_and_shows_what_it_saw(plane: Plane) -> None:
     key = ObjectKey(await plane.namespace(), "guest")
     await client.create(CONFIG_MAPS, a_config_map(key.name, namespace=key.namespace))
 
-    with pytest.raises(NeverHappened, match=r"(?s)last seen: .*guest"):
+    with pytest.raises(EventuallyTimeout, match=r"(?s)last seen: .*guest"):
         await eventually(client, CONFIG_MAPS, key, is_gone, within=1.0)
 
 
 async def test_shared_plane_is_not_restarted_under_other_tests(plane: Plane) -> None:
-    with pytest.raises(PlaneUnsuited, match="private_plane"):
+    with pytest.raises(UnsupportedByPlane, match="private_plane"):
         await plane.restart()
 
 
@@ -92,7 +92,7 @@ async def test_kubeconfig_is_private(plane: Plane) -> None:
 
 @pytest.mark.planes("embedded")
 async def test_plane_without_a_socket_says_how_to_get_one(plane: Plane) -> None:
-    with pytest.raises(PlaneUnsuited, match="mark the test real_time"):
+    with pytest.raises(UnsupportedByPlane, match="mark the test real_time"):
         _ = plane.kubeconfig
 
 

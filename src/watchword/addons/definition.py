@@ -23,14 +23,14 @@ BY_LEASE, BY_FEEDBACK = "Lease", "Customized"
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class AddonInstance:
     """One add-on on one cluster."""
 
     addon: Addon
     cluster: Cluster
 
 
-Manifests: TypeAlias = Callable[[Site], Sequence[Object]]
+Manifests: TypeAlias = Callable[[AddonInstance], Sequence[Object]]
 """Everything that is applied on a cluster to install the add-on there."""
 
 
@@ -54,15 +54,15 @@ class Signer:
 
     name: str
     authority: ObjectKey | None = None  # a Secret with tls.crt and tls.key; None: somebody else signs
-    subject: Callable[[Site], AddonSubject] | None = None  # None: the default user name
+    subject: Callable[[AddonInstance], AddonSubject] | None = None  # None: the default user name
     lifetime: timedelta = timedelta(hours=24)
     objection: str = ""  # why nothing is approved or signed in its name, where somebody else described the add-on
 
-    def subject_at(self, site: Site) -> AddonSubject:
+    def subject_for(self, instance: AddonInstance) -> AddonSubject:
         """Return the only subject that is ever signed for an add-on of that cluster."""
         if self.subject is not None:
-            return self.subject(site)
-        return AddonSubject(certificate_subject(site.cluster.name, site.addon.name).user)
+            return self.subject(instance)
+        return AddonSubject(certificate_subject(instance.cluster.name, instance.addon.name).user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,11 @@ class AddonDefinition:
     health: str = BY_LEASE
     trusted: frozenset[str] = frozenset()  # grants that the hub's administrator allows although they are dangerous
 
-    def registrations(self, site: Site) -> tuple[Registration, ...]:
+    def registrations(self, instance: AddonInstance) -> tuple[Registration, ...]:
         """Return what the agent has to obtain; who the add-on is on the hub is left for the agent to declare."""
         rows = [Registration(KUBE_CLIENT, KUBE_CLIENT_SIGNER)] if self.uses_hub else []
         rows += [
-            Registration(CUSTOM_SIGNER, signer.name, signer.subject_at(site) if signer.subject else AddonSubject())
+            Registration(CUSTOM_SIGNER, signer.name, signer.subject_for(instance) if signer.subject else AddonSubject())
             for signer in self.signers
         ]
         return tuple(rows)
@@ -92,5 +92,5 @@ class AddonDefinition:
         return next((signer for signer in self.signers if signer.name == name), None)
 
 
-Definitions: TypeAlias = Callable[[Object], AddonDefinition | None]
+DefinitionLookup: TypeAlias = Callable[[Object], AddonDefinition | None]
 """From a ManagedClusterAddOn to what its author said; None when it is somebody else's."""

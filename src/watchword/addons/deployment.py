@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from watchword.addons import works
-from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, Definitions, Site
+from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, DefinitionLookup
 from watchword.api.addon import Addon
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition
@@ -29,7 +29,7 @@ class AddonDeploymentReconciler:
     client: Client
     ensurer: Ensurer
     status: StatusWriter
-    definitions: Definitions
+    definitions: DefinitionLookup
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring the works in line with the add-on's manifests; when it goes, run its hooks first."""
@@ -38,65 +38,67 @@ class AddonDeploymentReconciler:
         definition = self.definitions(found) if found is not None else None
         if found is None or definition is None or cluster is None:
             return Done()  # the works belong to the add-on and go with it
-        site = Site(Addon.read(found), Cluster.read(cluster))
-        manifested = works.sort_manifests(definition.manifests(site))
-        if site.addon.deleting:
-            await self._finish(site, manifested)
-        elif manifested.installed or manifested.hooks:
-            await self._install(site, manifested, definition)
+        instance = AddonInstance(Addon.read(found), Cluster.read(cluster))
+        addon_manifests = works.separate_hooks(definition.manifests(instance))
+        if instance.addon.deleting:
+            await self._run_hooks(instance, addon_manifests)
+        elif addon_manifests.installed or addon_manifests.hooks:
+            await self._install(instance, addon_manifests, definition)
         return Done()
 
-    async def _install(self, site: Site, manifested: works.Manifested, definition: AddonDefinition) -> None:
-        await self._promise_hooks(site, wanted=bool(manifested.hooks))
-        parts = works.split_manifests(manifested.installed)
-        names = [works.deploy_name(site.addon.name, number) for number in range(len(parts))]
+    async def _install(
+        self, instance: AddonInstance, addon_manifests: works.AddonManifests, definition: AddonDefinition
+    ) -> None:
+        await self._set_hook_finalizer(instance, wanted=bool(addon_manifests.hooks))
+        parts = works.split_manifests(addon_manifests.installed)
+        names = [works.deploy_name(instance.addon.name, number) for number in range(len(parts))]
         try:
-            made = [await self._write(site, name, part) for name, part in zip(names, parts, strict=True)]
+            made = [await self._write(instance, name, part) for name, part in zip(names, parts, strict=True)]
         except NameConflict as conflict:
             refusal = Condition.false(ConditionType.MANIFEST_APPLIED, "NameConflict", str(conflict))
-            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, site.addon.object, refusal)
+            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
             return
-        await self._remove_others(site, set(names))
-        said = [works.judge_applied(made)]
+        await self._remove_others(instance, set(names))
+        said = [works.decide_applied_condition(made)]
         if definition.health == BY_FEEDBACK:
-            said.append(works.judge_health(made))
-        await self.status.write(MANAGED_CLUSTER_ADDONS, site.addon.object, StatusChange(conditions=tuple(said)))
+            said.append(works.decide_available_condition(made))
+        await self.status.write(MANAGED_CLUSTER_ADDONS, instance.addon.object, StatusChange(conditions=tuple(said)))
 
-    async def _write(self, site: Site, name: str, manifests: list[Object]) -> Object:
-        wanted = works.work_manifest(site, name, manifests)
+    async def _write(self, instance: AddonInstance, name: str, manifests: list[Object]) -> Object:
+        wanted = works.work_manifest(instance, name, manifests)
         present = self.reader.get(MANIFEST_WORKS, ObjectKey.of(wanted))
-        ours = works.is_made_for(site)
-        if present is not None and ours(present) and works.covers(present.get("spec"), wanted["spec"]):
+        ours = works.is_made_for(instance)
+        if present is not None and ours(present) and works.is_superset(present.get("spec"), wanted["spec"]):
             return present
         return await self.ensurer.ensure(MANIFEST_WORKS, wanted, ours=ours)
 
-    async def _remove_others(self, site: Site, kept: set[str]) -> None:
-        for work in self.reader.by_index(MANIFEST_WORKS, INDEX, str(site.addon.key)):
+    async def _remove_others(self, instance: AddonInstance, kept: set[str]) -> None:
+        for work in self.reader.by_index(MANIFEST_WORKS, INDEX, str(instance.addon.key)):
             if work["metadata"]["name"] not in kept:
-                await self.ensurer.remove(MANIFEST_WORKS, ObjectKey.of(work), ours=works.is_made_for(site))
+                await self.ensurer.remove(MANIFEST_WORKS, ObjectKey.of(work), ours=works.is_made_for(instance))
 
-    async def _promise_hooks(self, site: Site, *, wanted: bool) -> None:
+    async def _set_hook_finalizer(self, instance: AddonInstance, *, wanted: bool) -> None:
         """Put the finalizer on before anything is installed, and off when there is no hook any more."""
-        held = Finalizer.ADDON_PRE_DELETE in site.addon.finalizers
+        held = Finalizer.ADDON_PRE_DELETE in instance.addon.finalizers
         if wanted == held:
             return
-        kept = [name for name in site.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
+        kept = [name for name in instance.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
         finalizers = [*kept, Finalizer.ADDON_PRE_DELETE] if wanted else kept
-        await self._set_finalizers(site.addon, finalizers)
+        await self._set_finalizers(instance.addon, finalizers)
 
-    async def _finish(self, site: Site, manifested: works.Manifested) -> None:
+    async def _run_hooks(self, instance: AddonInstance, addon_manifests: works.AddonManifests) -> None:
         """Run the hooks; once they are done, let go."""
-        if Finalizer.ADDON_PRE_DELETE not in site.addon.finalizers:
+        if Finalizer.ADDON_PRE_DELETE not in instance.addon.finalizers:
             return
-        if manifested.hooks:
-            work = await self._write(site, works.hook_name(site.addon.name), list(manifested.hooks))
-            if not works.is_completed(work, manifested.hooks):
+        if addon_manifests.hooks:
+            work = await self._write(instance, works.hook_name(instance.addon.name), list(addon_manifests.hooks))
+            if not works.is_completed(work, addon_manifests.hooks):
                 message = "waiting for the add-on's hooks to run to their end"
                 waiting = Condition.false(ConditionType.HOOK_COMPLETED, "HookManifestIsNotCompleted", message)
-                await self.status.set_condition(MANAGED_CLUSTER_ADDONS, site.addon.object, waiting)
+                await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, waiting)
                 return
-        kept = [name for name in site.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
-        await self._set_finalizers(site.addon, kept)
+        kept = [name for name in instance.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
+        await self._set_finalizers(instance.addon, kept)
 
     async def _set_finalizers(self, addon: Addon, finalizers: list[str]) -> None:
         patch = with_preconditions(addon.object, {"metadata": {"finalizers": finalizers or None}})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from random import Random, SystemRandom
 
-from watchword.addons.controllers import AddonParts, controllers, follow
-from watchword.addons.definition import AddonDefinition, Definitions
+from watchword.addons.controllers import AddonParts, controllers, register_informers
+from watchword.addons.definition import AddonDefinition, DefinitionLookup
 from watchword.api.meta import Object
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock, SystemClock
@@ -30,13 +30,13 @@ async def run_addon(
     name = f"watchword.dev/addon-{definition.name}"
     manager = Manager(options or ManagerOptions(name, definition.name), clock=clock, random=random or SystemRandom())
     hub = manager.connect(client)
-    follow(hub.cache, definition.name, names_roles=any(grant.role for grant in definition.grants))
-    parts = AddonParts(hub.cache, hub.client, hub.events, clock, only(definition))
+    register_informers(hub.cache, definition.name, names_roles=any(grant.role for grant in definition.grants))
+    parts = AddonParts(hub.cache, hub.client, hub.events, clock, single_addon_lookup(definition))
     manager.add(*controllers(parts))
     await manager.run(stop)
 
 
-def only(definition: AddonDefinition) -> Definitions:
+def single_addon_lookup(definition: AddonDefinition) -> DefinitionLookup:
     """Return the definitions of a process that knows one add-on."""
 
     def find(addon: Object) -> AddonDefinition | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from watchword.addons import rights
-from watchword.addons.definition import AddonDefinition, Definitions, Site
-from watchword.addons.granting import INDEX, RightsKeeper
+from watchword.addons import grant_manifests
+from watchword.addons.definition import AddonDefinition, AddonInstance, DefinitionLookup
+from watchword.addons.grant_writer import INDEX, GrantWriter
 from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, KUBE_CLIENT_DRIVERS, Addon, AddonSubject, Registration
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition
@@ -16,13 +16,13 @@ from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS
 from watchword.kube.errors import Conflict, KubeError
 from watchword.runtime.errors import NameConflict
-from watchword.runtime.events import EventRecorder
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
 NOT_ACCEPTED, REFUSED = "ClusterNotAccepted", "PermissionRefused"
-LOOK_AGAIN = timedelta(minutes=1)
+RECHECK_INTERVAL = timedelta(minutes=1)
 BY_CLUSTER = "cluster"  # the index of add-ons by the cluster that they are on
 
 
@@ -31,10 +31,10 @@ class RegistrationReconciler:
     """Reconciles ManagedClusterAddOn; woken by it, by its definition, and by the rights made for it."""
 
     reader: Reader
-    rights: RightsKeeper
+    rights: GrantWriter
     status: StatusWriter
     events: EventRecorder
-    definitions: Definitions
+    definitions: DefinitionLookup
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring registrations, rights and condition in line with the definition."""
@@ -42,56 +42,62 @@ class RegistrationReconciler:
         if found is None:
             await self.rights.remove(key, keep=set())
             return Done()
-        definition, site = self.definitions(found), self._site(found)
-        if site is None:  # no cluster, and nobody left to have rights
+        definition, instance = self.definitions(found), self._instance(found)
+        if instance is None:  # no cluster, and nobody left to have rights
             await self.rights.remove(key, keep=set())
-        if definition is None or site is None or (site.addon.deleting and site.cluster.accepted):
+        if definition is None or instance is None or (instance.addon.deleting and instance.cluster.accepted):
             return Done()  # an add-on that goes keeps its rights until it is gone
-        rows = merge_registrations(definition, site)
-        condition = await self._grant(definition, site, rows)
+        rows = merge_registrations(definition, instance)
+        condition = await self._grant(definition, instance, rows)
         fields = {
-            **site.addon.registration_fields(rows),
+            **instance.addon.registration_fields(rows),
             "namespace": definition.install_namespace,
             "healthCheck": {"mode": definition.health},
         }
         change = StatusChange(conditions=(condition,), fields=fields)
         await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
         # A role that nobody was bound to wakes nobody: somebody may create or mend it meanwhile.
-        return RetryAfter(LOOK_AGAIN) if condition.reason == REFUSED else Done()
+        return RetryAfter(RECHECK_INTERVAL) if condition.reason == REFUSED else Done()
 
-    def _site(self, found: Object) -> Site | None:
+    def _instance(self, found: Object) -> AddonInstance | None:
         addon = Addon.read(found)
         cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(addon.cluster))
-        return None if cluster is None else Site(addon, Cluster.read(cluster))
+        return None if cluster is None else AddonInstance(addon, Cluster.read(cluster))
 
-    async def _grant(self, definition: AddonDefinition, site: Site, rows: tuple[Registration, ...]) -> Condition:
+    async def _grant(
+        self, definition: AddonDefinition, instance: AddonInstance, rows: tuple[Registration, ...]
+    ) -> Condition:
         """Write the rights, once it is clear whose they are, and say how it went."""
-        if not site.cluster.accepted:  # its add-ons' certificates are good for long: without rights they open no door
-            await self.rights.remove(site.addon.key, keep=set())
-            return Condition.false(APPLIED, NOT_ACCEPTED, f"cluster {site.cluster.name} is not accepted by this hub")
-        await self.rights.remove(site.addon.key, keep=rights.wanted_keys(site, definition.grants))
+        if (
+            not instance.cluster.accepted
+        ):  # its add-ons' certificates are good for long: without rights they open no door
+            await self.rights.remove(instance.addon.key, keep=set())
+            return Condition.false(
+                APPLIED, NOT_ACCEPTED, f"cluster {instance.cluster.name} is not accepted by this hub"
+            )
+        await self.rights.remove(instance.addon.key, keep=grant_manifests.wanted_keys(instance, definition.grants))
         identity = next((row for row in rows if row.type == KUBE_CLIENT), None)
         if identity is None:
             return Condition.true(APPLIED, "NilRegistration", "the add-on asks for no access to the hub")
-        if site.addon.kube_client is not None and identity.subject != site.addon.kube_client.subject:
+        if instance.addon.kube_client is not None and identity.subject != instance.addon.kube_client.subject:
             message = "the declared subject was not this add-on's, and was replaced"
-            self.events.refusal(site.addon.object, "SubjectMismatch", message)
+            self.events.refusal(instance.addon.object, "SubjectMismatch", message)
         if not identity.driver or not identity.subject.user:
             return Condition.false(APPLIED, "PermissionConfigPending", "waiting for the agent to say who it will be")
-        return await self._write(definition, site, identity)
+        return await self._write(definition, instance, identity)
 
-    async def _write(self, definition: AddonDefinition, site: Site, identity: Registration) -> Condition:
-        verdicts = [(grant, await self.rights.judge(definition, site, grant)) for grant in definition.grants]
+    async def _write(self, definition: AddonDefinition, instance: AddonInstance, identity: Registration) -> Condition:
+        verdicts = [(grant, await self.rights.validate(definition, instance, grant)) for grant in definition.grants]
         objections = [text for _, texts in verdicts for text in texts]
         if objections:  # also to what was given before: the role may have grown, or the trust may be gone
             harmless = [grant for grant, texts in verdicts if not texts]
-            await self.rights.remove(site.addon.key, keep=rights.wanted_keys(site, harmless))
+            await self.rights.remove(instance.addon.key, keep=grant_manifests.wanted_keys(instance, harmless))
             advice = "name fewer rights, or let the hub's administrator trust the grant by name"
             return Condition.false(APPLIED, REFUSED, f"{'; '.join(objections)}: {advice}")
         try:
             for grant in definition.grants:
-                if not self.rights.is_written(site, grant, identity):
-                    await self.rights.write(site, grant, identity)
+                if not self.rights.is_written(instance, grant, identity):
+                    await self.rights.write(instance, grant, identity)
         except Conflict:
             raise  # somebody was faster: the next look settles it
         except NameConflict as conflict:
@@ -101,7 +107,7 @@ class RegistrationReconciler:
         return Condition.true(APPLIED, "SetPermissionApplied", "registrations and permissions are in place")
 
 
-def concerned_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
+def addons_affected_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
     """Return the add-ons for which a change of their cluster matters: it was accepted, or is no longer.
 
     Rights are counted, not read from conditions, which the agent may write.
@@ -115,31 +121,34 @@ def concerned_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
     return [key for key, row in said if row is not None and row.reason == NOT_ACCEPTED]
 
 
-def merge_registrations(definition: AddonDefinition, site: Site) -> tuple[Registration, ...]:
+def merge_registrations(definition: AddonDefinition, instance: AddonInstance) -> tuple[Registration, ...]:
     """Return the list as it should be: what the definition asks for, with what the agent may add to it.
 
     Entries are matched by what they are for, not by their place: two parties write the list.
     """
-    present = {(row.type, row.signer): row for row in site.addon.registrations}
+    present = {(row.type, row.signer): row for row in instance.addon.registrations}
     return tuple(
-        _merge(row, present.get((row.type, row.signer)), definition, site) for row in definition.registrations(site)
+        _merge(row, present.get((row.type, row.signer)), definition, instance)
+        for row in definition.registrations(instance)
     )
 
 
-def _merge(wanted: Registration, present: Registration | None, definition: AddonDefinition, site: Site) -> Registration:
+def _merge(
+    wanted: Registration, present: Registration | None, definition: AddonDefinition, instance: AddonInstance
+) -> Registration:
     if present is None:
         return wanted
     if wanted.type == CUSTOM_SIGNER:
         signer = definition.signer(wanted.signer)
-        right = signer.subject_at(site) if signer is not None else AddonSubject()
+        right = signer.subject_for(instance) if signer is not None else AddonSubject()
         return replace(present, subject=right if present.subject.user else wanted.subject)
-    return replace(present, subject=choose_subject(site, present))
+    return replace(present, subject=choose_subject(instance, present))
 
 
-def choose_subject(site: Site, declared: Registration) -> AddonSubject:
+def choose_subject(instance: AddonInstance, declared: Registration) -> AddonSubject:
     """Return the declared subject when it is one this add-on can be, else the one it must be; empty until declared."""
     rule = KUBE_CLIENT_DRIVERS.get(declared.driver)
-    if rule is None or (rule.said_by_agent and not declared.subject.user):
+    if rule is None or (rule.declared_by_agent and not declared.subject.user):
         return AddonSubject()
-    own = rule.is_own(site.cluster.name, site.addon.name, declared.subject)
-    return declared.subject if own else rule.default(site.cluster.name, site.addon.name)
+    own = rule.is_own(instance.cluster.name, instance.addon.name, declared.subject)
+    return declared.subject if own else rule.default(instance.cluster.name, instance.addon.name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from watchword.addons.definition import Site
+from watchword.addons.definition import AddonInstance
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, owner_reference
 from watchword.api.names import Annotation, ConditionType, Label
@@ -25,18 +25,18 @@ WATCHED: Mapping[tuple[str, str], tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Manifested:
+class AddonManifests:
     """What an add-on consists of: what is installed, and what is run before it goes."""
 
     installed: tuple[Object, ...]
     hooks: tuple[Object, ...]
 
 
-def sort_manifests(manifests: Iterable[Object]) -> Manifested:
+def separate_hooks(manifests: Iterable[Object]) -> AddonManifests:
     """Tell hooks from the rest, by the mark they carry."""
     rows = list(manifests)
     hooks = tuple(obj for obj in rows if is_hook(obj))
-    return Manifested(tuple(obj for obj in rows if not is_hook(obj)), hooks)
+    return AddonManifests(tuple(obj for obj in rows if not is_hook(obj)), hooks)
 
 
 def is_hook(manifest: Object) -> bool:
@@ -68,17 +68,17 @@ def hook_name(addon: str) -> str:
     return f"addon-{addon}-pre-delete"
 
 
-def work_manifest(site: Site, name: str, manifests: Sequence[Object]) -> Object:
+def work_manifest(instance: AddonInstance, name: str, manifests: Sequence[Object]) -> Object:
     """Return a work that belongs to the add-on and goes with it."""
     spec: Object = {"workload": {"manifests": list(manifests)}}
     configs = [config for manifest in manifests if (config := _feedback(manifest)) is not None]
     if configs:
         spec["manifestConfigs"] = configs
     return MANIFEST_WORKS.manifest(
-        ObjectKey(site.cluster.name, name),
+        ObjectKey(instance.cluster.name, name),
         metadata={
-            "labels": {Label.ADDON_NAME: site.addon.name},
-            "ownerReferences": [owner_reference(site.addon.object)],
+            "labels": {Label.ADDON_NAME: instance.addon.name},
+            "ownerReferences": [owner_reference(instance.addon.object)],
         },
         spec=spec,
     )
@@ -98,38 +98,40 @@ def _group(manifest: Object) -> str:
     return str(manifest.get("apiVersion") or "").rpartition("/")[0]
 
 
-def is_made_for(site: Site) -> Callable[[Object], bool]:
+def is_made_for(instance: AddonInstance) -> Callable[[Object], bool]:
     """Return the test whether a work belongs to this very add-on."""
 
     def test(obj: Object) -> bool:
         owners = obj["metadata"].get("ownerReferences") or []
-        return labels_of(obj).get(Label.ADDON_NAME) == site.addon.name and any(
-            owner.get("uid") == site.addon.uid for owner in owners
+        return labels_of(obj).get(Label.ADDON_NAME) == instance.addon.name and any(
+            owner.get("uid") == instance.addon.uid for owner in owners
         )
 
     return test
 
 
-def of_addon(work: Object) -> list[ObjectKey]:
+def addon_from_labels(work: Object) -> list[ObjectKey]:
     """Map a work to its add-on."""
     name = labels_of(work).get(Label.ADDON_NAME)
     return [ObjectKey(work["metadata"]["namespace"], name)] if name else []
 
 
-def covers(present: Any, wanted: Any) -> bool:
+def is_superset(present: Any, wanted: Any) -> bool:
     """Whether everything wanted is there; fields that the server filled in do not count as a difference."""
     if isinstance(wanted, Mapping):
-        return isinstance(present, Mapping) and all(covers(present.get(name), value) for name, value in wanted.items())
+        return isinstance(present, Mapping) and all(
+            is_superset(present.get(name), value) for name, value in wanted.items()
+        )
     if isinstance(wanted, list):
         return (
             isinstance(present, list)
             and len(present) == len(wanted)
-            and all(covers(one, other) for one, other in zip(present, wanted, strict=True))
+            and all(is_superset(one, other) for one, other in zip(present, wanted, strict=True))
         )
     return bool(present == wanted)
 
 
-def judge_applied(works: Sequence[Object | None]) -> Condition:
+def decide_applied_condition(works: Sequence[Object | None]) -> Condition:
     """Say whether the add-on's manifests are applied on the cluster."""
     type_ = ConditionType.MANIFEST_APPLIED
     said = [find_condition(work, ConditionType.WORK_APPLIED) if work is not None else None for work in works]
@@ -141,7 +143,7 @@ def judge_applied(works: Sequence[Object | None]) -> Condition:
     return Condition.true(type_, "AddonManifestApplied", "the add-on's manifests are applied")
 
 
-def judge_health(works: Sequence[Object | None]) -> Condition:
+def decide_available_condition(works: Sequence[Object | None]) -> Condition:
     """Say whether the add-on is available, from what its works report."""
     type_ = ConditionType.ADDON_AVAILABLE
     if not works or any(work is None for work in works):

@@ -35,7 +35,7 @@ _SCALE = {
 class ClaimPolicy:
     """Which claims reach the hub."""
 
-    most_custom: int = 20
+    max_custom: int = 20
     reserved_suffixes: tuple[str, ...] = ()
 
     def is_reserved(self, name: str) -> bool:
@@ -84,11 +84,11 @@ def choose_claims(claims: Sequence[Object], policy: ClaimPolicy) -> list[dict[st
         if Label.SPOKE_ONLY not in labels_of(claim)
     )
     reserved = [row for row in rows if policy.is_reserved(row[0])]
-    custom = [row for row in rows if not policy.is_reserved(row[0])][: policy.most_custom]
+    custom = [row for row in rows if not policy.is_reserved(row[0])][: policy.max_custom]
     return [{"name": name, "value": value} for name, value in (*reserved, *custom) if value]
 
 
-def status_of(version: str, nodes: Sequence[Object], claims: list[dict[str, str]]) -> dict[str, Any]:
+def cluster_status_fields(version: str, nodes: Sequence[Object], claims: list[dict[str, str]]) -> dict[str, Any]:
     """Return the part of the status that describes the cluster."""
     return {
         "version": {"kubernetes": version},

@@ -18,7 +18,7 @@ from watchword.kube.errors import Forbidden
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
-SPREAD = 0.25  # of the period, so that a fleet that started together does not stay together
+JITTER = 0.25  # of the period, so that a fleet that started together does not stay together
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,23 @@ class LeaseRenewalReconciler:
     hub: Client
     clock: Clock
     random: Random
-    is_itself: Callable[[], bool]  # as a joining cluster it may not renew anything
+    is_using_own_credential: Callable[[], bool]  # as a joining cluster it may not renew anything
     due: dict[ObjectKey, datetime] = field(default_factory=dict)
     held: dict[ObjectKey, Object] = field(default_factory=dict)  # as last stored, where it may only be replaced
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Renew the lease while the hub accepts this cluster; other news about the cluster renew nothing."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
-        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.is_itself():
+        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.is_using_own_credential():
             return Done()
         cluster, now = Cluster.read(found), self.clock.now()
         due = self.due.get(key)
         if due is not None and now < due <= now + cluster.lease_duration:
             return RetryAfter(due - now)
         await self._renew(cluster.lease_key, {"renewTime": rfc3339_micro(now)})
-        pause = choose_pause(cluster.lease_duration, self.random)
-        self.due[key] = now + pause
-        return RetryAfter(pause)
+        delay = choose_renewal_delay(cluster.lease_duration, self.random)
+        self.due[key] = now + delay
+        return RetryAfter(delay)
 
     async def _renew(self, key: ObjectKey, spec: Object) -> None:
         """Patch the lease; hubs of the shipped system let agents only replace it, and that takes the whole of it."""
@@ -60,6 +60,6 @@ class LeaseRenewalReconciler:
         self.held[key] = await self.hub.update(LEASES, {**lease, "spec": {**(lease.get("spec") or {}), **spec}})
 
 
-def choose_pause(period: timedelta, random: Random) -> timedelta:
+def choose_renewal_delay(period: timedelta, random: Random) -> timedelta:
     """Return how long to wait: never longer than the period, or the hub would count it as missed."""
-    return period * (1 - SPREAD * random.random())
+    return period * (1 - JITTER * random.random())

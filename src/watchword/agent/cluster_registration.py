@@ -15,7 +15,7 @@ from watchword.kube.errors import AlreadyExists
 
 
 @dataclass(frozen=True, slots=True)
-class Introduction:
+class RegistrationRequest:
     """What this cluster says of itself when it first comes to a hub."""
 
     name: str
@@ -25,42 +25,42 @@ class Introduction:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-def cluster_manifest(introduction: Introduction) -> Object:
+def cluster_manifest(registration: RegistrationRequest) -> Object:
     """Return the ManagedCluster to create. It never accepts itself, and carries only the agent's own annotations."""
     annotations = {
-        name: value for name, value in introduction.annotations.items() if name.startswith(AGENT_ANNOTATION_PREFIX)
+        name: value for name, value in registration.annotations.items() if name.startswith(AGENT_ANNOTATION_PREFIX)
     }
-    annotations[Annotation.CLUSTER_UID] = introduction.uid
+    annotations[Annotation.CLUSTER_UID] = registration.uid
     metadata: Object = {"annotations": annotations}
-    labels = {name: value for name, value in introduction.labels.items() if name != Label.CLUSTER_NAME}
+    labels = {name: value for name, value in registration.labels.items() if name != Label.CLUSTER_NAME}
     if labels:
         metadata["labels"] = labels
     spec: Object = {"hubAcceptsClient": False, "leaseDurationSeconds": DEFAULT_LEASE_SECONDS}
-    if introduction.client_configs:
-        spec["managedClusterClientConfigs"] = list(introduction.client_configs)
-    return MANAGED_CLUSTERS.manifest(ObjectKey.cluster(introduction.name), metadata=metadata, spec=spec)
+    if registration.client_configs:
+        spec["managedClusterClientConfigs"] = list(registration.client_configs)
+    return MANAGED_CLUSTERS.manifest(ObjectKey.cluster(registration.name), metadata=metadata, spec=spec)
 
 
-async def introduce(hub: Client, introduction: Introduction) -> Object:
+async def register_cluster(hub: Client, registration: RegistrationRequest) -> Object:
     """Create the ManagedCluster, or recognise it as one's own; raise `NameTaken` when it is another's."""
     try:
-        return await hub.create(MANAGED_CLUSTERS, cluster_manifest(introduction))
+        return await hub.create(MANAGED_CLUSTERS, cluster_manifest(registration))
     except AlreadyExists:
-        found = await hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(introduction.name))
-    objection = judge_ownership(Cluster.read(found), introduction)
+        found = await hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(registration.name))
+    objection = validate_cluster_ownership(Cluster.read(found), registration)
     if objection:
         raise NameTaken(objection)
     return found
 
 
-def judge_ownership(found: Cluster, introduction: Introduction) -> str | None:
+def validate_cluster_ownership(found: Cluster, registration: RegistrationRequest) -> str | None:
     """Return why the cluster on the hub is not this one, or None when it is or nobody can tell.
 
     A hub's administrator may create the cluster beforehand; it carries no identity then, and the first to come owns it.
     """
-    if found.claimed_uid in ("", introduction.uid):
+    if found.claimed_uid in ("", registration.uid):
         return None
     return (
         f"the hub already knows another cluster named {found.name} (its identity is {found.claimed_uid}, "
-        f"this cluster's is {introduction.uid}): join under another name"
+        f"this cluster's is {registration.uid}): join under another name"
     )

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from watchword.agent.cluster_facts import ClaimPolicy, choose_claims, status_of
+from watchword.agent.cluster_facts import ClaimPolicy, choose_claims, cluster_status_fields
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES
-from watchword.drivers.interface import Issued, Kept, Pending
+from watchword.drivers.interface import NewCredential, Pending, ValidCredential
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ClusterHealth:
     """What the cluster's own API server says of itself."""
 
     version: str
     trouble: str = ""  # empty: all is well
 
 
-Examine = Callable[[], Awaitable[Health]]
+HealthCheck = Callable[[], Awaitable[ClusterHealth]]
 """Ask this cluster's API server; a recent sign of life may spare the question."""
 
 
@@ -35,28 +35,30 @@ class ClusterStatusReconciler:
     hub: Reader
     cluster: Reader
     status: StatusWriter
-    examine: Examine
+    check_health: HealthCheck
     policy: ClaimPolicy
     credential: Callable[[], Condition | None]  # what there is to say of the cluster's own
-    is_itself: Callable[[], bool]  # as a joining cluster it may not say anything
+    is_using_own_credential: Callable[[], bool]  # as a joining cluster it may not say anything
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write the status in one patch, when anything in it differs."""
         found = self.hub.get(MANAGED_CLUSTERS, key)
-        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.is_itself():
+        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.is_using_own_credential():
             return Done()
         if _clock_is_off(found):  # what an agent with a wrong clock writes would only confuse; the lease goes on
             return RetryAfter(Cluster.read(found).lease_duration)
-        health = await self.examine()
+        health = await self.check_health()
         claims = choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy)
-        facts = status_of(health.version, self.cluster.list(NODES), claims) if health.version else {}
-        said = self.credential()
-        change = StatusChange(conditions=(*judge_conditions(health), *((said,) if said else ())), fields=facts)
+        facts = cluster_status_fields(health.version, self.cluster.list(NODES), claims) if health.version else {}
+        condition = self.credential()
+        change = StatusChange(
+            conditions=(*decide_cluster_conditions(health), *((condition,) if condition else ())), fields=facts
+        )
         await self.status.write(MANAGED_CLUSTERS, found, change)
         return RetryAfter(Cluster.read(found).lease_duration)
 
 
-def judge_conditions(health: Health) -> tuple[Condition, ...]:
+def decide_cluster_conditions(health: ClusterHealth) -> tuple[Condition, ...]:
     """Return what the agent itself can vouch for."""
     joined = Condition.true(ConditionType.JOINED, "ManagedClusterJoined", "the cluster has joined this hub")
     if health.trouble:
@@ -67,7 +69,7 @@ def judge_conditions(health: Health) -> tuple[Condition, ...]:
     return joined, up
 
 
-def judge_rotated(held: Kept | Issued | None, refusal: Pending | None) -> Condition | None:
+def decide_rotated_condition(held: ValidCredential | NewCredential | None, refusal: Pending | None) -> Condition | None:
     """Return what to say of the cluster's own credential: its life, or why the hub refused another."""
     if refusal is not None:
         return Condition.false(ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdateFailed", refusal.message)
@@ -77,5 +79,5 @@ def judge_rotated(held: Kept | Issued | None, refusal: Pending | None) -> Condit
 
 
 def _clock_is_off(cluster: Object) -> bool:
-    said = find_condition(cluster, ConditionType.CLOCK_SYNCED)
-    return said is not None and said.status == "False"
+    condition = find_condition(cluster, ConditionType.CLOCK_SYNCED)
+    return condition is not None and condition.status == "False"

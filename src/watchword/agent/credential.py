@@ -7,40 +7,48 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
 
-from watchword.agent.secret_data import Beside, choose_data, data_patch, decode_data, encode_data
+from watchword.agent.secret_data import SecretExtras, choose_secret_data, data_patch, decode_data, encode_data
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import SECRETS
-from watchword.drivers.interface import AgentDriver, Answer, Issued, Kept, Pending, SecretData, Wanted
+from watchword.drivers.interface import (
+    AgentDriver,
+    NewCredential,
+    ObtainResult,
+    Pending,
+    SecretData,
+    ValidCredential,
+    WantedCredential,
+)
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
-STEPS_AT_ONCE = 4  # key, request, decision: enough for a hub that answers at once, too few to spin
+MAX_STEPS = 4  # key, request, decision: enough for a hub that answers at once, too few to spin
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
-    """One credential that is kept: what is wanted, who obtains it, what stands beside it."""
+class CredentialSpec:
+    """One credential that is kept: what is wanted, who obtains it, what stands extras it."""
 
-    wanted: Wanted
+    wanted: WantedCredential
     driver: AgentDriver
-    beside: Beside
+    extras: SecretExtras
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-Find: TypeAlias = Callable[[ObjectKey], Keeping | None]
+FindCredentialSpec: TypeAlias = Callable[[ObjectKey], CredentialSpec | None]
 """What is kept in that Secret; None when it is nobody's business any more."""
 
-Report: TypeAlias = Callable[[ObjectKey, Answer, SecretData], Awaitable[None]]
+CredentialObserver: TypeAlias = Callable[[ObjectKey, ObtainResult, SecretData], Awaitable[None]]
 """Told after each step what the driver answered and what the Secret holds now."""
 
-Note: TypeAlias = Callable[[ObjectKey, Answer | None], None]
+PendingTracker: TypeAlias = Callable[[ObjectKey, ObtainResult | None], None]
 """Told of each answer at once, and when nothing is kept any more: whether the hub's decisions are waited for."""
 
 
-def forget(_key: ObjectKey, _answer: Answer | None) -> None:
-    """Take no note."""
+def track_nothing(_key: ObjectKey, _answer: ObtainResult | None) -> None:
+    """Take no track_pending."""
 
 
 @dataclass(frozen=True)
@@ -49,32 +57,32 @@ class CredentialReconciler:
 
     reader: Reader  # of this cluster
     cluster: Client  # this cluster
-    find: Find
-    report: Report
+    find: FindCredentialSpec
+    report: CredentialObserver
     clock: Clock
-    note: Note = forget
+    track_pending: PendingTracker = track_nothing
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Take as many steps as can be taken now, then wait for the next instant that matters."""
-        for _ in range(STEPS_AT_ONCE):
-            keeping = self.find(key)
-            if keeping is None:
-                self.note(key, None)
+        for _ in range(MAX_STEPS):
+            spec = self.find(key)
+            if spec is None:
+                self.track_pending(key, None)
                 return Done()
             secret = self.reader.get(SECRETS, key)
             held = decode_data(secret)
-            answer = await keeping.driver.obtain(keeping.wanted, held)
-            self.note(key, answer)
-            wanted = choose_data(held, answer, owned=keeping.driver.owned_keys(), beside=keeping.beside)
+            answer = await spec.driver.obtain(spec.wanted, held)
+            self.track_pending(key, answer)
+            wanted = choose_secret_data(held, answer, owned=spec.driver.owned_keys(), extras=spec.extras)
             if wanted != held and (secret is not None or is_worth_storing(answer)):
-                await self._store(key, secret, held, wanted, keeping.labels)
+                await self._store(key, secret, held, wanted, spec.labels)
             await self.report(key, answer, wanted)
-            delay = self._next_look(answer)
+            delay = self._requeue_delay(answer)
             if delay > timedelta(0):
                 return RetryAfter(delay)
         return RetryAfter(timedelta(seconds=1))
 
-    def _next_look(self, answer: Answer) -> timedelta:
+    def _requeue_delay(self, answer: ObtainResult) -> timedelta:
         if isinstance(answer, Pending):
             return answer.recheck
         return max(answer.renew_at - self.clock.now(), timedelta(seconds=1))
@@ -92,17 +100,17 @@ class CredentialReconciler:
         await self.cluster.patch(SECRETS, key, patch)
 
 
-def is_worth_storing(answer: Answer) -> bool:
+def is_worth_storing(answer: ObtainResult) -> bool:
     """Whether an answer is reason enough to make a Secret: waiting alone is not."""
     return not isinstance(answer, Pending) or bool(answer.keep)
 
 
-def describe(answer: Answer) -> str:
+def describe(answer: ObtainResult) -> str:
     """Return what happened in one word, for logs and metrics."""
     match answer:
-        case Kept():
+        case ValidCredential():
             return "kept"
-        case Issued():
+        case NewCredential():
             return "issued"
         case Pending(failed=True):
             return "refused"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from watchword.agent.credential import Report
+from watchword.agent.credential import CredentialObserver
+from watchword.api.credential_validity import parse_validity_message
 from watchword.api.meta import ObjectKey
-from watchword.api.validity import read_validity
-from watchword.drivers.interface import Answer, Issued, Kept, Pending, SecretData
+from watchword.drivers.interface import NewCredential, ObtainResult, Pending, SecretData, ValidCredential
 from watchword.runtime.clock import Clock
 from watchword.runtime.metrics import CredentialMetrics
 
@@ -16,21 +16,21 @@ KIND = "cluster"
 
 
 @dataclass
-class CountedCredential:
-    """A `Report` that counts each answer and passes it on."""
+class CredentialMetricsObserver:
+    """A `CredentialObserver` that counts each answer and passes it on."""
 
     metrics: CredentialMetrics
     cluster: str
     clock: Clock
-    then: Report
+    then: CredentialObserver
     began: datetime = field(init=False)
-    held: Kept | Issued | None = None
+    held: ValidCredential | NewCredential | None = None
     refused: str = ""
 
     def __post_init__(self) -> None:
         self.began = self.clock.now()
 
-    async def __call__(self, key: ObjectKey, answer: Answer, data: SecretData) -> None:
+    async def __call__(self, key: ObjectKey, answer: ObtainResult, data: SecretData) -> None:
         """Count one answer of the driver."""
         if isinstance(answer, Pending):
             self._count_refusal(answer)
@@ -43,12 +43,12 @@ class CountedCredential:
             self.metrics.rotation_failed(KIND, answer.reason)
         self.refused = answer.message if answer.failed else self.refused
 
-    def _count_held(self, answer: Kept | Issued) -> None:
+    def _count_held(self, answer: ValidCredential | NewCredential) -> None:
         now, before = self.clock.now(), self.held
-        if isinstance(answer, Issued) and before is None:
+        if isinstance(answer, NewCredential) and before is None:
             self.metrics.joined_after((now - self.began).total_seconds())
-        elif isinstance(answer, Issued) and before is not None:
-            self.metrics.rotated(KIND, remaining_ratio=choose_ratio(before, now))
+        elif isinstance(answer, NewCredential) and before is not None:
+            self.metrics.rotated(KIND, remaining_ratio=remaining_validity_ratio(before, now))
         self.held, self.refused = answer, ""
         self.metrics.watch_expiry(KIND, self.cluster, self._seconds_left)
 
@@ -56,10 +56,10 @@ class CountedCredential:
         return (self.held.expires_at - self.clock.now()).total_seconds() if self.held is not None else 0.0
 
 
-def choose_ratio(held: Kept | Issued, now: datetime) -> float:
+def remaining_validity_ratio(held: ValidCredential | NewCredential, now: datetime) -> float:
     """Return which part of a life is left; its beginning is taken from what was said of it."""
-    said = read_validity(held.message)
-    issued = held.issued_at if isinstance(held, Issued) else said.issued if said is not None else None
+    said = parse_validity_message(held.message)
+    issued = held.issued_at if isinstance(held, NewCredential) else said.issued if said is not None else None
     if issued is None or held.expires_at <= issued:
         return 0.0
     return min(max((held.expires_at - now) / (held.expires_at - issued), 0.0), 1.0)

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable
 from watchword.kube.transport import Transport
-from watchword.runtime.reconcile import Bell
+from watchword.runtime.reconcile import TriggerSource
 
 
 class HubConnection:
@@ -21,10 +21,10 @@ class HubConnection:
 
     def __init__(self) -> None:
         self._current: Transport | None = None
-        self.is_own = False  # whether everything is sent in the name of this very cluster
+        self.uses_own_credential = False  # whether everything is sent in the name of this very cluster
         self._streams: dict[asyncio.Timeout, None] = {}  # in the order in which they were opened
-        self.doubted = asyncio.Event()  # set when the hub could not be reached
-        self.moved = Bell()  # rung when it is reached another way
+        self.unreachable = asyncio.Event()  # set when the hub could not be reached
+        self.endpoint_changed = TriggerSource()  # rung when it is reached another way
 
     @property
     def connected(self) -> bool:
@@ -33,7 +33,7 @@ class HubConnection:
 
     async def use(self, transport: Transport, *, own: bool = False) -> None:
         """Send everything through this transport from now on."""
-        previous, self._current, self.is_own = self._current, transport, own
+        previous, self._current, self.uses_own_credential = self._current, transport, own
         for stream in self._streams:
             if not stream.expired():
                 stream.reschedule(0)
@@ -47,7 +47,7 @@ class HubConnection:
         try:
             return await transport.send(request)
         except Unreachable:
-            self.doubted.set()
+            self.unreachable.set()
             raise
 
     @asynccontextmanager
@@ -64,7 +64,7 @@ class HubConnection:
         except TimeoutError as cause:
             if not limit.expired():
                 raise
-            raise Unreachable("the credential was replaced", maybe_done=False) from cause
+            raise Unreachable("the credential was replaced", maybe_processed=False) from cause
 
     async def close(self) -> None:
         """Release the present transport."""
@@ -73,11 +73,11 @@ class HubConnection:
 
     def _transport(self) -> Transport:
         if self._current is None:
-            raise Unreachable("there is no credential for the hub yet", maybe_done=False)
+            raise Unreachable("there is no credential for the hub yet", maybe_processed=False)
         return self._current
 
 
-class InOwnName:
+class OwnCredentialTransport:
     """Lets writes pass only in the name of this very cluster.
 
     A write may begin as this cluster and be tried again after its credential has ended: a stranger's request for an
@@ -89,8 +89,8 @@ class InOwnName:
 
     async def send(self, request: Request) -> Response:
         """Send one request and return the whole answer."""
-        if request.method != "GET" and not self._connection.is_own:
-            raise Unreachable("this cluster cannot speak to the hub in its own name now", maybe_done=False)
+        if request.method != "GET" and not self._connection.uses_own_credential:
+            raise Unreachable("this cluster cannot speak to the hub in its own name now", maybe_processed=False)
         return await self._connection.send(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:

@@ -10,13 +10,13 @@ from watchword.agent.options import AgentOptions
 from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import MANAGED_CLUSTERS_GROUP, agent_user, cluster_group
-from watchword.drivers.interface import SecretData, Subject
+from watchword.drivers.interface import CredentialSubject, SecretData
 
 _ALPHABET = string.ascii_lowercase + string.digits
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class AgentIdentity:
     """Kept across restarts by the Secret that holds the credential."""
 
     cluster: str
@@ -26,19 +26,19 @@ class Identity:
     held: SecretData = field(repr=False)
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> CredentialSubject:
         """Whom the cluster's credential names."""
         groups = (cluster_group(self.cluster), MANAGED_CLUSTERS_GROUP)
-        return Subject(agent_user(self.cluster, self.agent), groups)
+        return CredentialSubject(agent_user(self.cluster, self.agent), groups)
 
 
-def recall_identity(system: Object, secret: Object | None, options: AgentOptions) -> Identity:
+def restore_identity(system: Object, secret: Object | None, options: AgentOptions) -> AgentIdentity:
     """Take from the Secret who we were before, and from the namespace kube-system which cluster this is.
 
     What was never decided is decided now.
     """
     held = decode_data(secret)
-    return Identity(
+    return AgentIdentity(
         cluster=options.cluster_name or _text(held, CLUSTER_NAME),
         agent=options.agent_name or _text(held, AGENT_NAME) or new_agent_name(),
         uid=uid_of(system),

@@ -8,11 +8,11 @@ from pathlib import Path
 from watchword.agent.secret_data import KUBECONFIG
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.interface import SecretData
-from watchword.kube.connect import client_for, credentials_of, endpoint_of, make_client
+from watchword.kube.connect import client_for_context, credentials_of, endpoint_of, make_client
 from watchword.kube.errors import ConfigError
-from watchword.kube.kubeconfig import Choice, ClusterEntry, UserEntry
+from watchword.kube.kubeconfig import ClusterEntry, ResolvedContext, UserEntry
 from watchword.kube.kubeconfig_files import load_kubeconfig
-from watchword.kube.kubeconfig_reading import parse_kubeconfig
+from watchword.kube.kubeconfig_parser import parse_kubeconfig
 from watchword.kube.transport import Transport
 
 
@@ -22,32 +22,34 @@ class KubeconfigConnector:
 
     bootstrap: Path | None
     known: ClusterEntry | None = None  # the hub as the Secret last described it
-    _read: tuple[bytes, Choice] | None = field(default=None, repr=False)  # the file's last content, and its meaning
+    _read: tuple[bytes, ResolvedContext] | None = field(
+        default=None, repr=False
+    )  # the file's last content, and its meaning
 
     def entry(self) -> ClusterEntry:
         """Return how the hub is reached: as the bootstrap kubeconfig says, for that is what people change."""
-        if self.can_join():
-            return _embedded(self._choice().cluster)
+        if self.has_bootstrap_credential():
+            return _with_ca_data(self._choice().cluster)
         if self.known is None:
             raise ConfigError("nothing says where the hub is: give the agent a bootstrap kubeconfig")
         return self.known
 
-    def can_join(self) -> bool:
+    def has_bootstrap_credential(self) -> bool:
         """Whether there is a bootstrap kubeconfig."""
         return self.bootstrap is not None and self.bootstrap.is_file()
 
     def joining(self) -> Transport:
         """Return a transport with the bootstrap credential."""
-        return client_for(self._choice()).transport
+        return client_for_context(self._choice()).transport
 
     def own(self, data: SecretData) -> Transport:
         """Return a transport with the credential that lies in the Secret."""
         choice = parse_kubeconfig(data.get(KUBECONFIG, b"")).choose()
         self.known = choice.cluster
-        user = own_user(choice.user, data)
+        user = user_with_secret_data(choice.user, data)
         return make_client(endpoint_of(choice.cluster), credentials_of(user, choice.cluster)).transport
 
-    def _choice(self) -> Choice:
+    def _choice(self) -> ResolvedContext:
         if self.bootstrap is None:
             raise ConfigError("there is no bootstrap kubeconfig: give the agent one to join with")
         try:
@@ -59,7 +61,7 @@ class KubeconfigConnector:
         return self._read[1]
 
 
-def own_user(user: UserEntry, data: SecretData) -> UserEntry:
+def user_with_secret_data(user: UserEntry, data: SecretData) -> UserEntry:
     """Return the kubeconfig's user with the files beside it read from the Secret instead."""
     if user.certificate_file is not None and user.key_file is not None:
         certificate = data.get(user.certificate_file.name, b"")
@@ -71,7 +73,7 @@ def own_user(user: UserEntry, data: SecretData) -> UserEntry:
     return user
 
 
-def _embedded(cluster: ClusterEntry) -> ClusterEntry:
+def _with_ca_data(cluster: ClusterEntry) -> ClusterEntry:
     """Return the entry with its authorities inside, for files do not travel with a Secret."""
     if cluster.ca_data or cluster.ca_file is None:
         return cluster

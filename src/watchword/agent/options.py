@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from watchword.agent.cluster_facts import ClaimPolicy
-from watchword.api.cluster import judge_cluster_name
+from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.drivers.catalog import find_addon_driver, find_cluster_driver
 from watchword.drivers.errors import UnknownDriver
 
-SHORTEST_CERTIFICATE = timedelta(hours=1)
-ADDON_TOKEN_LIFE = timedelta(days=365)
-SHORTEST_SENSIBLE_TOKEN = timedelta(hours=1)
+MIN_CERTIFICATE_LIFETIME = timedelta(hours=1)
+ADDON_TOKEN_LIFETIME = timedelta(days=365)
+MIN_RECOMMENDED_TOKEN_LIFETIME = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class AgentOptions:
     hub_secret: str = HUB_KUBECONFIG_SECRET
     registration_auth: str = "csr"
     addon_auth: str = "csr"
-    certificate_life: timedelta | None = None
-    addon_token_life: timedelta = ADDON_TOKEN_LIFE
+    certificate_lifetime: timedelta | None = None
+    addon_token_lifetime: timedelta = ADDON_TOKEN_LIFETIME
     external_urls: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -45,16 +45,16 @@ class AgentOptions:
         return ObjectKey(self.namespace, self.hub_secret)
 
 
-def judge_options(options: AgentOptions) -> list[str]:
+def validate_agent_options(options: AgentOptions) -> list[str]:
     """Return everything that keeps the agent from starting, one sentence each."""
-    objections = [judge_cluster_name(options.cluster_name) or ""]
+    objections = [validate_cluster_name(options.cluster_name) or ""]
     for find, name in ((find_cluster_driver, options.registration_auth), (find_addon_driver, options.addon_auth)):
         try:
             find(name)
         except UnknownDriver as unknown:
             objections.append(str(unknown))
-    life = options.certificate_life
-    if life is not None and life < SHORTEST_CERTIFICATE:
+    lifetime = options.certificate_lifetime
+    if lifetime is not None and lifetime < MIN_CERTIFICATE_LIFETIME:
         objections.append(
             "a certificate lives at least an hour: set --client-cert-expiration-seconds to 0 or 3600 and more"
         )
@@ -64,9 +64,9 @@ def judge_options(options: AgentOptions) -> list[str]:
     return [objection for objection in objections if objection]
 
 
-def warnings_about(options: AgentOptions) -> list[str]:
+def agent_option_warnings(options: AgentOptions) -> list[str]:
     """Return what is allowed and yet unwise."""
-    if options.addon_token_life < SHORTEST_SENSIBLE_TOKEN:
-        seconds = int(options.addon_token_life.total_seconds())
+    if options.addon_token_lifetime < MIN_RECOMMENDED_TOKEN_LIFETIME:
+        seconds = int(options.addon_token_lifetime.total_seconds())
         return [f"add-on tokens of {seconds} seconds are meant for tests: use 3600 and more"]
     return []

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import Label
-from watchword.runtime.informer import Scope
+from watchword.runtime.informer import WatchScope
 
 
-def only(key: ObjectKey) -> Scope:
+def single_object_scope(key: ObjectKey) -> WatchScope:
     """Return the scope of one object."""
-    return Scope(key.namespace, fields=f"metadata.name={key.name}")
+    return WatchScope(key.namespace, fields=f"metadata.name={key.name}")
 
 
-def requests_of(cluster: str) -> Scope:
+def csr_scope(cluster: str) -> WatchScope:
     """Return the scope of the certificate requests of a cluster and of its add-ons."""
-    return Scope(labels=f"{Label.CLUSTER_NAME}={cluster}")
+    return WatchScope(labels=f"{Label.CLUSTER_NAME}={cluster}")

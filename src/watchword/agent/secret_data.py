@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from watchword.api.meta import Object
-from watchword.drivers.interface import Answer, Issued, Pending, SecretData
+from watchword.drivers.interface import NewCredential, ObtainResult, Pending, SecretData
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 
@@ -17,7 +17,7 @@ KUBECONFIG, CLUSTER_NAME, AGENT_NAME = "kubeconfig", "cluster-name", "agent-name
 # The names that agents of the shipped system use, so that either can take over the other's Secret.
 HUB, USER, CONTEXT, NAMESPACE = "hub", "default-auth", "default-context", "configuration"
 
-WRITTEN_KEPT = 3  # one for each driver, and one that was valid before the hub moved
+MAX_CACHED_KUBECONFIGS = 3  # one for each driver, and one that was valid before the hub moved
 
 
 def decode_data(secret: Object | None) -> dict[str, bytes]:
@@ -37,50 +37,54 @@ def encode_data(data: SecretData) -> dict[str, str]:
 
 
 def hub_kubeconfig(hub: ClusterEntry, user: UserEntry) -> bytes:
-    """Return the kubeconfig that goes with a credential; files stand beside it."""
+    """Return the kubeconfig that goes with a credential; files stand extras it."""
     config = Kubeconfig({HUB: hub}, {USER: user}, {CONTEXT: ContextEntry(HUB, USER, NAMESPACE)}, CONTEXT)
     return dump_kubeconfig(config)
 
 
 @dataclass(frozen=True, slots=True)
-class HubKubeconfigs:
+class HubKubeconfigRenderer:
     """Writes the kubeconfigs that go with credentials, each once while the hub stays where it is."""
 
     entry: Callable[[], ClusterEntry]
-    written: list[tuple[ClusterEntry, UserEntry, bytes]] = field(default_factory=list, repr=False)
+    rendered: list[tuple[ClusterEntry, UserEntry, bytes]] = field(default_factory=list, repr=False)
 
     def for_user(self, user: UserEntry) -> bytes:
         """Return the kubeconfig of a user of the hub as it is described now."""
         entry = self.entry()
-        for known, other, text in self.written:
+        for known, other, text in self.rendered:
             if (known, other) == (entry, user):
                 return text
         text = hub_kubeconfig(entry, user)
-        self.written[:] = [(entry, user, text), *self.written[:WRITTEN_KEPT]]
+        self.rendered[:] = [(entry, user, text), *self.rendered[:MAX_CACHED_KUBECONFIGS]]
         return text
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """What stands in a Secret beside the credential itself."""
+class SecretExtras:
+    """What stands in a Secret extras the credential itself."""
 
     frame: SecretData = field(repr=False)  # always as wanted
-    settled: SecretData = field(default_factory=dict, repr=False)  # as wanted once there is a credential it fits
-    retired: frozenset[str] = frozenset()  # gone once there is: the keys of drivers that served before
+    with_credential: SecretData = field(
+        default_factory=dict, repr=False
+    )  # as wanted once there is a credential it fits
+    obsolete_keys: frozenset[str] = frozenset()  # gone once there is: the keys of drivers that served before
 
 
-def choose_data(held: SecretData, answer: Answer, *, owned: frozenset[str], beside: Beside) -> dict[str, bytes]:
+def choose_secret_data(
+    held: SecretData, answer: ObtainResult, *, owned: frozenset[str], extras: SecretExtras
+) -> dict[str, bytes]:
     """Return what the Secret should hold after the driver's answer.
 
-    Keys that others put beside it stay, and a new credential replaces everything its driver owns. While a new driver
+    Keys that others put extras it stay, and a new credential replaces everything its driver owns. While a new driver
     is still at work, the credential of the one before it stays usable.
     """
     if isinstance(answer, Pending):
-        return {**held, **answer.keep, **beside.frame}
-    gone = beside.retired | owned if isinstance(answer, Issued) else beside.retired
+        return {**held, **answer.keep, **extras.frame}
+    gone = extras.obsolete_keys | owned if isinstance(answer, NewCredential) else extras.obsolete_keys
     kept = {name: value for name, value in held.items() if name not in gone}
-    issued = answer.data if isinstance(answer, Issued) else {}
-    return {**kept, **issued, **beside.frame, **beside.settled}
+    issued = answer.data if isinstance(answer, NewCredential) else {}
+    return {**kept, **issued, **extras.frame, **extras.with_credential}
 
 
 def data_patch(held: Mapping[str, bytes], wanted: Mapping[str, bytes]) -> dict[str, str | None]:

@@ -120,7 +120,7 @@ class Addon:
             uid=uid_of(obj),
             deleting=is_deleting(obj),
             finalizers=tuple(finalizers_of(obj)),
-            install_namespace=str(status.get("namespace") or "") or asked_namespace(obj),
+            install_namespace=str(status.get("namespace") or "") or requested_namespace(obj),
             registrations=tuple(Registration.read(row, status) for row in status.get("registrations") or ()),
             healthy_by_lease=(status.get("healthCheck") or {}).get("mode", "Lease") == "Lease",
             object=obj,
@@ -159,7 +159,7 @@ class Addon:
         return fields
 
 
-def asked_namespace(obj: Object) -> str:
+def requested_namespace(obj: Object) -> str:
     """Return where an administrator wants an add-on installed; its agent has no say in it."""
     said = annotations_of(obj).get(Annotation.INSTALL_NAMESPACE, "")
     asked = "" if said == EXPLICITLY_EMPTY else said
@@ -173,7 +173,7 @@ class SubjectRule:
     default: Callable[[str, str], AddonSubject]
     is_own: Callable[[str, str, AddonSubject], bool]
     conditions: tuple[str, ...]  # the types with which the agent reports about this driver's credential
-    said_by_agent: bool  # False: shipped agents leave it to the hub, which then fills in the default
+    declared_by_agent: bool  # False: shipped agents leave it to the hub, which then fills in the default
 
 
 def service_accounts(cluster: str, addon: str) -> tuple[str, str]:
@@ -208,13 +208,13 @@ def _is_own_certificate(cluster: str, addon: str, subject: AddonSubject) -> bool
 KUBE_CLIENT_DRIVERS: Mapping[str, SubjectRule] = MappingProxyType(
     {
         "csr": SubjectRule(
-            certificate_subject, _is_own_certificate, (ConditionType.CERTIFICATE_ROTATED,), said_by_agent=False
+            certificate_subject, _is_own_certificate, (ConditionType.CERTIFICATE_ROTATED,), declared_by_agent=False
         ),
         "token": SubjectRule(
             lambda cluster, addon: token_subject(cluster, addon_service_account(cluster, addon)),
             _is_own_token,
             (ConditionType.ADDON_TOKEN_REFRESHED, ConditionType.TOKEN_REFRESHED),
-            said_by_agent=True,
+            declared_by_agent=True,
         ),
     }
 )
@@ -242,7 +242,7 @@ def ready_message(account: ObjectKey, uid: str) -> str:
     return f"ServiceAccount {account} (UID: {uid}) is ready"
 
 
-def read_ready_message(message: str) -> TokenAccount | None:
+def parse_ready_message(message: str) -> TokenAccount | None:
     """Return what the message says, None when it has no UID."""
     found = _READY.search(message)
     if found is None:

@@ -66,7 +66,7 @@ class Cluster:
         return self.annotations.get(Annotation.CLUSTER_UID, "")
 
 
-def judge_cluster_name(name: str) -> str | None:
+def validate_cluster_name(name: str) -> str | None:
     """Return why a cluster cannot be called that, or None when it can."""
     if not is_dns_label(name):
         return (

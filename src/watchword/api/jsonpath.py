@@ -10,7 +10,7 @@ from typing import Any
 Location = tuple[str | int, ...]
 """The fields and indexes that lead to one value."""
 
-Step = Callable[[Any], Iterator[tuple[str | int, Any]]]
+PathStep = Callable[[Any], Iterator[tuple[str | int, Any]]]
 """From a value to those one level below it, each with its field or index."""
 
 _STEP = re.compile(
@@ -45,7 +45,7 @@ def locate(document: Any, path: str) -> list[Location]:
     return [location for location, _ in _follow(document, _compile(path))]
 
 
-def _follow(document: Any, steps: tuple[Step, ...]) -> list[tuple[Location, Any]]:
+def _follow(document: Any, steps: tuple[PathStep, ...]) -> list[tuple[Location, Any]]:
     found: list[tuple[Location, Any]] = [((), document)]
     for step in steps:
         found = [((*location, at), item) for location, value in found for at, item in step(value)]
@@ -53,10 +53,10 @@ def _follow(document: Any, steps: tuple[Step, ...]) -> list[tuple[Location, Any]
 
 
 @lru_cache(maxsize=1024)
-def _compile(path: str) -> tuple[Step, ...]:
+def _compile(path: str) -> tuple[PathStep, ...]:
     if not path.startswith((".", "[")) or len(path) > 1000:
         raise JsonPathError(f"a path begins with a dot: {path[:80]}")
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     position = 0
     while position < len(path) and path != ".":
         match = _STEP.match(path, position)
@@ -67,7 +67,7 @@ def _compile(path: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _step(match: re.Match[str]) -> Step:
+def _step(match: re.Match[str]) -> PathStep:
     if match["all"] is not None:
         return _everything
     if match["index"] is not None:
@@ -78,7 +78,7 @@ def _step(match: re.Match[str]) -> Step:
     return _field(re.sub(r"\\(.)", r"\1", name))
 
 
-def _field(name: str) -> Step:
+def _field(name: str) -> PathStep:
     def step(value: Any) -> Iterator[tuple[str | int, Any]]:
         if isinstance(value, dict) and name in value:
             yield name, value[name]
@@ -86,7 +86,7 @@ def _field(name: str) -> Step:
     return step
 
 
-def _at(index: int) -> Step:
+def _at(index: int) -> PathStep:
     def step(value: Any) -> Iterator[tuple[str | int, Any]]:
         if isinstance(value, list) and -len(value) <= index < len(value):
             yield index % len(value), value[index]
@@ -101,7 +101,7 @@ def _everything(value: Any) -> Iterator[tuple[str | int, Any]]:
         yield from value.items()
 
 
-def _where(left: str, operator: str, right: Any) -> Step:
+def _where(left: str, operator: str, right: Any) -> PathStep:
     compare, inner = _COMPARISONS[operator], _compile(left)
 
     def step(value: Any) -> Iterator[tuple[str | int, Any]]:

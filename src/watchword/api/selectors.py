@@ -18,7 +18,7 @@ class SelectorError(ValueError):
     """The text is not a selector; the message says where it stops being one."""
 
 
-class BadKey(SelectorError):
+class InvalidLabelKey(SelectorError):
     """A label has a name that no label can have."""
 
     def __init__(self, key: str) -> None:
@@ -26,7 +26,7 @@ class BadKey(SelectorError):
         self.key = key
 
 
-class BadValue(SelectorError):
+class InvalidLabelValue(SelectorError):
     """A label is compared with what no label can be."""
 
     def __init__(self, key: str, value: str) -> None:
@@ -124,7 +124,7 @@ def parse_label_selector(text: str) -> LabelSelector:
     return LabelSelector(tuple(requirements))
 
 
-def selector_from(structure: Mapping[str, Any]) -> LabelSelector:
+def parse_structured_selector(structure: Mapping[str, Any]) -> LabelSelector:
     """Read the structured form with `matchLabels` and `matchExpressions`; raises `SelectorError`."""
     requirements = [
         _checked(Requirement(key, Operator.IN, frozenset({value})))
@@ -220,7 +220,7 @@ def _value_set(tokens: _Tokens) -> frozenset[str]:
 def _checked(requirement: Requirement) -> Requirement:
     prefix, slash, name = requirement.key.rpartition("/")
     if not _NAME.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):
-        raise BadKey(requirement.key)
+        raise InvalidLabelKey(requirement.key)
     operator, values = requirement.operator, requirement.values
     if operator in (Operator.IN, Operator.NOT_IN) and not values:
         raise SelectorError("for 'in', 'notin' operators, values set can't be empty")
@@ -236,7 +236,7 @@ def _checked(requirement: Requirement) -> Requirement:
         )
     for value in values:
         if value and not _NAME.fullmatch(value):
-            raise BadValue(requirement.key, value)
+            raise InvalidLabelValue(requirement.key, value)
     return requirement
 
 

@@ -40,7 +40,7 @@ def is_dns_subdomain(name: str) -> bool:
     return len(name) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(name) is not None
 
 
-def judge_dns_label(name: str) -> str:
+def validate_dns_label(name: str) -> str:
     """Say in one sentence why a name is no DNS label; empty when it is one."""
     if is_dns_label(name):
         return ""
@@ -49,7 +49,7 @@ def judge_dns_label(name: str) -> str:
     return "must consist of lower case letters, digits or '-', and begin and end with a letter or digit"
 
 
-def judge_dns_subdomain(name: str) -> str:
+def validate_dns_subdomain(name: str) -> str:
     """Say in one sentence why a name is no DNS subdomain; empty when it is one."""
     if is_dns_subdomain(name):
         return ""

@@ -11,7 +11,7 @@ import orjson
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339_micro
 from watchword.apiserver.model import HandlerRequest, Now, User
-from watchword.apiserver.server import Exchange
+from watchword.apiserver.server import CompletedRequest
 
 MAX_BYTES = 100 * 1024 * 1024
 
@@ -26,11 +26,11 @@ class AuditLog:
         self._descriptor = _open(path)
         self._size = os.fstat(self._descriptor).st_size
 
-    def __call__(self, exchange: Exchange) -> None:
+    def __call__(self, exchange: CompletedRequest) -> None:
         """Write one line."""
         line = orjson.dumps(audit_event(exchange, rfc3339_micro(self._now())), option=orjson.OPT_APPEND_NEWLINE)
         if self._size + len(line) > self._max_bytes:
-            self._turn()
+            self._rotate()
         os.write(self._descriptor, line)
         self._size += len(line)
 
@@ -38,14 +38,14 @@ class AuditLog:
         """Release the file."""
         os.close(self._descriptor)
 
-    def _turn(self) -> None:
+    def _rotate(self) -> None:
         os.close(self._descriptor)
         self._path.replace(self._path.with_name(f"{self._path.name}.1"))
         self._descriptor = _open(self._path)
         self._size = 0
 
 
-def audit_event(exchange: Exchange, now: str) -> Object:
+def audit_event(exchange: CompletedRequest, now: str) -> Object:
     """Return the event of one exchange; bodies and credentials have no place in it."""
     request = exchange.request
     event: Object = {

@@ -39,7 +39,7 @@ class Undecodable(ApiError):
         super().__init__(400, "BadRequest", message)
 
 
-def require_type_said(request: HandlerRequest, kind: str, obj: Object) -> None:
+def require_type_meta(request: HandlerRequest, kind: str, obj: Object) -> None:
     """Refuse a body that does not say its own type: nothing but the body tells that of a custom object."""
     missing = next((name for name, key in (("Kind", "kind"), ("apiVersion", "apiVersion")) if not obj.get(key)), "")
     if missing:
@@ -91,13 +91,13 @@ def decode_json(body: bytes, complaint: str = NO_KIND) -> Any:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as cause:
-        raise Undecodable(f"{complaint}{_complaint(body, cause)}") from None
+        raise Undecodable(f"{complaint}{_decode_error_message(body, cause)}") from None
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         require_shallow(value)
     return value
 
 
-def _complaint(body: bytes, cause: orjson.JSONDecodeError) -> str:
+def _decode_error_message(body: bytes, cause: orjson.JSONDecodeError) -> str:
     """Say what is wrong, in the two commonest cases with the words that Go has for it."""
     text = body.lstrip()
     if not text or str(cause).startswith("unexpected end"):

@@ -119,7 +119,7 @@ def invalid_kind(group: str, kind: str, name: str, errors: Iterable[FieldError])
     return ApiError(422, "Invalid", message, details)
 
 
-class Misshapen(ApiError):
+class WrongFieldType(ApiError):
     """400: a value of the body has another type than its field; in a patch, the patch is at fault (422)."""
 
     def __init__(self, head: str, complaint: str, *, found: str = "", wanted: str = "") -> None:

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from watchword.apiserver.access_config import AccessConfig, access_control_factory
 from watchword.apiserver.audit import AuditLog
 from watchword.apiserver.authn.static_tokens import StaticToken
-from watchword.apiserver.limits import RateLimits
+from watchword.apiserver.control_plane import ControlPlane
+from watchword.apiserver.ephemeral_access import ADMIN
 from watchword.apiserver.listener import API_LIMITS, api_listener
-from watchword.apiserver.material import Material, write_private
 from watchword.apiserver.model import Now
 from watchword.apiserver.node.model import COMMANDS, IMAGES, NodeSettings, Runner
-from watchword.apiserver.plane import ControlPlane
-from watchword.apiserver.standard import StandardRules, standard_access
-from watchword.apiserver.store.errors import CannotOpen
+from watchword.apiserver.pki_directory import PkiDirectory, write_private
+from watchword.apiserver.rate_limits import RequestRateLimiter
+from watchword.apiserver.store.errors import StoreOpenError
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.store.sqlite import SqliteStore
 from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
-from watchword.apiserver.trust import ADMIN
+from watchword.http.server import ServerLimits
 from watchword.pki.jwt import TokenSigner
-from watchword.sockets.listener import ListenerLimits
 
 if TYPE_CHECKING:
     from watchword.apiserver.node.node import ProcessNode
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 COMPACT_EVERY = 60.0
-REMEMBER = 10
+KEPT_COMPACTION_ROUNDS = 10
 """So many compaction rounds of the past are kept for watchers that come back."""
 RENEW_EVERY = 3600.0
 SERVICE_NAMES = (
@@ -49,7 +49,7 @@ SERVICE_NAMES = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class InstanceSettings:
     """What the operator decides."""
 
     data_dir: Path
@@ -60,7 +60,7 @@ class Settings:
     synchronous: str = "FULL"
     max_bytes: int = 0
     in_memory: bool = False  # objects are forgotten at the end; keys and kubeconfig stand in files all the same
-    limits: ListenerLimits = API_LIMITS
+    limits: ServerLimits = API_LIMITS
     node: bool = False  # run workloads of our own image as processes of this machine
     node_images: tuple[str, ...] = IMAGES
     node_commands: tuple[str, ...] = COMMANDS
@@ -68,17 +68,17 @@ class Settings:
 
 
 class Instance:
-    """Opens, serves, and closes again. Raises `CannotOpen` when the data cannot be used."""
+    """Opens, serves, and closes again. Raises `StoreOpenError` when the data cannot be used."""
 
-    def __init__(self, settings: Settings, now: Now) -> None:
-        require_private(settings.data_dir)
+    def __init__(self, settings: InstanceSettings, now: Now) -> None:
+        require_private_directory(settings.data_dir)
         self._settings = settings
         self._now = now
         self._chores: list[asyncio.Task[None]] = []
         self._node: ProcessNode | None = None
         self.port = settings.port
         self._store = _open_store(settings)
-        self.material = Material(settings.data_dir / "pki", _hosts(settings), now)
+        self.material = PkiDirectory(settings.data_dir / "pki", _hosts(settings), now)
         self._audit = AuditLog(settings.audit_log, now) if settings.audit_log is not None else None
 
     @property
@@ -98,8 +98,8 @@ class Instance:
         self.plane = ControlPlane(
             self._store,
             self._now,
-            standard_access(self._rules(), now=self._now, entropy=os.urandom),
-            limit=RateLimits(clock),
+            access_control_factory(self._rules(), now=self._now, entropy=os.urandom),
+            limit=RequestRateLimiter(clock),
             observe=self._audit,
         )
         await self.plane.start()
@@ -125,8 +125,8 @@ class Instance:
             self._audit.close()
         log.info("stopped %s", self.server)
 
-    def _rules(self) -> StandardRules:
-        return StandardRules(
+    def _rules(self) -> AccessConfig:
+        return AccessConfig(
             token_keys=TokenKeys(self.material.token_key),
             authority=self.material.signing_authority,
             root_bundle=lambda: self.material.root_bundle,
@@ -135,7 +135,7 @@ class Instance:
         )
 
     def _make_node(self) -> ProcessNode:
-        from watchword.apiserver.node.node import NodeParts, ProcessNode  # noqa: PLC0415 - few instances run workloads
+        from watchword.apiserver.node.node import NodeContext, ProcessNode  # noqa: PLC0415 - few instances run workloads
         from watchword.apiserver.node.processes import ProcessRunner  # noqa: PLC0415 - same
 
         rules = self._rules()
@@ -147,8 +147,8 @@ class Instance:
             images=self._settings.node_images,
             commands=self._settings.node_commands,
         )
-        parts = NodeParts(self.plane.registry, issuer, rules.audiences, self._now)
-        return ProcessNode(parts, settings, self._settings.runner or ProcessRunner())
+        context = NodeContext(self.plane.registry, issuer, rules.audiences, self._now)
+        return ProcessNode(context, settings, self._settings.runner or ProcessRunner())
 
     def _admin_kubeconfig(self) -> bytes:
         import base64  # noqa: PLC0415 - once per start
@@ -169,10 +169,10 @@ class Instance:
         )
 
     async def _compact(self) -> None:
-        marks: deque[int] = deque(maxlen=REMEMBER)
+        marks: deque[int] = deque(maxlen=KEPT_COMPACTION_ROUNDS)
         while True:
             await asyncio.sleep(COMPACT_EVERY)
-            if len(marks) == REMEMBER:
+            if len(marks) == KEPT_COMPACTION_ROUNDS:
                 await self._store.compact(marks[0])
             marks.append(self._store.revision)
 
@@ -182,24 +182,24 @@ class Instance:
             self.material.renew()
 
 
-def _open_store(settings: Settings) -> MemoryStore | SqliteStore:
+def _open_store(settings: InstanceSettings) -> MemoryStore | SqliteStore:
     if settings.in_memory:
         return MemoryStore()
     return SqliteStore(settings.data_dir / "state.db", synchronous=settings.synchronous, max_bytes=settings.max_bytes)
 
 
-def require_private(folder: Path) -> None:
+def require_private_directory(folder: Path) -> None:
     """Make the data directory, or refuse one that others can write to or read."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
     except OSError as cause:
-        raise CannotOpen(f"cannot use {folder} as data directory: {cause.strerror}") from cause
+        raise StoreOpenError(f"cannot use {folder} as data directory: {cause.strerror}") from cause
     if stat.S_IMODE(found.st_mode) & 0o077:
-        raise CannotOpen(f"{folder} is open to other users: run chmod 700 {folder} and start again")
+        raise StoreOpenError(f"{folder} is open to other users: run chmod 700 {folder} and start again")
 
 
-def _hosts(settings: Settings) -> tuple[str, ...]:
+def _hosts(settings: InstanceSettings) -> tuple[str, ...]:
     hosts = (*SERVICE_NAMES, "127.0.0.1", "::1", _reachable(settings.host), settings.advertise)
     return tuple(dict.fromkeys(host for host in hosts if host))
 

@@ -8,27 +8,27 @@ from collections.abc import Callable
 from watchword.api.http import Response
 from watchword.apiserver.errors import MAX_BODY_BYTES, too_large
 from watchword.apiserver.negotiation import error_response
-from watchword.sockets.connection import Handle, say_plainly
-from watchword.sockets.listener import Listener, ListenerLimits
-from watchword.sockets.reading import Refused
+from watchword.http.connection import RequestHandler, plain_text_rejection
+from watchword.http.request_parser import RejectedRequest
+from watchword.http.server import HttpServer, ServerLimits
 
 CurrentContext = Callable[[], ssl.SSLContext]
-API_LIMITS = ListenerLimits(body_bytes=MAX_BODY_BYTES)
+API_LIMITS = ServerLimits(body_bytes=MAX_BODY_BYTES)
 
 
-def api_listener(handle: Handle, context: CurrentContext, limits: ListenerLimits = API_LIMITS) -> Listener:
+def api_listener(handle: RequestHandler, context: CurrentContext, limits: ServerLimits = API_LIMITS) -> HttpServer:
     """Return a listener for the API; `context` is asked at every handshake."""
-    return Listener(handle, limits, context=front_context(context), refuse=_refuse)
+    return HttpServer(handle, limits, context=delegating_context(context), reject=_refuse)
 
 
-def _refuse(refused: Refused) -> Response:
-    return error_response(None, too_large()) if refused.status == _TOO_LARGE else say_plainly(refused)
+def _refuse(refused: RejectedRequest) -> Response:
+    return error_response(None, too_large()) if refused.status == _TOO_LARGE else plain_text_rejection(refused)
 
 
 _TOO_LARGE = 413
 
 
-def front_context(current: CurrentContext) -> ssl.SSLContext:
+def delegating_context(current: CurrentContext) -> ssl.SSLContext:
     """Return a context that hands every handshake to the current one: certificates change without a restart."""
     front = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 

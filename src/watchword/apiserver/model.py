@@ -108,7 +108,7 @@ class ResourceKind:
     """One served resource with everything the generic verbs need to know about it."""
 
     resource: Resource
-    drawing: Schema | Callable[[], Schema]  # the schema, or how it is drawn when it is first needed
+    schema_source: Schema | Callable[[], Schema]  # the schema, or how it is drawn when it is first needed
     singular: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -147,8 +147,8 @@ class ResourceKind:
     @property
     def schema(self) -> Schema:
         """What objects of the kind look like."""
-        drawing = self.drawing
-        return drawing if isinstance(drawing, Schema) else drawing()
+        schema_source = self.schema_source
+        return schema_source if isinstance(schema_source, Schema) else schema_source()
 
 
 class Registry(Protocol):

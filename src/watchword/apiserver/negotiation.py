@@ -48,10 +48,10 @@ def choose_media(request: HandlerRequest, *, transforms: bool = True) -> Media:
     if accept in {"", JSON, "*/*"}:
         return Media(pretty=True) if pretty else _PLAIN
     for clause in accept.split(","):
-        media = _judge_clause(clause, transforms=transforms)
+        media = _parse_clause(clause, transforms=transforms)
         if media is not None:
             return Media(media.type, media.transform, media.version, pretty or media.pretty)
-    if not any(_is_spoken(clause) for clause in accept.split(",")):
+    if not any(_is_supported(clause) for clause in accept.split(",")):
         raise no_representation(ANSWERS)
     raise not_acceptable(ANSWERS)
 
@@ -60,7 +60,7 @@ def object_response(
     request: HandlerRequest, obj: Any, status: int = 200, warnings: list[str] | None = None
 ) -> Response:
     """Return an object in the form the client asked for; handlers of subresources answer with this."""
-    return encoded(choose_media(request, transforms=False), obj, status, warning_headers(warnings or ()))
+    return encoded_response(choose_media(request, transforms=False), obj, status, warning_headers(warnings or ()))
 
 
 def error_response(request: HandlerRequest | None, error: ApiError) -> Response:
@@ -76,11 +76,11 @@ def error_response(request: HandlerRequest | None, error: ApiError) -> Response:
             media = choose_media(request, transforms=True)
         except ApiError:
             media = _PLAIN
-    return encoded(media, status, error.code, headers)
+    return encoded_response(media, status, error.code, headers)
 
 
-def encoded(media: Media, obj: Any, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Response:
-    """Return the answer with its body encoded."""
+def encoded_response(media: Media, obj: Any, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+    """Return the answer with its body encoded_response."""
     return Response(status, (("Content-Type", media.content_type), *headers), encode(media, obj))
 
 
@@ -116,11 +116,11 @@ def _quotable(text: str) -> str:
     return safe.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _is_spoken(clause: str) -> bool:
+def _is_supported(clause: str) -> bool:
     return clause.partition(";")[0].strip().lower() in {*ANSWERS, "*/*", "application/*"}
 
 
-def _judge_clause(clause: str, *, transforms: bool) -> Media | None:
+def _parse_clause(clause: str, *, transforms: bool) -> Media | None:
     kind, _, rest = clause.strip().partition(";")
     kind = kind.strip().lower()
     if kind in {"*/*", "application/*"}:

@@ -13,7 +13,7 @@ _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 Query = tuple[tuple[str, str], ...]
 
 
-def read_request(method: str, path: str, query: Query = ()) -> RequestInfo:
+def read_request_info(method: str, path: str, query: Query = ()) -> RequestInfo:
     """Return the attributes that authorization and routing decide on.
 
     The path is decoded before it is cut, as upstream does: what is authorised is what is served.

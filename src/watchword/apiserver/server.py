@@ -36,16 +36,16 @@ from watchword.apiserver.model import (
 )
 from watchword.apiserver.negotiation import error_response, warning_headers
 from watchword.apiserver.registry.kind_table import KindTable
-from watchword.apiserver.requestinfo import read_request
+from watchword.apiserver.requestinfo import read_request_info
 from watchword.apiserver.serving.resources import ResourceServer
 
 log = logging.getLogger(__name__)  # structlog renders it where a program set that up; importing it costs start-up
 
-ResourcePlace = tuple[str, str, str]
+ResourceRoute = tuple[str, str, str]
 """Group, resource and subresource (empty for the resource itself)."""
 
 
-class Limit(Protocol):
+class RateLimiter(Protocol):
     """Bounds what one client may ask for in a time; every method raises 429 to refuse."""
 
     def before(self, request: HandlerRequest) -> None:
@@ -62,7 +62,7 @@ class Limit(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class CompletedRequest:
     """One answered request, for audit and metrics."""
 
     request: HandlerRequest
@@ -72,20 +72,20 @@ class Exchange:
     authenticated: User | None = None  # differs from the request's user under impersonation
 
 
-Observe = Callable[[Exchange], None]
+Observe = Callable[[CompletedRequest], None]
 
 
 @dataclass(frozen=True)
-class Parts:
+class ApiServerConfig:
     """What an API server is made of."""
 
     authenticate: Authenticate
     authorizer: Authorizer
     kinds: KindTable
     resources: ResourceServer
-    handlers: Mapping[ResourcePlace, Handler] = field(default_factory=dict)  # subresources, reviews
+    handlers: Mapping[ResourceRoute, Handler] = field(default_factory=dict)  # subresources, reviews
     paths: Mapping[str, Handler] = field(default_factory=dict)  # exact, or a prefix when it ends with "/"
-    limit: Limit | None = None
+    limit: RateLimiter | None = None
     observe: Observe | None = None
     now: Now = lambda: datetime.now(UTC)
     new_audit_id: Callable[[], str] = lambda: str(uuid.uuid4())
@@ -94,26 +94,26 @@ class Parts:
 class ApiServer:
     """Answers every request; nothing that a client sends makes it raise."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, config: ApiServerConfig) -> None:
+        self._config = config
 
     async def handle(self, request: Request) -> Response:
         """Answer one request."""
         asked = HandlerRequest(
-            read_request(request.method, request.path, request.query),
+            read_request_info(request.method, request.path, request.query),
             request.method,
             request.query,
             request.headers,
             request.body,
             request.peer,
         )
-        received, user = self._parts.now(), None
+        received, user = self._config.now(), None
         try:
             if len(request.body) > MAX_BODY_BYTES:
                 raise too_large()
             user = await self._authenticated(asked)
-            asked = replace(asked, user=impersonate(user, asked.headers, self._parts.authorizer))
-            require(self._parts.authorizer, asked.user, asked.info)
+            asked = replace(asked, user=impersonate(user, asked.headers, self._config.authorizer))
+            require(self._config.authorizer, asked.user, asked.info)
             answer = await self._route(asked)
         except ApiError as refusal:
             answer = error_response(asked, refusal)
@@ -121,19 +121,19 @@ class ApiServer:
             log.exception("request failed: %s %s", request.method, request.path.encode("ascii", "replace"))
             answer = error_response(asked, internal("the server met an error of its own; its log says more"))
         audit_id = self._audit_id(request)
-        if self._parts.observe is not None:
-            self._parts.observe(Exchange(asked, answer, audit_id, received, user))
+        if self._config.observe is not None:
+            self._config.observe(CompletedRequest(asked, answer, audit_id, received, user))
         if request.method == "HEAD":
             answer = replace(answer, body=b"")
-        return _dressed(answer, audit_id)
+        return _with_audit_headers(answer, audit_id)
 
     async def _authenticated(self, asked: HandlerRequest) -> User:
-        limit = self._parts.limit
+        limit = self._config.limit
         if limit is None:
-            return await self._parts.authenticate(asked) or ANONYMOUS
+            return await self._config.authenticate(asked) or ANONYMOUS
         limit.before(asked)
         try:
-            user = await self._parts.authenticate(asked) or ANONYMOUS
+            user = await self._config.authenticate(asked) or ANONYMOUS
         except ApiError:
             limit.failed(asked)
             raise
@@ -141,14 +141,14 @@ class ApiServer:
         return user
 
     async def _route(self, asked: HandlerRequest) -> Response:
-        info, parts = asked.info, self._parts
+        info, config = asked.info, self._config
         if not info.is_resource:
             handler = self._path_handler(info.path)
             return await handler(asked) if handler is not None else NOT_FOUND
         require_timeout(asked.parameter("timeout"))
-        kind = parts.kinds.find(info.group, info.version, info.resource)
+        kind = config.kinds.find(info.group, info.version, info.resource)
         if kind is None:
-            if parts.kinds.has_builtin_group(info.group):
+            if config.kinds.has_builtin_group(info.group):
                 raise resource_not_found()
             return NOT_FOUND
         if kind.custom and info.namespace and not kind.resource.namespaced:
@@ -162,19 +162,19 @@ class ApiServer:
         return replace(answer, headers=(*answer.headers, *warning_headers((kind.deprecation,))))
 
     async def _serve(self, asked: HandlerRequest, kind: ResourceKind) -> Response:
-        info, parts = asked.info, self._parts
-        require_place(kind, info)
+        info, config = asked.info, self._config
+        require_route(kind, info)
         if asked.method == "HEAD":
             raise verb_not_allowed()
-        special = parts.handlers.get((info.group, info.resource, info.subresource))
+        special = config.handlers.get((info.group, info.resource, info.subresource))
         if special is not None:
             return await special(asked)
         if not kind.stored or (info.subresource and info.subresource not in kind.subresources):
             raise not_found(kind.resource, info.name) if kind.custom else resource_not_found()
-        return await parts.resources.serve(asked, kind)
+        return await config.resources.serve(asked, kind)
 
     def _path_handler(self, path: str) -> Handler | None:
-        paths = self._parts.paths
+        paths = self._config.paths
         exact = paths.get(path) or paths.get(path.rstrip("/"))
         if exact is not None:
             return exact
@@ -185,13 +185,13 @@ class ApiServer:
         said = request.header("Audit-Id")
         if said and len(said) <= _LONGEST_AUDIT_ID and said.isascii() and said.isprintable():
             return said
-        return self._parts.new_audit_id()
+        return self._config.new_audit_id()
 
 
 _LONGEST_AUDIT_ID = 64
 
 
-def _dressed(answer: Response, audit_id: str) -> Response:
+def _with_audit_headers(answer: Response, audit_id: str) -> Response:
     headers = [*answer.headers, ("Audit-Id", audit_id)]
     if not answer.header("Cache-Control"):
         headers.append(("Cache-Control", "no-cache, private"))
@@ -205,7 +205,7 @@ NOT_FOUND = Response(
 )
 
 
-def require_place(kind: ResourceKind, info: RequestInfo) -> None:
+def require_route(kind: ResourceKind, info: RequestInfo) -> None:
     """Refuse a path that no kind has (404), or a method that the path does not have (405)."""
     is_namespace = info.resource == "namespaces" and not info.group
     if not kind.resource.namespaced:

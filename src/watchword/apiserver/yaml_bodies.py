@@ -47,7 +47,7 @@ def load(body: bytes) -> Any:
     if len(body) > MAX_YAML_BYTES:
         raise too_large(MAX_YAML_BYTES)
     try:
-        _require_tame(body)
+        _require_no_aliases_or_depth(body)
         value = yaml.load(body, Loader=_Loader)  # noqa: S506 - a subclass of the safe loader
     except RepeatedKey as cause:
         raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {cause}") from None
@@ -58,7 +58,7 @@ def load(body: bytes) -> Any:
     return value
 
 
-def _require_tame(body: bytes) -> None:
+def _require_no_aliases_or_depth(body: bytes) -> None:
     """Refuse aliases (they multiply) and depth (it recurses) before anything is built."""
     depth = 0
     for event in yaml.parse(body, Loader=yaml.CSafeLoader):

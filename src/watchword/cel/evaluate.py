@@ -19,9 +19,9 @@ from watchword.cel.functions import (
 from watchword.cel.syntax import (
     Call,
     CelSyntaxError,
-    Listing,
+    Identifier,
+    ListLiteral,
     Literal,
-    Name,
     Node,
     Select,
     parse,
@@ -38,7 +38,7 @@ class Expression:
     """A compiled expression and the variables that it mentions."""
 
     program: Program
-    names: frozenset[str]
+    referenced_variables: frozenset[str]
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """Return the value; raises CelError when the expression has none."""
@@ -62,26 +62,26 @@ SCHEMA_RULES = Environment(frozenset(("self", "oldSelf")))
 @lru_cache(maxsize=1024)
 def compile_expression(text: str, environment: Environment = SCHEMA_RULES) -> Expression:
     """Compile an expression; raises CelSyntaxError for what is not supported."""
-    names: set[str] = set()
-    program = _Compiler(names, environment).compile(parse(text), environment.variables)
-    return Expression(program, frozenset(names))
+    referenced_variables: set[str] = set()
+    program = _Compiler(referenced_variables, environment).compile(parse(text), environment.variables)
+    return Expression(program, frozenset(referenced_variables))
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiler:
-    names: set[str]
+    referenced_variables: set[str]
     environment: Environment
 
     def compile(self, node: Node, known: frozenset[str]) -> Program:
         match node:
             case Literal(value):
                 return lambda _: value
-            case Name(name):
+            case Identifier(name):
                 return self._name(name, known)
             case Select(target, field):
                 program, key = self.compile(target, known), _unescape(field)
                 return lambda scope: select(program(scope), key)
-            case Listing(items):
+            case ListLiteral(items):
                 programs = [self.compile(item, known) for item in items]
                 return lambda scope: [program(scope) for program in programs]
             case Call():
@@ -89,7 +89,7 @@ class _Compiler:
 
     def _name(self, name: str, known: frozenset[str]) -> Program:
         if name in known:
-            self.names.add(name)
+            self.referenced_variables.add(name)
             return lambda scope: scope[name]
         if name in TYPE_NAMES:
             return lambda _: name
@@ -125,7 +125,7 @@ class _Compiler:
 
     def _macro(self, call: Call, known: frozenset[str]) -> Program:
         target, variable, body = call.arguments
-        if not isinstance(variable, Name):
+        if not isinstance(variable, Identifier):
             raise CelSyntaxError("argument must be a simple name")
         source, inner = self.compile(target, known), self.compile(body, known | {variable.name})
         combine, name = _MACROS[call.function], variable.name
@@ -150,7 +150,7 @@ def _truth(value: Any) -> bool:
     return value if type(value) is bool else no_overload()
 
 
-def _decided(items: list[Any], test: Test, verdict: bool) -> bool:  # noqa: FBT001 - the verdict is the data here
+def _any_item_is(items: list[Any], test: Test, verdict: bool) -> bool:  # noqa: FBT001 - the verdict is the data here
     """Look for one item that decides; errors count only when none does."""
     failure: CelError | None = None
     for item in items:
@@ -165,15 +165,15 @@ def _decided(items: list[Any], test: Test, verdict: bool) -> bool:  # noqa: FBT0
 
 
 _MACROS: dict[str, Callable[[list[Any], Test], Any]] = {
-    "all": lambda items, test: not _decided(items, test, False),
-    "exists": lambda items, test: _decided(items, test, True),
+    "all": lambda items, test: not _any_item_is(items, test, False),
+    "exists": lambda items, test: _any_item_is(items, test, True),
     "exists_one": lambda items, test: sum(_truth(test(item)) for item in items) == 1,
     "filter": lambda items, test: [item for item in items if _truth(test(item))],
     "map": lambda items, test: [test(item) for item in items],
 }
 
 
-def _either(verdict: bool) -> Callable[[Program, Program], Program]:  # noqa: FBT001 - the verdict is the data here
+def _short_circuit(verdict: bool) -> Callable[[Program, Program], Program]:  # noqa: FBT001 - the verdict is the data here
     """Build `||` (True decides) or `&&` (False decides): an error on one side yields to a decision on the other."""
 
     def build(one: Program, other: Program) -> Program:
@@ -197,8 +197,8 @@ def _ternary(test: Program, yes: Program, no: Program) -> Program:
 
 
 _LAZY: dict[str, Callable[..., Program]] = {
-    "||": _either(verdict=True),
-    "&&": _either(verdict=False),
+    "||": _short_circuit(verdict=True),
+    "&&": _short_circuit(verdict=False),
     "?:": _ternary,
     "!": lambda program: lambda scope: not _truth(program(scope)),
 }

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from watchword.api.json import same_json, show
-from watchword.cel.patterns import compile_pattern
+from watchword.cel.re2_patterns import compile_pattern
 
 
 class CelError(Exception):
@@ -86,7 +86,7 @@ def _size(value: Any) -> int:
     return len(value) if type(value) in (str, list, dict) else no_overload()
 
 
-def _contained(item: Any, container: Any) -> bool:
+def _is_in(item: Any, container: Any) -> bool:
     if type(container) is dict:
         return type(item) is str and item in container
     if type(container) is not list:
@@ -113,16 +113,16 @@ def select(target: Any, key: Any) -> Any:
     return target[key]
 
 
-def _text(check: Callable[..., Any], *kinds: type) -> Callable[..., Any]:
+def _string_method(check: Callable[..., Any], *kinds: type) -> Callable[..., Any]:
     """Guard a method of text: target and arguments must have just these types."""
     expected = (str, *kinds)
 
-    def guarded(*arguments: Any) -> Any:
+    def checked(*arguments: Any) -> Any:
         if tuple(map(type, arguments)) != expected:
             no_overload()
         return check(*arguments)
 
-    return guarded
+    return checked
 
 
 def _matches(text: str, pattern: str) -> bool:
@@ -168,7 +168,7 @@ OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "<=": _compare(lambda one, other: one <= other),
     ">": _compare(lambda one, other: one > other),
     ">=": _compare(lambda one, other: one >= other),
-    "in": _contained,
+    "in": _is_in,
     "+": _add,
     "-": _arithmetic(lambda one, other: one - other),
     "*": _arithmetic(lambda one, other: one * other),
@@ -184,16 +184,16 @@ FUNCTIONS: Final[dict[tuple[str, int], Callable[..., Any]]] = {
     ("string", 1): _to_string,
     ("type", 1): cel_type,
     ("dyn", 1): lambda value: value,
-    ("matches", 2): _text(_matches, str),
+    ("matches", 2): _string_method(_matches, str),
 }
 METHODS: Final[dict[tuple[str, int], Callable[..., Any]]] = {
     ("size", 1): _size,
-    ("startsWith", 2): _text(str.startswith, str),
-    ("endsWith", 2): _text(str.endswith, str),
-    ("contains", 2): _text(lambda text, part: part in text, str),
-    ("matches", 2): _text(_matches, str),
-    ("lowerAscii", 1): _text(str.lower),
-    ("upperAscii", 1): _text(str.upper),
-    ("trim", 1): _text(str.strip),
+    ("startsWith", 2): _string_method(str.startswith, str),
+    ("endsWith", 2): _string_method(str.endswith, str),
+    ("contains", 2): _string_method(lambda text, part: part in text, str),
+    ("matches", 2): _string_method(_matches, str),
+    ("lowerAscii", 1): _string_method(str.lower),
+    ("upperAscii", 1): _string_method(str.upper),
+    ("trim", 1): _string_method(str.strip),
 }
 TYPE_NAMES: Final = frozenset(_TYPES.values())

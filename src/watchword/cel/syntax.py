@@ -33,7 +33,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class Identifier:
     """A variable or a type."""
 
     name: str
@@ -57,13 +57,13 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListLiteral:
     """A list written out."""
 
     items: tuple[Node, ...]
 
 
-Node = Literal | Name | Select | Call | Listing
+Node = Literal | Identifier | Select | Call | ListLiteral
 
 
 def parse(expression: str) -> Node:
@@ -172,13 +172,13 @@ class _Parser:
             self.expect(")")
             return node
         if self.take("["):
-            return Listing(self.arguments("]"))
+            return ListLiteral(self.arguments("]"))
         kind, text = self.tokens[self.position]
         self.position += 1
         if kind == "name":
             if text in _CONSTANTS:
                 return Literal(_CONSTANTS[text])
-            return Call(text, self.arguments(")")) if self.take("(") else Name(text)
+            return Call(text, self.arguments(")")) if self.take("(") else Identifier(text)
         if kind in {"int", "float", "text"}:
             return Literal(_constant(kind, text))
         self.position -= 1

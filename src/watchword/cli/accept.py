@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from watchword.cli.connection_options import Connection, connection_options
-from watchword.cli.discovery_options import tell
-from watchword.cli.verb_options import cluster_names, output_option, split, waiting_options, write_document
-from watchword.fleet.accepting import Doorkeeper
-from watchword.fleet.hub_desk import Decision, HubDesk
-from watchword.hub.first_request import Terms
+from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.hub_admin import AdmissionResult, HubAdmin
+from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import print_progress
+from watchword.hub.manual_approval import ApprovalTerms
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 
 
 @click.command("accept")
@@ -27,10 +27,10 @@ from watchword.runtime.loop import run
     help="Approve whoever asked, and accept even if nobody did; label and subject must agree all the same.",
 )
 @click.option("--dry-run", is_flag=True, help="Decide and ask the server, and change nothing.")
-@waiting_options("the cluster has asked, and the hub has given it its rights")
+@wait_options("the cluster has asked, and the hub has given it its rights")
 @output_option()
 @connection_options
-def command(connection: Connection, output: str, wait: timedelta | None, **flags: Any) -> None:
+def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Let clusters in that have asked to join.
 
     The certificate request is approved only if its label, its subject and its requester agree and one single key
@@ -39,26 +39,31 @@ def command(connection: Connection, output: str, wait: timedelta | None, **flags
     names = cluster_names(flags["clusters"])
     if flags["request"] and len(names) > 1:
         raise click.UsageError("--request belongs to one cluster: name just that one")
-    terms = Terms(frozenset(split(flags["requesters"])), flags["skip_approve_check"], flags["request"])
+    terms = ApprovalTerms(frozenset(split(flags["requesters"])), flags["skip_approve_check"], flags["request"])
     decisions = run(_accept(connection, names, terms, wait, dry_run=flags["dry_run"]))
     if output != "table":
-        click.echo(write_document([_document(decision) for decision in decisions], output), nl=False)
+        click.echo(format_document([_document(decision) for decision in decisions], output), nl=False)
         return
     for decision in decisions:
         click.echo(_sentence(decision, dry_run=flags["dry_run"]))
 
 
 async def _accept(
-    connection: Connection, names: tuple[str, ...], terms: Terms, wait: timedelta | None, *, dry_run: bool
-) -> list[Decision]:
+    connection: ClusterConnection,
+    names: tuple[str, ...],
+    terms: ApprovalTerms,
+    wait: timedelta | None,
+    *,
+    dry_run: bool,
+) -> list[AdmissionResult]:
     async with connection.client() as client:
-        door = Doorkeeper(HubDesk(client, SystemClock(), dry_run), terms, tell)
+        acceptor = ClusterAcceptor(HubAdmin(client, SystemClock(), dry_run), terms, print_progress)
         if wait is not None and not dry_run:
-            return [await door.accept_in_time(name, wait) for name in names]
-        return [await door.accept(name) for name in names]
+            return [await acceptor.accept_and_wait(name, wait) for name in names]
+        return [await acceptor.accept(name) for name in names]
 
 
-def _sentence(decision: Decision, *, dry_run: bool) -> str:
+def _sentence(decision: AdmissionResult, *, dry_run: bool) -> str:
     would = "would be " if dry_run else ""
     if not decision.changed and not decision.requests:
         return f"cluster {decision.cluster} was accepted before"
@@ -66,7 +71,7 @@ def _sentence(decision: Decision, *, dry_run: bool) -> str:
     return f"cluster {decision.cluster} {would}accepted{key}"
 
 
-def _document(decision: Decision) -> dict[str, Any]:
+def _document(decision: AdmissionResult) -> dict[str, Any]:
     return {
         "cluster": decision.cluster,
         "accepted": True,

@@ -8,25 +8,25 @@ from typing import Any, TypeVar
 
 import click
 
+from watchword.admin.addons import AddonAdmin, is_reinstalled_by_strategy
+from watchword.admin.errors import OperationRefused
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS
 from watchword.cli.addon_output import COLUMNS, addon_row, describe_addon
 from watchword.cli.cluster_output import without_managed_fields
-from watchword.cli.connection_options import Connection, connection_options
-from watchword.cli.discovery_options import tell
-from watchword.cli.tables import render_table, terminal_width
-from watchword.cli.verb_options import (
+from watchword.cli.common_options import (
     cluster_names,
+    format_document,
     output_option,
     split,
-    waiting_options,
+    wait_options,
     with_options,
-    write_document,
 )
-from watchword.fleet.enabling import AddonDesk, returns_by_itself
-from watchword.fleet.errors import Refused
-from watchword.runtime.loop import run
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import print_progress
+from watchword.cli.tables import render_table, terminal_width
+from watchword.runtime.event_loop import run
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,24 +40,24 @@ def command() -> None:
 @click.option("--cluster", default="", help="Only those of one cluster.")
 @output_option()
 @connection_options
-def list_(connection: Connection, cluster: str, output: str) -> None:
+def list_(connection: ClusterConnection, cluster: str, output: str) -> None:
     """List add-ons: where they are enabled, whether they are available, by which driver they got a credential."""
 
     async def read() -> tuple[Sequence[Object], Sequence[str]]:
         async with connection.client() as client:
             found = (await client.list(MANAGED_CLUSTER_ADDONS, namespace=cluster)).items
-            return found, () if cluster or output != "table" else await AddonDesk(client).offered()
+            return found, () if cluster or output != "table" else await AddonAdmin(client).available_addons()
 
-    found, offered = run(read())
+    found, available_addons = run(read())
     if output != "table":
         items = [without_managed_fields(obj) for obj in found]
         kind = f"{MANAGED_CLUSTER_ADDONS.kind}List"
         document = {"apiVersion": MANAGED_CLUSTER_ADDONS.api_version, "kind": kind, "items": items}
-        click.echo(write_document(document, output), nl=False)
+        click.echo(format_document(document, output), nl=False)
         return
     rows = [addon_row(obj) for obj in found]
     enabled = {name for name, *_ in rows}
-    rows += [(name, "-", "-", "-", "-") for name in offered if name not in enabled]
+    rows += [(name, "-", "-", "-", "-") for name in available_addons if name not in enabled]
     click.echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
 
 
@@ -81,21 +81,23 @@ def _keys(flags: dict[str, Any]) -> list[ObjectKey]:
 @command.command("enable")
 @_which("Ask the server whether it would do it, and change nothing.")
 @click.option("--namespace", "-n", default="", help="Where it is installed on the cluster.")
-@waiting_options("the add-on has its credential and is available")
+@wait_options("the add-on has its credential and is available")
 @output_option()
 @connection_options
-def enable(connection: Connection, output: str, wait: timedelta | None, **flags: Any) -> None:
+def enable(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Enable add-ons on clusters; what is enabled already stays as it is."""
     keys = _keys(flags)
 
     async def create() -> list[bool]:
         async with connection.client() as client:
-            desk = AddonDesk(client, tell, flags["dry_run"])
-            for name in await desk.unheard_of(key.name for key in keys):
-                tell(f"nobody on this hub has heard of add-on {name}: is it spelt right? It waits for its manager")
-            changed = [await desk.enable(key, flags["namespace"]) for key in keys]
+            addon_admin = AddonAdmin(client, print_progress, flags["dry_run"])
+            for name in await addon_admin.find_unknown(key.name for key in keys):
+                print_progress(
+                    f"nobody on this hub has heard of add-on {name}: is it spelt right? It waits for its manager"
+                )
+            changed = [await addon_admin.enable(key, flags["namespace"]) for key in keys]
             for key in keys if wait is not None and not flags["dry_run"] else ():
-                await desk.at_work(key, wait or timedelta(0))
+                await addon_admin.wait_until_available(key, wait or timedelta(0))
             return changed
 
     said = {True: "add-on {} enabled on {}", False: "add-on {} is enabled on {} already"}
@@ -104,22 +106,22 @@ def enable(connection: Connection, output: str, wait: timedelta | None, **flags:
 
 @command.command("disable")
 @_which("Say what would be disabled, and change nothing.")
-@waiting_options("everything that it installed is removed")
+@wait_options("everything that it installed is removed")
 @output_option()
 @connection_options
-def disable(connection: Connection, output: str, wait: timedelta | None, **flags: Any) -> None:
+def disable(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Disable add-ons on clusters: what they installed is removed, and their credentials with it."""
     keys = _keys(flags)
 
     async def delete() -> list[bool]:
         async with connection.client() as client:
-            desk = AddonDesk(client, tell, flags["dry_run"])
-            found = [await desk.disable(key) for key in keys]
+            addon_admin = AddonAdmin(client, print_progress, flags["dry_run"])
+            found = [await addon_admin.disable(key) for key in keys]
             for key, addon in zip(keys, found, strict=True):
-                if addon is not None and returns_by_itself(addon):
-                    tell(_will_return(key))
+                if addon is not None and is_reinstalled_by_strategy(addon):
+                    print_progress(_will_return(key))
             for key in keys if wait is not None and not flags["dry_run"] else ():
-                await desk.gone(key, wait or timedelta(0))
+                await addon_admin.wait_until_removed(key, wait or timedelta(0))
             return [addon is not None for addon in found]
 
     said = {True: "add-on {} disabled on {}", False: "add-on {} is not enabled on {}"}
@@ -131,19 +133,21 @@ def disable(connection: Connection, output: str, wait: timedelta | None, **flags
 @click.option("--cluster", "--clusters", required=True, help="On which cluster.")
 @output_option()
 @connection_options
-def show(connection: Connection, name: str, cluster: str, output: str) -> None:
+def show(connection: ClusterConnection, name: str, cluster: str, output: str) -> None:
     """Show one add-on: its credentials, and everything that is said about it."""
 
     async def read() -> Object:
         async with connection.client() as client:
             found = await client.find(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, name))
             if found is None:
-                raise Refused(f"there is no add-on {name} on cluster {cluster}: `watchword addon list` shows all")
+                raise OperationRefused(
+                    f"there is no add-on {name} on cluster {cluster}: `watchword addon list` shows all"
+                )
             return found
 
     found = run(read())
     click.echo(
-        describe_addon(found) if output == "table" else write_document(without_managed_fields(found), output), nl=False
+        describe_addon(found) if output == "table" else format_document(without_managed_fields(found), output), nl=False
     )
 
 
@@ -155,7 +159,7 @@ def _report(
             {"addon": key.name, "cluster": key.namespace, "changed": news}
             for key, news in zip(keys, changed, strict=True)
         ]
-        click.echo(write_document(rows, output), nl=False)
+        click.echo(format_document(rows, output), nl=False)
         return
     for key, news in zip(keys, changed, strict=True):
         click.echo(said[news].format(key.name, key.namespace) + (" (dry run)" if dry_run else ""))

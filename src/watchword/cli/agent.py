@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from watchword.cli.connection_options import Connection, connection_options
-from watchword.cli.discovery_options import duration
-from watchword.cli.process_options import Gates, Pairs, identity, process_options, run_until_stopped
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_until_stopped
 
 if TYPE_CHECKING:
     from watchword.agent.options import AgentOptions
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
 @click.option("--addon-token-expiration-seconds", "addon_token_seconds", type=click.IntRange(0), default=0)
 @click.option("--client-cert-expiration-seconds", "certificate_seconds", type=click.IntRange(0), default=0)
 @click.option("--spoke-external-server-urls", "urls", default="", help="How the hub can reach this cluster.")
-@click.option("--cluster-labels", type=Pairs(), default="", help="Labels for the ManagedCluster.")
-@click.option("--cluster-annotations", type=Pairs(), default="", help="Annotations for the ManagedCluster.")
+@click.option("--cluster-labels", type=KeyValuePairs(), default="", help="Labels for the ManagedCluster.")
+@click.option("--cluster-annotations", type=KeyValuePairs(), default="", help="Annotations for the ManagedCluster.")
 @click.option("--max-custom-cluster-claims", "most_claims", type=click.IntRange(0), default=20, show_default=True)
 @click.option("--reserved-cluster-claim-suffixes", "claim_suffixes", default="", help="Claims always reported.")
 @click.option("--appliedmanifestwork-eviction-grace-period", "eviction", default="60m", show_default=True)
 @click.option("--status-sync-interval", "feedback", default="30s", show_default=True)
-@click.option("--feature-gates", type=Gates(), default="", help="Accepted for compatibility.")
+@click.option("--feature-gates", type=FeatureGates(), default="", help="Accepted for compatibility.")
 @process_options
 @connection_options
-def command(connection: Connection, **flags: Any) -> None:
+def command(connection: ClusterConnection, **flags: Any) -> None:
     """Run the agent of a managed cluster.
 
     It joins the hub with the bootstrap kubeconfig, keeps its own credential in a Secret, renews it in time,
     and applies the work that the hub hands to it.
     """
-    from watchword.agent.options import judge_options, warnings_about  # noqa: PLC0415 - help must not pay for it
+    from watchword.agent.options import agent_option_warnings, validate_agent_options  # noqa: PLC0415 - help must not pay for it
 
     options = options_of(flags)
-    objections = judge_options(options)
+    objections = validate_agent_options(options)
     if objections:
         raise click.UsageError("; ".join(objections))
-    for warning in warnings_about(options):
+    for warning in agent_option_warnings(options):
         click.echo(f"warning: {warning}", err=True)
     run_until_stopped(lambda stop: _run(connection, options, flags, stop))
 
@@ -58,7 +58,7 @@ def command(connection: Connection, **flags: Any) -> None:
 def options_of(flags: dict[str, Any]) -> AgentOptions:
     """Return what the flags mean."""
     from watchword.agent.cluster_facts import ClaimPolicy  # noqa: PLC0415 - help must not pay for it
-    from watchword.agent.options import ADDON_TOKEN_LIFE, AgentOptions  # noqa: PLC0415 - same
+    from watchword.agent.options import ADDON_TOKEN_LIFETIME, AgentOptions  # noqa: PLC0415 - same
 
     seconds, token_seconds = flags["certificate_seconds"], flags["addon_token_seconds"]
     return AgentOptions(
@@ -68,24 +68,26 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
         hub_secret=flags["hub_kubeconfig_secret"],
         registration_auth=flags["registration_auth"],
         addon_auth=flags["addon_auth"],
-        certificate_life=timedelta(seconds=seconds) if seconds else None,
-        addon_token_life=timedelta(seconds=token_seconds) if token_seconds else ADDON_TOKEN_LIFE,
+        certificate_lifetime=timedelta(seconds=seconds) if seconds else None,
+        addon_token_lifetime=timedelta(seconds=token_seconds) if token_seconds else ADDON_TOKEN_LIFETIME,
         external_urls=_split(flags["urls"]),
         labels=flags["cluster_labels"],
         annotations=flags["cluster_annotations"],
         claims=ClaimPolicy(flags["most_claims"], _split(flags["claim_suffixes"])),
-        eviction_grace=duration(flags["eviction"], "--appliedmanifestwork-eviction-grace-period"),
-        feedback_interval=duration(flags["feedback"], "--status-sync-interval"),
+        eviction_grace=parse_duration_flag(flags["eviction"], "--appliedmanifestwork-eviction-grace-period"),
+        feedback_interval=parse_duration_flag(flags["feedback"], "--status-sync-interval"),
     )
 
 
-async def _run(connection: Connection, options: AgentOptions, flags: dict[str, Any], stop: asyncio.Event) -> None:
+async def _run(
+    connection: ClusterConnection, options: AgentOptions, flags: dict[str, Any], stop: asyncio.Event
+) -> None:
     from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
 
-    from watchword.agent.agent import Agent, AgentParts  # noqa: PLC0415 - same
-    from watchword.agent.duties import DUTIES  # noqa: PLC0415 - same
-    from watchword.agent.hub_whereabouts import Whereabouts, following  # noqa: PLC0415 - same
+    from watchword.agent.controllers import CONTROLLER_FACTORIES  # noqa: PLC0415 - same
+    from watchword.agent.hub_endpoint import HubEndpoint, endpoint_monitor_job  # noqa: PLC0415 - same
     from watchword.agent.kubeconfig_connector import KubeconfigConnector  # noqa: PLC0415 - same
+    from watchword.agent.process import Agent, AgentParts  # noqa: PLC0415 - same
     from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
     from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
     from watchword.runtime.manager import ManagerOptions  # noqa: PLC0415 - same
@@ -94,7 +96,7 @@ async def _run(connection: Connection, options: AgentOptions, flags: dict[str, A
     lease = ObjectKey(options.namespace, f"{options.hub_secret}-lock") if elect else None
     manager = ManagerOptions("watchword.dev/agent", identity(), lease=lease, health=flags["listen"])
     async with connection.client() as client:
-        hub = Whereabouts(KubeconfigConnector(flags["bootstrap_kubeconfig"]))
+        hub = HubEndpoint(KubeconfigConnector(flags["bootstrap_kubeconfig"]))
         random = SystemRandom()
         parts = AgentParts(
             options,
@@ -102,8 +104,8 @@ async def _run(connection: Connection, options: AgentOptions, flags: dict[str, A
             hub,
             SystemClock(),
             random,
-            duties=DUTIES,
-            follow=following(hub, random),
+            controller_factories=CONTROLLER_FACTORIES,
+            follow=endpoint_monitor_job(hub, random),
             manager=manager,
         )
         await Agent(parts).run(stop)

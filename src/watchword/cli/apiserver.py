@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     import asyncio
 
-    from watchword.apiserver.instance import Instance, Settings
+    from watchword.apiserver.instance import Instance, InstanceSettings
 
 
 @click.command("apiserver")
@@ -49,23 +49,23 @@ def command(**flags: Any) -> None:
     import gc  # noqa: PLC0415 - help must not pay for the server
 
     gc.disable()  # until it serves: what is made on the way there stays
-    from watchword.apiserver.instance import Settings  # noqa: PLC0415 - same
-    from watchword.runtime.loop import run  # noqa: PLC0415 - same
+    from watchword.apiserver.instance import InstanceSettings  # noqa: PLC0415 - same
+    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
 
     # The workloads of a node have folders of their own to start from, so a relative path would lead them astray.
-    run(_serve(Settings(**{**flags, "data_dir": flags["data_dir"].absolute()})))
+    run(_serve(InstanceSettings(**{**flags, "data_dir": flags["data_dir"].absolute()})))
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: InstanceSettings) -> None:
     import asyncio  # noqa: PLC0415 - help must not pay for the server
     from datetime import UTC, datetime  # noqa: PLC0415 - same
 
     from watchword.apiserver.instance import Instance  # noqa: PLC0415 - same
-    from watchword.runtime.loop import stopping_on_signals  # noqa: PLC0415 - same
+    from watchword.runtime.event_loop import stop_on_signals  # noqa: PLC0415 - same
 
     stop = asyncio.Event()
     instance = Instance(settings, lambda: datetime.now(UTC))
-    with stopping_on_signals(stop):
+    with stop_on_signals(stop):
         await _run(instance, stop)
 
 

@@ -6,20 +6,20 @@ from datetime import timedelta
 
 import click
 
-from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.connection_options import ClusterConnection, connection_options
 
 
 @click.command("clean-clusters")
 @click.option("--minutes", type=click.IntRange(0), default=10, show_default=True, help="How long ago they left.")
 @click.option("--dry-run", is_flag=True, help="Say what would be deleted, and change nothing.")
 @connection_options
-def command(connection: Connection, minutes: int, dry_run: bool) -> None:  # noqa: FBT001 - a flag
+def command(connection: ClusterConnection, minutes: int, dry_run: bool) -> None:  # noqa: FBT001 - a flag
     """Delete clusters that left and were not deleted.
 
     A cluster has left when it gave its acceptance back, or was denied, and nobody accepted it again. The hub's
     CronJob runs this; clusters that still wait for their first acceptance are not touched.
     """
-    from watchword.runtime.loop import run  # noqa: PLC0415 - help must not pay for it
+    from watchword.runtime.event_loop import run  # noqa: PLC0415 - help must not pay for it
 
     names = run(_clean(connection, timedelta(minutes=minutes), dry_run=dry_run))
     for name in names:
@@ -28,7 +28,7 @@ def command(connection: Connection, minutes: int, dry_run: bool) -> None:  # noq
         click.echo("nothing is left over")
 
 
-async def _clean(connection: Connection, patience: timedelta, *, dry_run: bool) -> list[str]:
+async def _clean(connection: ClusterConnection, patience: timedelta, *, dry_run: bool) -> list[str]:
     from watchword.hub.cluster_cleanup import ClusterCleanup  # noqa: PLC0415 - help must not pay for it
     from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
 

@@ -11,41 +11,41 @@ from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.time import parse_rfc3339
-from watchword.cli.token_output import write_time_left
+from watchword.cli.token_output import format_duration_left
 from watchword.drivers.csr.hub import is_pending
-from watchword.hub.first_request import claimed_subject, well_formed
+from watchword.hub.manual_approval import claimed_subject, well_formed_requests
 
 COLUMNS = ("NAME", "ACCEPTED", "JOINED", "AVAILABLE", "SET", "CPU", "MEMORY", "VERSION", "AGE")
 NONE = "<none>"
 GIBIBYTE = 1024**3
 
 
-def write_row(cluster: Object, now: datetime) -> tuple[str, ...]:
+def cluster_row(cluster: Object, now: datetime) -> tuple[str, ...]:
     """Return the cells of one cluster."""
     status = cluster.get("status") or {}
     capacity = status.get("capacity") or {}
     return (
         cluster["metadata"]["name"],
         "true" if (cluster.get("spec") or {}).get("hubAcceptsClient") else "false",
-        _said(cluster, ConditionType.JOINED),
-        _said(cluster, ConditionType.AVAILABLE),
+        _condition_status(cluster, ConditionType.JOINED),
+        _condition_status(cluster, ConditionType.AVAILABLE),
         labels_of(cluster).get(Label.CLUSTER_SET) or NONE,
         str(capacity.get("cpu") or NONE),
         _memory(capacity.get("memory")),
         (status.get("version") or {}).get("kubernetes") or NONE,
-        write_age(cluster, now),
+        format_object_age(cluster, now),
     )
 
 
-def write_age(obj: Object, now: datetime) -> str:
+def format_object_age(obj: Object, now: datetime) -> str:
     """Return how long an object has been there."""
     created = parse_rfc3339(str(obj["metadata"].get("creationTimestamp") or ""))
-    return NONE if created is None else write_time_left(now - created).replace("<expired>", "0s")
+    return NONE if created is None else format_duration_left(now - created).replace("<expired>", "0s")
 
 
-def describe(cluster: Object, requests: Sequence[Object], now: datetime) -> str:
+def describe_cluster(cluster: Object, requests: Sequence[Object], now: datetime) -> str:
     """Return everything a person asks about one cluster."""
-    facts = dict(zip(COLUMNS, write_row(cluster, now), strict=True))
+    facts = dict(zip(COLUMNS, cluster_row(cluster, now), strict=True))
     lines = [f"{name.capitalize() + ':':<12}{value}" for name, value in facts.items()]
     claims = (cluster.get("status") or {}).get("clusterClaims") or []
     lines += [f"Claim:      {claim.get('name')}={claim.get('value')}" for claim in claims]
@@ -68,12 +68,12 @@ def without_managed_fields(obj: Object) -> dict[str, Any]:
 
 
 def _request(csr: Object) -> str:
-    keys = [request.key_thumbprint[:16] for _, request in well_formed([csr])]
+    keys = [request.key_thumbprint[:16] for _, request in well_formed_requests([csr])]
     what = f"key {keys[0]}" if keys else f"subject {claimed_subject(csr)!r} does not fit the label"
     return f"{csr['metadata']['name']}: by {(csr.get('spec') or {}).get('username')}, {what}"
 
 
-def _said(cluster: Object, condition: str) -> str:
+def _condition_status(cluster: Object, condition: str) -> str:
     found = find_condition(cluster, condition)
     return NONE if found is None else found.status
 

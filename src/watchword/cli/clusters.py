@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
+from watchword.admin.errors import OperationRefused
+from watchword.admin.hub_admin import HubAdmin
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.cli.cluster_output import COLUMNS, describe, without_managed_fields, write_row
-from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.cluster_output import COLUMNS, cluster_row, describe_cluster, without_managed_fields
+from watchword.cli.common_options import format_document, output_option
+from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.tables import render_table, terminal_width
-from watchword.cli.verb_options import output_option, write_document
-from watchword.fleet.errors import Refused
-from watchword.fleet.hub_desk import HubDesk
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 
 
 @click.group("clusters", invoke_without_command=True)
@@ -24,7 +24,7 @@ from watchword.runtime.loop import run
 @output_option("name")
 @connection_options
 @click.pass_context
-def command(ctx: click.Context, connection: Connection, output: str, selector: str) -> None:
+def command(ctx: click.Context, connection: ClusterConnection, output: str, selector: str) -> None:
     """List the clusters of a hub: accepted, joined, available, and what they have."""
     ctx.obj = connection
     if ctx.invoked_subcommand is None:
@@ -35,7 +35,7 @@ def command(ctx: click.Context, connection: Connection, output: str, selector: s
 @click.option("--selector", "-l", default="", help="Only clusters with these labels.")
 @output_option("name")
 @connection_options
-def list_(connection: Connection, output: str, selector: str) -> None:
+def list_(connection: ClusterConnection, output: str, selector: str) -> None:
     """List the clusters of a hub."""
     _print_list(connection, selector, output)
 
@@ -44,25 +44,25 @@ def list_(connection: Connection, output: str, selector: str) -> None:
 @click.argument("name")
 @output_option()
 @connection_options
-def show(connection: Connection, name: str, output: str) -> None:
+def show(connection: ClusterConnection, name: str, output: str) -> None:
     """Show one cluster: conditions, claims, and who asks for a certificate under its name."""
     cluster, requests = run(_show(connection, name))
     if output != "table":
-        click.echo(write_document(without_managed_fields(cluster), output), nl=False)
+        click.echo(format_document(without_managed_fields(cluster), output), nl=False)
         return
-    click.echo(describe(cluster, requests, datetime.now(UTC)), nl=False)
+    click.echo(describe_cluster(cluster, requests, datetime.now(UTC)), nl=False)
 
 
-def _print_list(connection: Connection, selector: str, output: str) -> None:
+def _print_list(connection: ClusterConnection, selector: str, output: str) -> None:
     clusters = run(_list(connection, selector))
     match output:
         case "name":
             click.echo("".join(f"{cluster['metadata']['name']}\n" for cluster in clusters), nl=False)
         case "table":
-            rows = [write_row(cluster, datetime.now(UTC)) for cluster in clusters]
+            rows = [cluster_row(cluster, datetime.now(UTC)) for cluster in clusters]
             click.echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
         case _:
-            click.echo(write_document(_document(clusters), output), nl=False)
+            click.echo(format_document(_document(clusters), output), nl=False)
 
 
 def _document(clusters: list[Object]) -> dict[str, Any]:
@@ -70,14 +70,14 @@ def _document(clusters: list[Object]) -> dict[str, Any]:
     return {"apiVersion": MANAGED_CLUSTERS.api_version, "kind": "ManagedClusterList", "items": items}
 
 
-async def _list(connection: Connection, selector: str) -> list[Object]:
+async def _list(connection: ClusterConnection, selector: str) -> list[Object]:
     async with connection.client() as client:
         return (await client.list(MANAGED_CLUSTERS, labels=selector)).items
 
 
-async def _show(connection: Connection, name: str) -> tuple[Object, list[Object]]:
+async def _show(connection: ClusterConnection, name: str) -> tuple[Object, list[Object]]:
     async with connection.client() as client:
         cluster = await client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name))
         if cluster is None:
-            raise Refused(f"there is no cluster {name}: `watchword clusters` lists all")
-        return cluster, await HubDesk(client, SystemClock()).requests_of(name)
+            raise OperationRefused(f"there is no cluster {name}: `watchword clusters` lists all")
+        return cluster, await HubAdmin(client, SystemClock()).csrs_of(name)

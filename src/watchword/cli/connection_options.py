@@ -13,13 +13,13 @@ import click
 
 if TYPE_CHECKING:
     from watchword.kube.client import Client
-    from watchword.kube.kubeconfig import Choice
+    from watchword.kube.kubeconfig import ResolvedContext
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ClusterConnection:
     """Which cluster a verb speaks to."""
 
     kubeconfig: Path | None = None
@@ -36,7 +36,7 @@ class Connection:
         finally:
             await client.close()
 
-    def choice(self) -> Choice:
+    def choice(self) -> ResolvedContext:
         """Return what the kubeconfig says about the cluster and the user."""
         from watchword.kube.kubeconfig_files import load_kubeconfig  # noqa: PLC0415 - same
 
@@ -50,6 +50,6 @@ def connection_options(command: F) -> F:
     @click.option("--context", default="", help="The context of the kubeconfig to use.")
     @wraps(command)
     def with_connection(*args: Any, kubeconfig: Path | None, context: str, **kwargs: Any) -> Any:
-        return command(*args, connection=Connection(kubeconfig, context), **kwargs)
+        return command(*args, connection=ClusterConnection(kubeconfig, context), **kwargs)
 
     return with_connection  # type: ignore[return-value]  # a command stays a command

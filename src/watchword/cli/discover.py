@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from watchword.cli.discovery_options import DiscoveryPlan, discovery_options, tell
+from watchword.cli.discovery_options import DiscoveryPlan, discovery_options, print_progress
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.kube.files import write_private_file
 from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 
 FORMS = ("kubeconfig", "cluster-info")
 
@@ -30,13 +30,13 @@ def command(plan: DiscoveryPlan, output: Path | None, form: str, name: str, with
     """
     if with_token and plan.tls_token is None:
         raise click.UsageError("--with-token needs a token: give --token or --tls-bootstrap-token")
-    info = run(plan.discover(tell))
+    info = run(plan.discover(print_progress))
     text = write_cluster_info(info).encode() if form == "cluster-info" else _kubeconfig(info, plan, name, with_token)
     if output is None:
         click.echo(text, nl=False)
     else:
         write_private_file(output, text)
-        tell(f"wrote {output}")
+        print_progress(f"wrote {output}")
 
 
 def _kubeconfig(info: ClusterInfo, plan: DiscoveryPlan, name: str, with_token: bool) -> bytes:  # noqa: FBT001 - private

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from watchword.cli.secret_values import HELP, TOKEN_VARIABLE, SecretReader
+from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
 
 if TYPE_CHECKING:
     from watchword.discovery.cluster_info import ClusterInfo
-    from watchword.discovery.discover import TokenMethod
+    from watchword.discovery.discover import BootstrapTokenDiscovery
+    from watchword.discovery.polling import Progress
     from watchword.discovery.tokens import BootstrapToken
-    from watchword.discovery.waiting import Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class GivenFlags:
+class DiscoveryFlags:
     """What stood on the command line."""
 
     endpoint: str = ""
@@ -40,26 +40,26 @@ class GivenFlags:
 class DiscoveryPlan:
     """How the cluster will be found, and the token for the certificate, if any."""
 
-    by_token: TokenMethod | None
+    by_token: BootstrapTokenDiscovery | None
     by_document: str
     tls_token: BootstrapToken | None
     timeout: timedelta
 
     async def discover(self, progress: Progress) -> ClusterInfo:
         """Find the cluster; raises `DiscoveryError`."""
-        from watchword.discovery.dialing import HttpsDialer  # noqa: PLC0415 - help must not pay for it
-        from watchword.discovery.discover import Discovery  # noqa: PLC0415 - same
-        from watchword.discovery.sources import DocumentReader  # noqa: PLC0415 - same
-        from watchword.discovery.waiting import Patience  # noqa: PLC0415 - same
+        from watchword.discovery.client_factory import HttpsClientFactory  # noqa: PLC0415 - help must not pay for it
+        from watchword.discovery.discover import ClusterDiscovery  # noqa: PLC0415 - same
+        from watchword.discovery.document_reader import DocumentReader  # noqa: PLC0415 - same
+        from watchword.discovery.polling import PollOptions  # noqa: PLC0415 - same
 
-        discovery = Discovery(HttpsDialer(), Patience(self.timeout), progress)
+        discovery = ClusterDiscovery(HttpsClientFactory(), PollOptions(self.timeout), progress)
         if self.by_token is not None:
             return await discovery.by_token(self.by_token)
         reader = DocumentReader(sys.stdin.buffer)
         return await discovery.by_document(await reader.read(self.by_document))
 
 
-def choose_plan(flags: GivenFlags, secrets: SecretReader, *, timeout: timedelta) -> DiscoveryPlan:
+def choose_plan(flags: DiscoveryFlags, secrets: SecretReader, *, timeout: timedelta) -> DiscoveryPlan:
     """Decide on exactly one way of discovery; raise `click.UsageError` when the flags name none or several."""
     from watchword.discovery.tokens import BootstrapToken  # noqa: PLC0415 - help must not pay for it
 
@@ -88,9 +88,9 @@ def choose_plan(flags: GivenFlags, secrets: SecretReader, *, timeout: timedelta)
     )
 
 
-def _by_token(flags: GivenFlags, token: str) -> TokenMethod:
+def _by_token(flags: DiscoveryFlags, token: str) -> BootstrapTokenDiscovery:
     from watchword.discovery.addresses import parse_endpoint  # noqa: PLC0415 - help must not pay for it
-    from watchword.discovery.discover import TokenMethod  # noqa: PLC0415 - same
+    from watchword.discovery.discover import BootstrapTokenDiscovery  # noqa: PLC0415 - same
     from watchword.discovery.tokens import BootstrapToken  # noqa: PLC0415 - same
     from watchword.pki.pins import Pin  # noqa: PLC0415 - same
 
@@ -102,7 +102,7 @@ def _by_token(flags: GivenFlags, token: str) -> TokenMethod:
             "give --discovery-token-ca-cert-hash, which `watchword token create --print-join-command` prints: without "
             "it, whoever holds the token can pose as the hub; --discovery-token-unsafe-skip-ca-verification waives it"
         )
-    return TokenMethod(parse_endpoint(flags.endpoint), BootstrapToken.parse(token), pins, flags.unsafe_skip)
+    return BootstrapTokenDiscovery(parse_endpoint(flags.endpoint), BootstrapToken.parse(token), pins, flags.unsafe_skip)
 
 
 _OPTIONS = (
@@ -132,19 +132,19 @@ def discovery_options(command: F) -> F:
     """Add the flags; the command gets one argument, `plan`, a `DiscoveryPlan`."""
 
     @wraps(command)
-    def with_plan(*args: Any, given: GivenFlags, discovery_timeout: timedelta, **kwargs: Any) -> Any:
+    def with_plan(*args: Any, given: DiscoveryFlags, discovery_timeout: timedelta, **kwargs: Any) -> Any:
         return command(*args, plan=choose_plan(given, SecretReader(), timeout=discovery_timeout), **kwargs)
 
     return discovery_flags(with_plan)  # type: ignore[return-value]  # a command stays a command
 
 
 def discovery_flags(command: F) -> F:
-    """Add the flags for a command that knows further ways; it gets `given`, a `GivenFlags`, and `discovery_timeout`."""
+    """Add the discovery flags to a command: it receives `given`, a `DiscoveryFlags`, and `discovery_timeout`."""
 
     @wraps(command)
     def with_flags(*args: Any, discovery_timeout: str, **kwargs: Any) -> Any:
-        given = GivenFlags(**{name: kwargs.pop(name) for name in GivenFlags.__dataclass_fields__})
-        timeout = duration(discovery_timeout, "--discovery-timeout")
+        given = DiscoveryFlags(**{name: kwargs.pop(name) for name in DiscoveryFlags.__dataclass_fields__})
+        timeout = parse_duration_flag(discovery_timeout, "--discovery-timeout")
         return command(*args, given=given, discovery_timeout=timeout, **kwargs)
 
     decorated: Any = with_flags
@@ -153,7 +153,7 @@ def discovery_flags(command: F) -> F:
     return decorated  # type: ignore[no-any-return]  # a command stays a command
 
 
-def duration(text: str, flag: str) -> timedelta:
+def parse_duration_flag(text: str, flag: str) -> timedelta:
     """Read a duration given to a flag; raise `click.UsageError` when it is none."""
     from watchword.api.validation import DurationError, parse_duration  # noqa: PLC0415 - help must not pay for it
 
@@ -166,6 +166,6 @@ def duration(text: str, flag: str) -> timedelta:
     return parsed
 
 
-def tell(line: str) -> None:
+def print_progress(line: str) -> None:
     """Show progress on standard error, where it does not mix with the answer."""
     click.echo(line, err=True)

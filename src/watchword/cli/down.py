@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from watchword.cli.fleet_options import folder_option
+from watchword.cli.data_directory_options import data_directory_option
 
 if TYPE_CHECKING:
-    from watchword.fleet.local.folder import FleetFolder
+    from watchword.local.data_directory import FleetDirectory
 
 PATIENCE = timedelta(seconds=15)
 
 
 @click.command("down")
-@folder_option
-def command(folder: FleetFolder) -> None:
+@data_directory_option
+def command(folder: FleetDirectory) -> None:
     """Stop the fleet that runs on this machine.
 
     Everything is kept, and the next `up` goes on from there. To remove it, run `watchword reset`.
     """
-    from watchword.fleet.local.folder import stop_running  # noqa: PLC0415 - help must not pay for it
+    from watchword.local.data_directory import stop_running_fleet  # noqa: PLC0415 - help must not pay for it
 
-    stopped = stop_running(folder, PATIENCE)
+    stopped = stop_running_fleet(folder, PATIENCE)
     click.echo(f"stopped the fleet in {folder.path}" if stopped else f"no fleet runs in {folder.path}")

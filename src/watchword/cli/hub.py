@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from watchword.cli.connection_options import Connection, connection_options
-from watchword.cli.process_options import Gates, identity, process_options, run_until_stopped
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.process_options import FeatureGates, identity, process_options, run_until_stopped
 
 if TYPE_CHECKING:
-    from watchword.fleet.hub_process import HubOptions
+    from watchword.hub.process import HubOptions
 
 AUTO_APPROVAL = "ManagedClusterAutoApproval"
 
@@ -21,7 +21,7 @@ AUTO_APPROVAL = "ManagedClusterAutoApproval"
 @click.option(
     "--enabled-registration-drivers", "drivers", default="csr", show_default=True, help="How clusters may register."
 )
-@click.option("--feature-gates", type=Gates(), default="", help=f"For example {AUTO_APPROVAL}=true.")
+@click.option("--feature-gates", type=FeatureGates(), default="", help=f"For example {AUTO_APPROVAL}=true.")
 @click.option(
     "--auto-approved-csr-users",
     "--cluster-auto-approval-users",
@@ -38,7 +38,7 @@ AUTO_APPROVAL = "ManagedClusterAutoApproval"
 @click.option("--install/--no-install", default=True, help="Apply the kinds and roles that the controllers need.")
 @process_options
 @connection_options
-def command(connection: Connection, **flags: Any) -> None:
+def command(connection: ClusterConnection, **flags: Any) -> None:
     """Run the controllers of a hub.
 
     They accept and remove clusters, approve their certificates, keep their rights, and sign what joining
@@ -51,7 +51,7 @@ def command(connection: Connection, **flags: Any) -> None:
 def options_of(flags: dict[str, Any]) -> HubOptions:
     """Return what the flags mean."""
     from watchword.drivers.interface import AllowList  # noqa: PLC0415 - help must not pay for it
-    from watchword.fleet.hub_process import HubOptions  # noqa: PLC0415 - same
+    from watchword.hub.process import HubOptions  # noqa: PLC0415 - same
 
     allow = AllowList(
         enabled=flags["feature_gates"].get(AUTO_APPROVAL, False),
@@ -69,16 +69,16 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
     )
 
 
-async def _run(connection: Connection, options: HubOptions, stop: asyncio.Event) -> None:
+async def _run(connection: ClusterConnection, options: HubOptions, stop: asyncio.Event) -> None:
     from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
 
-    from watchword.fleet.hub_process import run_hub  # noqa: PLC0415 - same
-    from watchword.hub.addons.extension import addon_extension  # noqa: PLC0415 - same
+    from watchword.hub.addons.controllers import hub_addon_controllers  # noqa: PLC0415 - same
+    from watchword.hub.process import run_hub  # noqa: PLC0415 - same
     from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
 
     async with connection.client() as client:
         await run_hub(
-            client, options, clock=SystemClock(), random=SystemRandom(), extensions=[addon_extension], stop=stop
+            client, options, clock=SystemClock(), random=SystemRandom(), extensions=[hub_addon_controllers], stop=stop
         )
 
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from watchword.cli.common_options import with_options
 from watchword.cli.discovery_options import (
+    DiscoveryFlags,
     DiscoveryPlan,
-    GivenFlags,
     choose_plan,
     discovery_flags,
 )
-from watchword.cli.secret_values import HELP, TOKEN_VARIABLE, SecretReader
-from watchword.cli.verb_options import with_options
+from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
 
 if TYPE_CHECKING:
-    from watchword.discovery.waiting import Progress
-    from watchword.fleet.bootstrap_access import BootstrapAccess, HubAddress
+    from watchword.admin.bootstrap_access import BootstrapAccess, HubAddress
+    from watchword.discovery.polling import Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,15 +46,17 @@ class HubPlan:
     timeout: timedelta
 
     async def find(self, progress: Progress) -> BootstrapAccess:
-        """Find the hub and make sure that it is the one; raises `DiscoveryError` or `FleetError`."""
+        """Find the hub and make sure that it is the one; raises `DiscoveryError` or `AdminError`."""
+        from watchword.admin.bootstrap_access import BootstrapAccess, find_hub  # noqa: PLC0415 - same
         from watchword.api.sensitive import Sensitive  # noqa: PLC0415 - help must not pay for it
-        from watchword.discovery.dialing import HttpsDialer  # noqa: PLC0415 - same
-        from watchword.discovery.discover import Discovery  # noqa: PLC0415 - same
-        from watchword.discovery.waiting import Patience  # noqa: PLC0415 - same
-        from watchword.fleet.bootstrap_access import BootstrapAccess, find_hub  # noqa: PLC0415 - same
+        from watchword.discovery.client_factory import HttpsClientFactory  # noqa: PLC0415 - same
+        from watchword.discovery.discover import ClusterDiscovery  # noqa: PLC0415 - same
+        from watchword.discovery.polling import PollOptions  # noqa: PLC0415 - same
 
         if self.by_address is not None:
-            return await find_hub(Discovery(HttpsDialer(), Patience(self.timeout), progress), self.by_address)
+            return await find_hub(
+                ClusterDiscovery(HttpsClientFactory(), PollOptions(self.timeout), progress), self.by_address
+            )
         assert self.by_discovery is not None  # one of the two
         if self.by_discovery.tls_token is None:
             raise click.UsageError("say who asks: --tls-bootstrap-token goes with --discovery-file")
@@ -64,13 +66,13 @@ class HubPlan:
 
 
 def choose_hub_plan(
-    given: GivenFlags, hub_token: str, hub_apiserver: str, ca_file: Path | None, timeout: timedelta
+    given: DiscoveryFlags, hub_token: str, hub_apiserver: str, ca_file: Path | None, timeout: timedelta
 ) -> HubPlan:
     """Decide on one way to the hub; raise `click.UsageError` when the flags mix both."""
     secrets = SecretReader()
     if not (hub_token or hub_apiserver or ca_file):
         return HubPlan(choose_plan(given, secrets, timeout=timeout), None, timeout)
-    if replace(given, pins=()) != GivenFlags():
+    if replace(given, pins=()) != DiscoveryFlags():
         raise click.UsageError(
             "--hub-token and --hub-apiserver are one way to name the hub, HOST:PORT with --token or --discovery-file "
             "the other: use one of them"
@@ -84,9 +86,9 @@ def choose_hub_plan(
 
 
 def _address(token: str, server: str, ca_file: Path | None, pins: tuple[str, ...]) -> HubAddress:
+    from watchword.admin.bootstrap_access import HubAddress  # noqa: PLC0415 - same
     from watchword.api.sensitive import Sensitive  # noqa: PLC0415 - help must not pay for it
     from watchword.discovery.addresses import parse_endpoint  # noqa: PLC0415 - same
-    from watchword.fleet.bootstrap_access import HubAddress  # noqa: PLC0415 - same
     from watchword.kube.files import read_small_file  # noqa: PLC0415 - same
     from watchword.pki.pins import Pin  # noqa: PLC0415 - same
 
@@ -106,7 +108,7 @@ def hub_access_options(command: F) -> F:
     @wraps(command)
     def with_hub(
         *args: Any,
-        given: GivenFlags,
+        given: DiscoveryFlags,
         discovery_timeout: timedelta,
         hub_token: str,
         hub_apiserver: str,

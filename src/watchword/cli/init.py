@@ -11,23 +11,23 @@ from typing import Any
 
 import click
 
-from watchword.cli.connection_options import Connection, connection_options
-from watchword.cli.discovery_options import duration, tell
-from watchword.cli.process_options import Gates
-from watchword.cli.secret_values import HELP, SecretReader
-from watchword.cli.verb_options import output_option, split, waiting_options, with_options, write_document
+from watchword.admin.driver_names import choose_registration_drivers
+from watchword.admin.hub_setup import HubSetup, validate_hub_setup
+from watchword.admin.init import HubInitializer, InitOptions, InitResult
+from watchword.admin.initial_token import TokenSpec
+from watchword.cli.common_options import format_document, output_option, split, wait_options, with_options
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.process_options import FeatureGates
+from watchword.cli.secret_input import HELP, SecretReader
 from watchword.discovery.addresses import parse_endpoint
-from watchword.discovery.known_cluster import cluster_info_of
+from watchword.discovery.cluster_info_lookup import cluster_info_from_kubeconfig
 from watchword.discovery.setup import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.discovery.token_store import choose_token, join_command
-from watchword.fleet.hub_setup import HubSetup, judge_setup
-from watchword.fleet.initial_token import TokenWish
-from watchword.fleet.initialising import Hub, Initialiser, Plan
-from watchword.fleet.registration_auth import choose_drivers
 from watchword.kube.files import write_private_file
 from watchword.operator.rendering import IMAGE
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 
 OPTIONS = (
     click.option("--token", default=None, help=f'The token to hand out; random by default, "" for none. {HELP}.'),
@@ -40,7 +40,9 @@ OPTIONS = (
         multiple=True,
         help="How clusters may register; several, separated by commas. By default csr.",
     ),
-    click.option("--feature-gates", type=Gates(), default="", help="For example ManagedClusterAutoApproval=true."),
+    click.option(
+        "--feature-gates", type=FeatureGates(), default="", help="For example ManagedClusterAutoApproval=true."
+    ),
     click.option(
         "--auto-approved-csr-users",
         "--auto-approved-csr-identities",
@@ -69,36 +71,36 @@ OPTIONS = (
 
 @click.command("init")
 @with_options(*OPTIONS)
-@waiting_options("the controllers run and the token can be used")
+@wait_options("the controllers run and the token can be used")
 @output_option()
 @connection_options
-def command(connection: Connection, output: str, wait: timedelta | None, **flags: Any) -> None:
+def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Make this cluster a hub that others can find and join.
 
     Run it again to change settings: what is right already stays, and a token of an earlier run is handed out
     again while at least half of its life is left. The token is printed on a terminal only; elsewhere use
     --output-join-command-file or --show-token.
     """
-    wish = _wish(flags)
-    plan = Plan(
-        _setup(connection, flags, choose_drivers(split(flags["drivers"]))),
-        wish,
+    token_spec = _token_spec(flags)
+    options = InitOptions(
+        _setup(connection, flags, choose_registration_drivers(split(flags["drivers"]))),
+        token_spec,
         keep_published=not flags["endpoints"],
         probe=flags["probe"],
         dry_run=flags["dry_run"],
         wait=wait,
     )
-    hub = run(_init(connection, plan))
+    hub = run(_init(connection, options))
     for warning in hub.warnings:
-        tell(f"warning: {warning}")
-    kept = bool(flags["command_file"]) and hub.record is not None and not plan.dry_run
+        print_progress(f"warning: {warning}")
+    kept = bool(flags["command_file"]) and hub.record is not None and not options.dry_run
     if kept:
         write_private_file(flags["command_file"], f"{_join_command(hub, secret=True)}\n".encode())
-        tell(f"wrote the join command to {flags['command_file']}")
-    _show(hub, plan, output, show_token=flags["show_token"], kept=kept)
+        print_progress(f"wrote the join command to {flags['command_file']}")
+    _show(hub, options, output, show_token=flags["show_token"], kept=kept)
 
 
-def _wish(flags: dict[str, Any]) -> TokenWish | None:
+def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
     """Return which token is wanted, None for none; raises `TokenRefused` for a weak or malformed one."""
     reader = SecretReader()
     text = reader.from_environment() if flags["token"] is None else reader.read(flags["token"])
@@ -106,16 +108,16 @@ def _wish(flags: dict[str, Any]) -> TokenWish | None:
         return None
     groups = (MANAGED_CLUSTER_GROUP, NODE_GROUP) if flags["approve_nodes"] else (MANAGED_CLUSTER_GROUP,)
     token = choose_token(text, force=flags["force_weak_token"]) if text else None
-    return TokenWish(duration(flags["token_ttl"], "--token-ttl"), token, groups)
+    return TokenSpec(parse_duration_flag(flags["token_ttl"], "--token-ttl"), token, groups)
 
 
-def _setup(connection: Connection, flags: dict[str, Any], drivers: tuple[str, ...]) -> HubSetup:
+def _setup(connection: ClusterConnection, flags: dict[str, Any], drivers: tuple[str, ...]) -> HubSetup:
     endpoints = tuple(parse_endpoint(text) for text in split(flags["endpoints"]))
     gates, users = flags["feature_gates"], split(flags["users"])
-    objection = judge_setup(gates, users)
+    objection = validate_hub_setup(gates, users)
     if objection:
         raise click.UsageError(objection)
-    info = cluster_info_of(connection.choice())
+    info = cluster_info_from_kubeconfig(connection.choice())
     return HubSetup(
         info=replace(info, endpoints=endpoints or info.endpoints),
         drivers=drivers,
@@ -127,25 +129,25 @@ def _setup(connection: Connection, flags: dict[str, Any], drivers: tuple[str, ..
     )
 
 
-async def _init(connection: Connection, plan: Plan) -> Hub:
+async def _init(connection: ClusterConnection, options: InitOptions) -> InitResult:
     async with connection.client() as client:
-        return await Initialiser(client, SystemClock(), tell).run(plan)
+        return await HubInitializer(client, SystemClock(), print_progress).run(options)
 
 
-def _join_command(hub: Hub, *, secret: bool) -> str:
+def _join_command(hub: InitResult, *, secret: bool) -> str:
     token = hub.record.token if secret and hub.record else None
     return f"{shlex.join(join_command(hub.info, token))} --cluster-name CLUSTER_NAME"
 
 
-def _show(hub: Hub, plan: Plan, output: str, *, show_token: bool, kept: bool) -> None:
+def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: bool, kept: bool) -> None:
     """Print what came out of it; `kept` is whether a file has the whole join command."""
     secret = hub.record is not None and (show_token or (output == "table" and sys.stdout.isatty()))
     line = _join_command(hub, secret=secret)
     if output != "table":
-        click.echo(write_document(_document(hub, plan, line, secret=secret), output), nl=False)
+        click.echo(format_document(_document(hub, options, line, secret=secret), output), nl=False)
         return
-    state = "would be" if plan.dry_run else "is"
-    ways = ", ".join(plan.setup.drivers)
+    state = "would be" if options.dry_run else "is"
+    ways = ", ".join(options.setup.drivers)
     click.echo(f"this cluster {state} a hub at {hub.info.server}; clusters register by {ways}")
     if hub.record is None:
         click.echo("no token was made: `watchword token create --print-join-command` makes one")
@@ -158,11 +160,11 @@ def _show(hub: Hub, plan: Plan, output: str, *, show_token: bool, kept: bool) ->
         )
 
 
-def _document(hub: Hub, plan: Plan, line: str, *, secret: bool) -> dict[str, Any]:
+def _document(hub: InitResult, options: InitOptions, line: str, *, secret: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
         "hub-apiserver": hub.info.server,
         "ca-cert-hashes": [str(pin) for pin in hub.info.pins],
-        "registration-auth": list(plan.setup.drivers),
+        "registration-auth": list(options.setup.drivers),
         "join-command": line,
         "applied": hub.applied,
         "warnings": hub.warnings,

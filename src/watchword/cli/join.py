@@ -9,28 +9,28 @@ from typing import Any
 
 import click
 
+from watchword.admin.bootstrap_access import require_joinable
+from watchword.admin.driver_names import choose_addon_driver, choose_registration_drivers
+from watchword.admin.join import KLUSTERLET, ClusterMembership, await_joined, cluster_uid, join
+from watchword.admin.node_join import NodeJoin
+from watchword.admin.wait import ObjectWaiter
 from watchword.api.names import AGENT_NAMESPACE
 from watchword.api.time import rfc3339
-from watchword.api.validation import judge_dns_subdomain
-from watchword.cli.connection_options import Connection, connection_options
-from watchword.cli.discovery_options import tell
-from watchword.cli.hub_access_options import HubPlan, hub_access_options
-from watchword.cli.process_options import Gates, Pairs
-from watchword.cli.verb_options import (
+from watchword.api.validation import validate_dns_subdomain
+from watchword.cli.common_options import (
     cluster_name,
+    format_document,
     output_option,
-    waiting_options,
+    wait_options,
     with_options,
-    write_document,
 )
-from watchword.fleet.bootstrap_access import judge_welcome
-from watchword.fleet.joining import KLUSTERLET, Membership, await_joined, cluster_uid, join
-from watchword.fleet.machine_joining import MachineJoin
-from watchword.fleet.registration_auth import choose_addon_driver, choose_drivers
-from watchword.fleet.watching import Watcher
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import print_progress
+from watchword.cli.hub_access_options import HubPlan, hub_access_options
+from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.operator.rendering import IMAGE
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 
 OPTIONS = (
     click.option("--cluster-name", default="", help="The name under which this cluster joins; required."),
@@ -48,16 +48,16 @@ OPTIONS = (
         default=0,
         help="The life asked for the certificate; 0 leaves it to the hub.",
     ),
-    click.option("--cluster-labels", "labels", type=Pairs(), default="", help="Labels for the ManagedCluster."),
+    click.option("--cluster-labels", "labels", type=KeyValuePairs(), default="", help="Labels for the ManagedCluster."),
     click.option(
         "--cluster-annotations",
         "--klusterlet-annotation",
         "annotations",
-        type=Pairs(),
+        type=KeyValuePairs(),
         default="",
         help="Annotations for the ManagedCluster; their names begin with agent.open-cluster-management.io/.",
     ),
-    click.option("--feature-gates", "gates", type=Gates(), default="", help="Switches for the agent."),
+    click.option("--feature-gates", "gates", type=FeatureGates(), default="", help="Switches for the agent."),
     click.option("--klusterlet-name", "klusterlet", default=KLUSTERLET, show_default=True, help="One for each hub."),
     click.option("--namespace", default=AGENT_NAMESPACE, show_default=True, help="Where the agent runs."),
     click.option("--image", default=IMAGE, show_default=True, help="The agent's image."),
@@ -77,11 +77,11 @@ OPTIONS = (
 @click.command("join")
 @hub_access_options
 @with_options(*OPTIONS)
-@waiting_options("the cluster has joined", also="patience")
+@wait_options("the cluster has joined", also="patience")
 @output_option()
 @connection_options
 def command(
-    connection: Connection, hub: Callable[[], HubPlan], output: str, wait: timedelta | None, **flags: Any
+    connection: ClusterConnection, hub: Callable[[], HubPlan], output: str, wait: timedelta | None, **flags: Any
 ) -> None:
     """Bring this cluster to a hub.
 
@@ -95,20 +95,20 @@ def command(
     membership = _membership(flags)
     document = run(_join(connection, hub(), membership, wait, flags))
     if output != "table":
-        click.echo(write_document(document, output), nl=False)
+        click.echo(format_document(document, output), nl=False)
         return
     click.echo(f"{document['cluster']}: {document['state']}")
     if document["next"]:
         click.echo(document["next"])
 
 
-def _membership(flags: dict[str, Any]) -> Membership:
+def _membership(flags: dict[str, Any]) -> ClusterMembership:
     if flags["credential_file"]:
         raise click.UsageError("--credential-file goes with --node-name: a cluster keeps its credential in a Secret")
     name = cluster_name(flags["cluster_name"])
-    (registration_auth,) = choose_drivers([flags["registration_auth"]])
+    (registration_auth,) = choose_registration_drivers([flags["registration_auth"]])
     taken = ("klusterlet", "namespace", "image", "labels", "annotations", "gates")
-    return Membership(
+    return ClusterMembership(
         cluster=name,
         registration_auth=registration_auth,
         addon_auth=choose_addon_driver(flags["addon_auth"]),
@@ -119,18 +119,22 @@ def _membership(flags: dict[str, Any]) -> Membership:
 
 
 async def _join(
-    connection: Connection, hub: HubPlan, membership: Membership, wait: timedelta | None, flags: dict[str, Any]
+    connection: ClusterConnection,
+    hub: HubPlan,
+    membership: ClusterMembership,
+    wait: timedelta | None,
+    flags: dict[str, Any],
 ) -> dict[str, Any]:
     dry_run = flags["dry_run"]
     async with connection.client() as client:
         uid = await cluster_uid(client)
-        access = await hub.find(tell)
+        access = await hub.find(print_progress)
         async with access.client() as joining:
-            await judge_welcome(joining, membership.cluster, uid)
+            await require_joinable(joining, membership.cluster, uid)
             applied = await join(client, membership, access, deploy=flags["deploy"], dry_run=dry_run)
-            tell(f"{'would apply' if dry_run else 'applied'} {len(applied)} objects")
+            print_progress(f"{'would apply' if dry_run else 'applied'} {len(applied)} objects")
             if wait is not None and not dry_run:
-                await await_joined(Watcher(joining, wait, tell), membership.cluster)
+                await await_joined(ObjectWaiter(joining, wait, print_progress), membership.cluster)
     return _document(membership, access.info.server, applied, _state(dry_run=dry_run, joined=wait is not None))
 
 
@@ -138,7 +142,7 @@ def _state(*, dry_run: bool, joined: bool) -> str:
     return "would ask to join" if dry_run else "joined" if joined else "asks to join"
 
 
-def _document(membership: Membership, server: str, applied: list[str], state: str) -> dict[str, Any]:
+def _document(membership: ClusterMembership, server: str, applied: list[str], state: str) -> dict[str, Any]:
     accept = f"accept it on the hub with: watchword accept --clusters {membership.cluster}"
     return {
         "cluster": membership.cluster,
@@ -152,33 +156,33 @@ def _document(membership: Membership, server: str, applied: list[str], state: st
 
 def _join_machine(hub: Callable[[], HubPlan], flags: dict[str, Any], output: str) -> None:
     name, path = flags["node_name"], flags["credential_file"]
-    objection = judge_dns_subdomain(name)
+    objection = validate_dns_subdomain(name)
     if objection:
         raise click.BadParameter(f"{name!r} {objection}", param_hint="--node-name")
     if flags["cluster_name"]:
         raise click.UsageError("--node-name is for a machine, --cluster-name for a cluster: give one of them")
     if path is None:
         raise click.UsageError("--node-name needs --credential-file, where the machine's kubeconfig is written")
-    machine = MachineJoin(name, path, SystemClock(), flags["patience"], tell)
+    machine = NodeJoin(name, path, SystemClock(), flags["patience"], print_progress)
     plan = hub()
-    held = machine.held()
-    if held is None:
-        held = run(_rehearse(plan) if flags["dry_run"] else _run_machine(machine, plan))
+    existing_certificate = machine.existing_certificate()
+    if existing_certificate is None:
+        existing_certificate = run(_rehearse(plan) if flags["dry_run"] else _run_machine(machine, plan))
     document = {
         "node": name,
         "credential-file": str(path),
-        "expires": "" if held is None else rfc3339(held.not_after),
+        "expires": "" if existing_certificate is None else rfc3339(existing_certificate.not_after),
     }
     if output != "table":
-        click.echo(write_document(document, output), nl=False)
-    elif held is not None:
+        click.echo(format_document(document, output), nl=False)
+    elif existing_certificate is not None:
         click.echo(f"{path} is the credential of {name} until {document['expires']}")
 
 
-async def _run_machine(machine: MachineJoin, plan: HubPlan) -> Any:
-    return await machine.run(await plan.find(tell))
+async def _run_machine(machine: NodeJoin, plan: HubPlan) -> Any:
+    return await machine.run(await plan.find(print_progress))
 
 
 async def _rehearse(plan: HubPlan) -> None:
-    access = await plan.find(tell)
-    tell(f"would ask {access.info.server} for a certificate")
+    access = await plan.find(print_progress)
+    print_progress(f"would ask {access.info.server} for a certificate")

@@ -49,7 +49,7 @@ BROKEN_PIPE = 141
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class GlobalOptions:
     """What the flags before the verb say; commands get it with `click.pass_obj`."""
 
     verbosity: int = 0
@@ -74,7 +74,7 @@ def cli(ctx: click.Context, verbosity: int) -> None:
     Clusters and their add-ons get credentials that are discovered, issued, rotated and revoked without a
     human touching a key. To see it, run `watchword up`: nothing else is needed.
     """
-    ctx.obj = Settings(verbosity)
+    ctx.obj = GlobalOptions(verbosity)
 
 
 def main() -> None:
@@ -116,8 +116,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _report(error: Exception) -> int:
-    from watchword.cli._failures import judge_failure  # noqa: PLC0415 - only failures pay for it
+    from watchword.cli._exit_codes import decide_failure  # noqa: PLC0415 - only failures pay for it
 
-    failure = judge_failure(error)
+    failure = decide_failure(error)
     click.echo(f"watchword: {failure.sentence}", err=True)
     return failure.exit_code

@@ -59,12 +59,12 @@ def hub(image: str, output: str) -> None:
 @_output
 def agent(cluster_name: str, klusterlet_name: str, image: str, agent_namespace: str, output: str) -> None:
     """Print the operator and a Klusterlet: with a Secret bootstrap-hub-kubeconfig beside it, they join a hub."""
-    from watchword.api.cluster import judge_cluster_name  # noqa: PLC0415 - help must not pay for it
+    from watchword.api.cluster import validate_cluster_name  # noqa: PLC0415 - help must not pay for it
     from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
     from watchword.api.resources import KLUSTERLETS  # noqa: PLC0415 - same
     from watchword.operator.bundles import BundleOptions, agent_bundle  # noqa: PLC0415 - same
 
-    objection = judge_cluster_name(cluster_name)
+    objection = validate_cluster_name(cluster_name)
     if objection:
         raise click.BadParameter(objection, param_hint="--cluster-name")
     spec = {"clusterName": cluster_name, "namespace": agent_namespace, "imagePullSpec": image}

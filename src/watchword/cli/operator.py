@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.process_options import identity, process_options, run_until_stopped
 
 
@@ -19,7 +19,7 @@ from watchword.cli.process_options import identity, process_options, run_until_s
 @click.option("--install/--no-install", default=True, help="Apply the kinds that the operator needs.")
 @process_options
 @connection_options
-def command(connection: Connection, **flags: Any) -> None:
+def command(connection: ClusterConnection, **flags: Any) -> None:
     """Deploy the agent and the hub as their resources say.
 
     A Klusterlet becomes the agent of this cluster, a ClusterManager the controllers of a hub. Any number of
@@ -28,7 +28,7 @@ def command(connection: Connection, **flags: Any) -> None:
     run_until_stopped(lambda stop: _run(connection, flags, stop))
 
 
-async def _run(connection: Connection, flags: dict[str, Any], stop: asyncio.Event) -> None:
+async def _run(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
     from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
 
     from watchword.operator.controllers import OperatorOptions, run_operator  # noqa: PLC0415 - same

@@ -21,7 +21,7 @@ def identity() -> str:
     return os.environ.get("POD_NAME") or f"{socket.gethostname()}-{secrets.token_hex(4)}"
 
 
-class Address(click.ParamType[tuple[str, int] | None]):
+class HostPort(click.ParamType[tuple[str, int] | None]):
     """HOST:PORT, or nothing for none."""
 
     name = "host:port"
@@ -36,7 +36,7 @@ class Address(click.ParamType[tuple[str, int] | None]):
         return host or "127.0.0.1", int(port)
 
 
-class Pairs(click.ParamType[dict[str, str]]):
+class KeyValuePairs(click.ParamType[dict[str, str]]):
     """NAME=VALUE, separated by commas."""
 
     name = "name=value,…"
@@ -53,7 +53,7 @@ class Pairs(click.ParamType[dict[str, str]]):
         return {name: text for name, _, text in rows}
 
 
-class Gates(click.ParamType[dict[str, bool]]):
+class FeatureGates(click.ParamType[dict[str, bool]]):
     """FEATURE=true, separated by commas."""
 
     name = "feature=true,…"
@@ -64,7 +64,7 @@ class Gates(click.ParamType[dict[str, bool]]):
         """Read the switches; unknown features are kept, as other versions may know them."""
         if isinstance(value, dict):
             return value
-        pairs = Pairs().convert(value, param, ctx)
+        pairs = KeyValuePairs().convert(value, param, ctx)
         if any(text not in ("true", "false") for text in pairs.values()):
             self.fail(f"{value!r}: each feature is switched with true or false", param, ctx)
         return {name: text == "true" for name, text in pairs.items()}
@@ -73,7 +73,7 @@ class Gates(click.ParamType[dict[str, bool]]):
 def process_options(command: F) -> F:
     """Add the options that each long-running process has."""
 
-    @click.option("--listen", type=Address(), default="", help="Where to serve /healthz, /readyz and /metrics.")
+    @click.option("--listen", type=HostPort(), default="", help="Where to serve /healthz, /readyz and /metrics.")
     @click.option("--disable-leader-election", is_flag=True, help="Run at once, without a lease; for a single replica.")
     @wraps(command)
     def with_options(*args: Any, **kwargs: Any) -> Any:
@@ -86,15 +86,15 @@ def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
     """Run a process until Ctrl-C or SIGTERM; a second signal ends it at once."""
     gc.set_threshold(20_000, 20, 50)  # a start-up makes much that stays: looking for garbage in it is a waste
 
+    from watchword.runtime.event_loop import run, stop_on_signals  # noqa: PLC0415 - same
     from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.loop import run, stopping_on_signals  # noqa: PLC0415 - same
 
     settings = click.get_current_context().find_root().obj  # of the flags before the verb
     configure_logging(level=settings.log_level)
 
     async def supervised() -> None:
         stop = asyncio.Event()
-        with stopping_on_signals(stop):
+        with stop_on_signals(stop):
             await main(stop)
 
     run(supervised())

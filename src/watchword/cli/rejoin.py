@@ -9,28 +9,28 @@ from typing import Any
 
 import click
 
-from watchword.cli.connection_options import Connection, connection_options
-from watchword.cli.discovery_options import tell
-from watchword.cli.hub_access_options import HubPlan, hub_access_options
-from watchword.cli.verb_options import (
+from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.bootstrap_access import require_joinable
+from watchword.admin.errors import OperationRefused
+from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.join import KLUSTERLET, cluster_uid
+from watchword.admin.rejoin import TakeOver, TakeOverCandidate, await_credential, replace_bootstrap_secret
+from watchword.admin.unjoin import find_membership
+from watchword.admin.wait import ObjectWaiter
+from watchword.cli.common_options import (
     cluster_name,
+    format_document,
     output_option,
     split,
-    waiting_options,
+    wait_options,
     with_options,
-    write_document,
 )
-from watchword.fleet.accepting import Doorkeeper
-from watchword.fleet.bootstrap_access import judge_welcome
-from watchword.fleet.errors import Refused
-from watchword.fleet.hub_desk import HubDesk
-from watchword.fleet.joining import KLUSTERLET, cluster_uid
-from watchword.fleet.leaving import find_stay
-from watchword.fleet.rejoining import Candidate, TakeOver, await_credential, hand_in
-from watchword.fleet.watching import Watcher
-from watchword.hub.first_request import Terms
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import print_progress
+from watchword.cli.hub_access_options import HubPlan, hub_access_options
+from watchword.hub.manual_approval import ApprovalTerms
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 
 OPTIONS = (
     click.option("--cluster-name", "--clusters", "cluster_name", default="", help="The name of the cluster; required."),
@@ -47,11 +47,11 @@ OPTIONS = (
 @click.command("rejoin")
 @hub_access_options
 @with_options(*OPTIONS)
-@waiting_options("the agent holds a valid credential; on the hub, until a new key has asked")
+@wait_options("the agent holds a valid credential; on the hub, until a new key has asked")
 @output_option()
 @connection_options
 def command(
-    connection: Connection, hub: Callable[[], HubPlan], output: str, wait: timedelta | None, **flags: Any
+    connection: ClusterConnection, hub: Callable[[], HubPlan], output: str, wait: timedelta | None, **flags: Any
 ) -> None:
     """Bring a cluster back whose credential expired or was lost.
 
@@ -62,40 +62,42 @@ def command(
     work = (
         _take_over(connection, name, wait, flags)
         if flags["take_over"]
-        else _hand_in(connection, hub(), name, wait, flags)
+        else _replace_bootstrap_secret(connection, hub(), name, wait, flags)
     )
     document = run(work)
     if output != "table":
-        click.echo(write_document(document, output), nl=False)
+        click.echo(format_document(document, output), nl=False)
     else:
         click.echo(f"{name}: {document['state']}" + (f"\n{document['next']}" if document["next"] else ""))
 
 
-async def _hand_in(
-    connection: Connection, hub: HubPlan, name: str, wait: timedelta | None, flags: dict[str, Any]
+async def _replace_bootstrap_secret(
+    connection: ClusterConnection, hub: HubPlan, name: str, wait: timedelta | None, flags: dict[str, Any]
 ) -> dict[str, Any]:
     dry_run = flags["dry_run"]
     async with connection.client() as client:
-        stay = await find_stay(client, flags["klusterlet"], name, flags["namespace"])
-        if stay is None:
-            raise Refused(f"this cluster has not joined as {name}: use `watchword join --cluster-name {name}`")
-        access = await hub.find(tell)
+        membership = await find_membership(client, flags["klusterlet"], name, flags["namespace"])
+        if membership is None:
+            raise OperationRefused(f"this cluster has not joined as {name}: use `watchword join --cluster-name {name}`")
+        access = await hub.find(print_progress)
         async with access.client() as joining:
-            await judge_welcome(joining, name, await cluster_uid(client))
-        applied = await hand_in(client, stay.namespace, access, dry_run=dry_run)
+            await require_joinable(joining, name, await cluster_uid(client))
+        applied = await replace_bootstrap_secret(client, membership.namespace, access, dry_run=dry_run)
         if wait is not None and not dry_run:
-            await await_credential(Watcher(client, wait, tell), stay.namespace, SystemClock())
+            await await_credential(ObjectWaiter(client, wait, print_progress), membership.namespace, SystemClock())
     state = "would get a new token" if dry_run else "is back" if wait is not None else "has a new token"
     advice = f"if its old certificate has expired, run on the hub: watchword rejoin --take-over --cluster-name {name}"
     return {"cluster": name, "state": state, "applied": [applied], "next": "" if wait is not None else advice}
 
 
 async def _take_over(
-    connection: Connection, name: str, wait: timedelta | None, flags: dict[str, Any]
+    connection: ClusterConnection, name: str, wait: timedelta | None, flags: dict[str, Any]
 ) -> dict[str, Any]:
     async with connection.client() as client:
-        terms = Terms(frozenset(split(flags["requesters"])), chosen=flags["request"])
-        work = TakeOver(Doorkeeper(HubDesk(client, SystemClock(), flags["dry_run"]), terms, tell), tell)
+        terms = ApprovalTerms(frozenset(split(flags["requesters"])), chosen=flags["request"])
+        work = TakeOver(
+            ClusterAcceptor(HubAdmin(client, SystemClock(), flags["dry_run"]), terms, print_progress), print_progress
+        )
         candidate = await work.candidate(name)
         if not flags["yes"] and not flags["dry_run"]:
             _confirm(candidate)
@@ -109,12 +111,12 @@ async def _take_over(
     }
 
 
-def _confirm(candidate: Candidate) -> None:
+def _confirm(candidate: TakeOverCandidate) -> None:
     """Show who asks, and let a person say yes."""
     owner = f" (identity {candidate.owner})" if candidate.owner else ""
     click.echo(f"the name {candidate.cluster} belongs to a cluster that has joined{owner}", err=True)
     for request in candidate.requests:
         click.echo(f"  {request.requester} asks for it with the key {request.key_thumbprint[:16]}", err=True)
     if not sys.stdin.isatty():
-        raise Refused("nobody can be asked here whether a new key may have this name: say so with --yes")
+        raise OperationRefused("nobody can be asked here whether a new key may have this name: say so with --yes")
     click.confirm("let a new key have this name?", abort=True, err=True)

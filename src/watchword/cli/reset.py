@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from watchword.cli.fleet_options import folder_option
+from watchword.cli.data_directory_options import data_directory_option
 
 if TYPE_CHECKING:
-    from watchword.fleet.local.folder import FleetFolder
+    from watchword.local.data_directory import FleetDirectory
 
 
 @click.command("reset")
-@folder_option
+@data_directory_option
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-def command(folder: FleetFolder, yes: bool) -> None:  # noqa: FBT001 - a flag
+def command(folder: FleetDirectory, yes: bool) -> None:  # noqa: FBT001 - a flag
     """Remove the fleet on this machine, with all its data.
 
     A folder that is not a fleet's is never touched, and neither is a fleet that runs.
     """
-    from watchword.fleet.local.folder import remove  # noqa: PLC0415 - help must not pay for it
+    from watchword.local.data_directory import remove_fleet  # noqa: PLC0415 - help must not pay for it
 
     if not folder.path.exists():
         click.echo(f"there is nothing in {folder.path}")
@@ -31,5 +31,5 @@ def command(folder: FleetFolder, yes: bool) -> None:  # noqa: FBT001 - a flag
         if not sys.stdin.isatty():
             raise click.UsageError(f"this removes everything in {folder.path}: give --yes")
         click.confirm(f"Remove everything in {folder.path}?", abort=True)
-    remove(folder)
+    remove_fleet(folder)
     click.echo(f"removed {folder.path}")

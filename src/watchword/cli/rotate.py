@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from watchword.cli.connection_options import Connection, connection_options
-from watchword.cli.discovery_options import duration, tell
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import parse_duration_flag, print_progress
 
 if TYPE_CHECKING:
-    from watchword.fleet.rotation import Rotation
+    from watchword.admin.rotate import CredentialRotator
 
 
 @click.group("rotate")
@@ -32,10 +32,10 @@ def _waiting(verb: Callable[..., None]) -> Any:
 @click.argument("name")
 @_waiting
 @connection_options
-def cluster(connection: Connection, name: str, no_wait: bool, timeout: str) -> None:  # noqa: FBT001 - a flag
+def cluster(connection: ClusterConnection, name: str, no_wait: bool, timeout: str) -> None:  # noqa: FBT001 - a flag
     """Renew the credential of the cluster NAME."""
-    wait = None if no_wait else duration(timeout, "--timeout")
-    _rotate(connection, f"cluster {name}", lambda rotation: rotation.cluster(name, wait))
+    wait = None if no_wait else parse_duration_flag(timeout, "--timeout")
+    _rotate(connection, f"cluster {name}", lambda rotator: rotator.cluster(name, wait))
 
 
 @command.command("addon")
@@ -43,21 +43,21 @@ def cluster(connection: Connection, name: str, no_wait: bool, timeout: str) -> N
 @click.option("--cluster", "--clusters", "cluster_name", required=True, help="The cluster that the add-on is on.")
 @_waiting
 @connection_options
-def addon(connection: Connection, name: str, cluster_name: str, no_wait: bool, timeout: str) -> None:  # noqa: FBT001 - a flag
+def addon(connection: ClusterConnection, name: str, cluster_name: str, no_wait: bool, timeout: str) -> None:  # noqa: FBT001 - a flag
     """Renew the credential of the add-on NAME on one cluster."""
-    wait = None if no_wait else duration(timeout, "--timeout")
-    _rotate(connection, f"add-on {name} on {cluster_name}", lambda rotation: rotation.addon(cluster_name, name, wait))
+    wait = None if no_wait else parse_duration_flag(timeout, "--timeout")
+    _rotate(connection, f"add-on {name} on {cluster_name}", lambda rotator: rotator.addon(cluster_name, name, wait))
 
 
-def _rotate(connection: Connection, whom: str, act: Callable[[Rotation], Awaitable[str]]) -> None:
-    from watchword.runtime.loop import run  # noqa: PLC0415 - help must not pay for it
+def _rotate(connection: ClusterConnection, whom: str, act: Callable[[CredentialRotator], Awaitable[str]]) -> None:
+    from watchword.runtime.event_loop import run  # noqa: PLC0415 - help must not pay for it
 
     async def main() -> str:
-        from watchword.fleet.rotation import Rotation  # noqa: PLC0415 - same
+        from watchword.admin.rotate import CredentialRotator  # noqa: PLC0415 - same
         from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
 
         async with connection.client() as client:
-            return await act(Rotation(client, SystemClock(), tell))
+            return await act(CredentialRotator(client, SystemClock(), print_progress))
 
     said = run(main())
     click.echo(f"{whom}: {said}" if said else f"{whom}: asked to renew")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from watchword.cli.connection_options import Connection, connection_options
+from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.process_options import run_until_stopped
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--every", type=click.FloatRange(min=0.05), default=30.0, show_default=True, help="Seconds.")
 @click.option("--manager", is_flag=True, help="Run the hub side instead, with --kubeconfig of the hub.")
 @connection_options
-def command(connection: Connection, **flags: Any) -> None:
+def command(connection: ClusterConnection, **flags: Any) -> None:
     """Run the sample add-on: its agent, or its hub side.
 
     The agent keeps a report in its cluster's namespace on the hub up to date, with the credential that its
@@ -34,10 +34,10 @@ def command(connection: Connection, **flags: Any) -> None:
         return
     if flags["hub_kubeconfig"] is None:
         raise click.UsageError("give --hub-kubeconfig with the add-on's credential, or --manager")
-    run_until_stopped(lambda stop: _report(connection, flags, stop))
+    run_until_stopped(lambda stop: _run_with_clients(connection, flags, stop))
 
 
-async def _manage(connection: Connection, stop: asyncio.Event) -> None:
+async def _manage(connection: ClusterConnection, stop: asyncio.Event) -> None:
     from watchword.addons.process import run_addon  # noqa: PLC0415 - help must not pay for it
     from watchword.addons.sample.hub import SAMPLE  # noqa: PLC0415 - same
 
@@ -45,21 +45,21 @@ async def _manage(connection: Connection, stop: asyncio.Event) -> None:
         await run_addon(client, SAMPLE, stop=stop)
 
 
-async def _report(connection: Connection, flags: dict[str, Any], stop: asyncio.Event) -> None:
+async def _run_with_clients(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
     from watchword.kube.connect import connect  # noqa: PLC0415 - help must not pay for it
 
     hub = connect(flags["hub_kubeconfig"])
     try:
         if not flags["lease_namespace"]:
-            await _beat(hub, None, flags, stop)
+            await _run_agent(hub, None, flags, stop)
             return
         async with connection.client() as local:
-            await _beat(hub, local, flags, stop)
+            await _run_agent(hub, local, flags, stop)
     finally:
         await hub.close()
 
 
-async def _beat(hub: Client, local: Client | None, flags: dict[str, Any], stop: asyncio.Event) -> None:
+async def _run_agent(hub: Client, local: Client | None, flags: dict[str, Any], stop: asyncio.Event) -> None:
     from watchword.addons.sample.agent import SampleAgent  # noqa: PLC0415 - help must not pay for it
     from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
 

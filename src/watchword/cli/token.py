@@ -9,20 +9,20 @@ from typing import Any
 
 import click
 
-from watchword.cli.connection_options import Connection, connection_options
-from watchword.cli.discovery_options import duration
-from watchword.cli.secret_values import SecretReader
+from watchword.cli.common_options import output_option
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.secret_input import SecretReader
 from watchword.cli.tables import render_table, terminal_width
-from watchword.cli.token_output import COLUMNS, write_documents, write_row
-from watchword.cli.verb_options import output_option
-from watchword.discovery.binding import ClusterBinding
-from watchword.discovery.errors import TokenRefused
-from watchword.discovery.known_cluster import find_cluster_info
+from watchword.cli.token_output import COLUMNS, format_tokens, token_row
+from watchword.discovery.cluster_info_lookup import find_cluster_info
+from watchword.discovery.errors import BootstrapTokenRefused
 from watchword.discovery.setup import MANAGED_CLUSTER_GROUP
+from watchword.discovery.token_limits import BootstrapTokenLimits
 from watchword.discovery.token_secret import TokenRecord, TokenUsage
 from watchword.discovery.token_store import TokenStore, choose_token, join_command
 from watchword.discovery.tokens import BootstrapToken, parse_token_id
-from watchword.runtime.loop import run
+from watchword.runtime.event_loop import run
 
 
 @click.group("token")
@@ -53,7 +53,7 @@ def generate() -> None:
 @output_option()
 @click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing.")
 @connection_options
-def create(connection: Connection, token: str, output: str, **options: Any) -> None:
+def create(connection: ClusterConnection, token: str, output: str, **options: Any) -> None:
     """Make a token on the server and print it.
 
     TOKEN is an id.secret of your own, @FILE or - for standard input; without it, one is generated.
@@ -62,16 +62,16 @@ def create(connection: Connection, token: str, output: str, **options: Any) -> N
     record = _record(choose_token(given, force=options["force_weak_token"]), options)
     if not options["print_join_command"]:
         run(_create(connection, record, dry_run=options["dry_run"]))
-        click.echo(record.token.reveal() if output == "table" else write_documents([record], output, secrets=True))
+        click.echo(record.token.reveal() if output == "table" else format_tokens([record], output, secrets=True))
     else:
-        click.echo(run(_create_and_tell(connection, record, dry_run=options["dry_run"])))
+        click.echo(run(_create_and_print(connection, record, dry_run=options["dry_run"])))
 
 
 @command.command("list")
 @click.option("--show-secret", is_flag=True, help="Show the whole tokens, not only their ids.")
 @output_option()
 @connection_options
-def list_(connection: Connection, show_secret: bool, output: str) -> None:  # noqa: FBT001 - a flag
+def list_(connection: ClusterConnection, show_secret: bool, output: str) -> None:  # noqa: FBT001 - a flag
     """List the tokens: id, time left, expiration, usages, description, groups.
 
     Secrets are hidden unless asked for: a list is often shown, logged or pasted.
@@ -80,10 +80,10 @@ def list_(connection: Connection, show_secret: bool, output: str) -> None:  # no
     for secret in ignored:
         click.echo(f"ignored Secret kube-system/{secret.name}: {secret.why}", err=True)
     if output != "table":
-        click.echo(write_documents(records, output, secrets=show_secret), nl=False)
+        click.echo(format_tokens(records, output, secrets=show_secret), nl=False)
         return
     now = datetime.now(UTC)
-    rows = [write_row(record, now, secrets=show_secret) for record in records]
+    rows = [token_row(record, now, secrets=show_secret) for record in records]
     click.echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
 
 
@@ -92,7 +92,7 @@ def list_(connection: Connection, show_secret: bool, output: str) -> None:  # no
 @click.option("--ignore-not-found", is_flag=True, help="Do not fail for a token that is gone already.")
 @click.option("--dry-run", is_flag=True, help="Check that the tokens exist, and change nothing.")
 @connection_options
-def delete(connection: Connection, tokens: tuple[str, ...], ignore_not_found: bool, dry_run: bool) -> None:  # noqa: FBT001 - flags
+def delete(connection: ClusterConnection, tokens: tuple[str, ...], ignore_not_found: bool, dry_run: bool) -> None:  # noqa: FBT001 - flags
     """Delete tokens by id, or by the whole token (@FILE or - also work)."""
     reader = SecretReader()
     ids = [parse_token_id(reader.read(text)) for text in tokens]
@@ -101,7 +101,7 @@ def delete(connection: Connection, tokens: tuple[str, ...], ignore_not_found: bo
 
 def _record(token: BootstrapToken, options: dict[str, Any]) -> TokenRecord:
     usages = [_usage(part) for part in _parts(options["usages"])]
-    ttl = duration(options["ttl"], "--ttl")
+    ttl = parse_duration_flag(options["ttl"], "--ttl")
     groups = _parts(options["groups"])
     if TokenUsage.AUTHENTICATION not in usages and options["groups"] == MANAGED_CLUSTER_GROUP:
         groups = []  # the default group is for those who authenticate
@@ -111,7 +111,7 @@ def _record(token: BootstrapToken, options: dict[str, Any]) -> TokenRecord:
         expires=datetime.now(UTC) + ttl if ttl > timedelta(0) else None,
         description=options["description"],
         groups=tuple(groups),
-        binding=ClusterBinding(tuple(options["patterns"]), options["max_uses"]),
+        limits=BootstrapTokenLimits(tuple(options["patterns"]), options["max_uses"]),
     )
 
 
@@ -127,29 +127,29 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")] if text else []
 
 
-async def _create(connection: Connection, record: TokenRecord, *, dry_run: bool) -> None:
+async def _create(connection: ClusterConnection, record: TokenRecord, *, dry_run: bool) -> None:
     async with connection.client() as client:
         await TokenStore(client).create(record, dry_run=dry_run)
 
 
-async def _create_and_tell(connection: Connection, record: TokenRecord, *, dry_run: bool) -> str:
+async def _create_and_print(connection: ClusterConnection, record: TokenRecord, *, dry_run: bool) -> str:
     async with connection.client() as client:
         info = await find_cluster_info(client, connection.choice())
         await TokenStore(client).create(record, dry_run=dry_run)
     return shlex.join(join_command(info, record.token))
 
 
-async def _list(connection: Connection) -> Any:
+async def _list(connection: ClusterConnection) -> Any:
     async with connection.client() as client:
         return await TokenStore(client).list()
 
 
-async def _delete(connection: Connection, ids: Sequence[str], *, ignore_not_found: bool, dry_run: bool) -> None:
+async def _delete(connection: ClusterConnection, ids: Sequence[str], *, ignore_not_found: bool, dry_run: bool) -> None:
     async with connection.client() as client:
         for token_id in ids:
             try:
                 await TokenStore(client).delete(token_id, dry_run=dry_run)
-            except TokenRefused:
+            except BootstrapTokenRefused:
                 if not ignore_not_found:
                     raise
             else:

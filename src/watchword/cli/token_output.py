@@ -17,11 +17,11 @@ API_VERSION = "output.kubeadm.k8s.io/v1alpha3"  # scripts that read kubeadm's to
 NONE = "<none>"
 
 
-def write_row(record: TokenRecord, now: datetime, *, secrets: bool) -> tuple[str, ...]:
+def token_row(record: TokenRecord, now: datetime, *, secrets: bool) -> tuple[str, ...]:
     """Return the cells of one token."""
     return (
         record.token.reveal() if secrets else str(record.token),
-        "<forever>" if record.expires is None else write_time_left(record.expires - now),
+        "<forever>" if record.expires is None else format_duration_left(record.expires - now),
         "<never>" if record.expires is None else rfc3339(record.expires),
         ",".join(record.usages) or NONE,
         record.description or NONE,
@@ -29,7 +29,7 @@ def write_row(record: TokenRecord, now: datetime, *, secrets: bool) -> tuple[str
     )
 
 
-def write_documents(records: Sequence[TokenRecord], form: str, *, secrets: bool) -> str:
+def format_tokens(records: Sequence[TokenRecord], form: str, *, secrets: bool) -> str:
     """Return one document for each token; without secrets, the token field shows only the id."""
     documents = [_document(record, secrets=secrets) for record in records]
     if form == "yaml":
@@ -37,7 +37,7 @@ def write_documents(records: Sequence[TokenRecord], form: str, *, secrets: bool)
     return "".join(orjson.dumps(d, option=orjson.OPT_INDENT_2).decode() + "\n" for d in documents)
 
 
-def write_time_left(left: timedelta) -> str:
+def format_duration_left(left: timedelta) -> str:
     """Return a duration in its largest sensible unit, as kubectl shows ages."""
     seconds = int(left.total_seconds())
     if seconds <= 0:
@@ -62,7 +62,7 @@ def _document(record: TokenRecord, *, secrets: bool) -> dict[str, Any]:
         "expires": "" if record.expires is None else rfc3339(record.expires),
         "usages": list(record.usages),
         "groups": list(record.groups),
-        "allowedClusters": list(record.binding.patterns),
-        "maxUses": record.binding.maximum_uses,
+        "allowedClusters": list(record.limits.patterns),
+        "maxUses": record.limits.maximum_uses,
     }
     return {name: value for name, value in document.items() if value not in ("", [], None)}

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from watchword.cli.connection_options import Connection, connection_options
-from watchword.cli.discovery_options import tell
-from watchword.cli.verb_options import LEFTOVERS, cluster_name, output_option, write_document
-from watchword.fleet.joining import KLUSTERLET
-from watchword.fleet.leaving import Departure, Farewell, find_stay
-from watchword.runtime.loop import run
+from watchword.admin.join import KLUSTERLET
+from watchword.admin.unjoin import Unjoiner, UnjoinResult, find_membership
+from watchword.cli.common_options import LEFTOVERS, cluster_name, format_document, output_option
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import print_progress
+from watchword.runtime.event_loop import run
 
 
 @click.command("unjoin")
@@ -23,7 +23,7 @@ from watchword.runtime.loop import run
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and change nothing.")
 @output_option()
 @connection_options
-def command(connection: Connection, output: str, **flags: Any) -> int:
+def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
     """Take this cluster out of its hub.
 
     The hub is told with the cluster's own credential and takes the rights away; then the agent, its rights and its
@@ -31,41 +31,41 @@ def command(connection: Connection, output: str, **flags: Any) -> int:
     command that finishes the work is printed (exit code 5). It takes a minute at most.
     """
     name = cluster_name(flags["cluster_name"])
-    farewell = run(_unjoin(connection, name, flags))
+    result = run(_unjoin(connection, name, flags))
     if output != "table":
-        click.echo(write_document(_document(farewell, name), output), nl=False)
+        click.echo(format_document(_document(result, name), output), nl=False)
     else:
-        _show(farewell, name, dry_run=flags["dry_run"])
-    return LEFTOVERS if farewell is not None and farewell.left else 0
+        _show(result, name, dry_run=flags["dry_run"])
+    return LEFTOVERS if result is not None and result.left else 0
 
 
-async def _unjoin(connection: Connection, name: str, flags: dict[str, Any]) -> Farewell | None:
+async def _unjoin(connection: ClusterConnection, name: str, flags: dict[str, Any]) -> UnjoinResult | None:
     async with connection.client() as client:
-        stay = await find_stay(client, flags["klusterlet"], name, flags["namespace"])
-        departure = Departure(client, tell, flags["dry_run"], flags["purge_operator"])
-        return None if stay is None else await departure.run(stay)
+        membership = await find_membership(client, flags["klusterlet"], name, flags["namespace"])
+        unjoiner = Unjoiner(client, print_progress, flags["dry_run"], flags["purge_operator"])
+        return None if membership is None else await unjoiner.run(membership)
 
 
-def _show(farewell: Farewell | None, name: str, *, dry_run: bool) -> None:
-    if farewell is None:
+def _show(result: UnjoinResult | None, name: str, *, dry_run: bool) -> None:
+    if result is None:
         click.echo(f"{name}: this cluster belongs to no hub")
         return
-    for thing in farewell.removed:
+    for thing in result.removed:
         click.echo(f"{'would remove' if dry_run else 'removed'} {thing}")
-    for leftover in farewell.left:
+    for leftover in result.left:
         click.echo(f"left: {leftover.what}\n  finish with: {leftover.command}")
     if not dry_run:
-        click.echo(f"{name}: left its hub" + ("" if farewell.hub_told else ", which does not know yet"))
+        click.echo(f"{name}: left its hub" + ("" if result.hub_notified else ", which does not know yet"))
 
 
-def _document(farewell: Farewell | None, name: str) -> dict[str, Any]:
-    if farewell is None:
+def _document(result: UnjoinResult | None, name: str) -> dict[str, Any]:
+    if result is None:
         return {"cluster": name, "joined": False, "hubTold": False, "removed": [], "left": []}
-    left = [{"what": leftover.what, "command": leftover.command} for leftover in farewell.left]
+    left = [{"what": leftover.what, "command": leftover.command} for leftover in result.left]
     return {
-        "cluster": farewell.cluster,
+        "cluster": result.cluster,
         "joined": False,
-        "hubTold": farewell.hub_told,
-        "removed": list(farewell.removed),
+        "hubTold": result.hub_notified,
+        "removed": list(result.removed),
         "left": left,
     }

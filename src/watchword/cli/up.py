@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from watchword.cli.discovery_options import duration
-from watchword.cli.fleet_options import folder_of
+from watchword.cli.data_directory_options import fleet_directory_of
+from watchword.cli.discovery_options import parse_duration_flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from watchword.fleet.hub_process import HubOptions
-    from watchword.fleet.local.folder import FleetFolder
-    from watchword.fleet.local.pods import FlagReaders
-    from watchword.fleet.local.up import UpOptions
+    from watchword.hub.process import HubOptions
+    from watchword.local.data_directory import FleetDirectory
+    from watchword.local.pods import FlagParsers
+    from watchword.local.up import UpOptions
 
 INTERRUPTED = 130
 
@@ -42,49 +42,49 @@ def command(**flags: Any) -> None:
     """
     if flags["ephemeral"] and flags["data_dir"] is not None:
         raise click.UsageError("--ephemeral keeps nothing, so --data-dir has no meaning: leave one of them out")
-    patience = duration(flags["timeout"], "--timeout")
+    patience = parse_duration_flag(flags["timeout"], "--timeout")
     if sys.stdout.isatty() and not flags["as_json"]:
         click.echo("starting…\r", nl=False)  # before a second of imports; the first picture covers it
-    from watchword.fleet.local.blueprint import Wish  # noqa: PLC0415 - help must not pay for it
-    from watchword.fleet.local.folder import ephemeral_folder  # noqa: PLC0415 - same
-    from watchword.fleet.local.up import UpOptions  # noqa: PLC0415 - same
+    from watchword.local.data_directory import temporary_fleet_directory  # noqa: PLC0415 - same
+    from watchword.local.layout import LayoutRequest  # noqa: PLC0415 - help must not pay for it
+    from watchword.local.up import UpOptions  # noqa: PLC0415 - same
 
     options = UpOptions(
-        wish=Wish(flags["clusters"], flags["port"]),
+        requested=LayoutRequest(flags["clusters"], flags["port"]),
         in_memory=flags["ephemeral"],
         leave=flags["leave"],
         patience=patience if flags["leave"] else None,
     )
     if flags["ephemeral"]:
-        with ephemeral_folder() as folder:
+        with temporary_fleet_directory() as folder:
             _run(folder, options, as_json=flags["as_json"])
     else:
-        _run(folder_of(flags["data_dir"]), options, as_json=flags["as_json"])
+        _run(fleet_directory_of(flags["data_dir"]), options, as_json=flags["as_json"])
 
 
-def _run(folder: FleetFolder, options: UpOptions, *, as_json: bool) -> None:
-    from watchword.fleet.local.fronts import choose_front  # noqa: PLC0415 - help must not pay for it
-    from watchword.fleet.local.up import up  # noqa: PLC0415 - same
+def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
+    from watchword.local.output import choose_output  # noqa: PLC0415 - help must not pay for it
+    from watchword.local.up import up  # noqa: PLC0415 - same
+    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
     from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - same
-    from watchword.runtime.loop import run  # noqa: PLC0415 - same
 
-    front = choose_front(sys.stdout, json=as_json)
+    output = choose_output(sys.stdout, json=as_json)
 
     async def main() -> None:
         stop = asyncio.Event()
         listen_for_signals(stop)
-        await up(folder, options, front, flag_readers(), stop)
+        await up(folder, options, output, flag_readers(), stop)
 
     # What the imports made lives as long as the process: looking for garbage in it is a waste.
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
-    with folder.claim(), opened(folder.log) as log:
+    with folder.lock(), open_log(folder.log) as log:
         configure_logging(stream=log, json=True)
         run(main())
 
 
 @contextmanager
-def opened(log: Path) -> Iterator[TextIO]:
+def open_log(log: Path) -> Iterator[TextIO]:
     """Open a log to write at its end; a disk that is full must not hide what else went wrong."""
     stream = log.open("a", encoding="utf-8")
     try:
@@ -94,10 +94,10 @@ def opened(log: Path) -> Iterator[TextIO]:
             stream.close()
 
 
-def flag_readers() -> FlagReaders:
+def flag_readers() -> FlagParsers:
     """Return how pods read what the operator rendered: as the program itself does."""
     from watchword.cli import agent, hub  # noqa: PLC0415 - help must not pay for it
-    from watchword.fleet.local.pods import AgentFlags, FlagReaders  # noqa: PLC0415 - same
+    from watchword.local.pods import AgentFlags, FlagParsers  # noqa: PLC0415 - same
 
     def read_hub(arguments: Sequence[str]) -> HubOptions:
         return hub.options_of(hub.command.make_context("hub", list(arguments)).params)
@@ -106,7 +106,7 @@ def flag_readers() -> FlagReaders:
         flags = agent.command.make_context("agent", list(arguments)).params
         return AgentFlags(agent.options_of(flags), flags["bootstrap_kubeconfig"])
 
-    return FlagReaders(read_hub, read_agent)
+    return FlagParsers(read_hub, read_agent)
 
 
 def listen_for_signals(stop: asyncio.Event) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from urllib.parse import SplitResult, urlsplit
 
-from watchword.discovery.errors import Reason, SourceRefused
+from watchword.discovery.errors import DiscoveryReason, SourceRefused
 
 DEFAULT_PORT = 6443
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.\-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:.]{2,45}", re.ASCII)
 _PATH = re.compile(r"(/[A-Za-z0-9_~\-][A-Za-z0-9._~\-]*)*/?", re.ASCII)  # no segment begins with a dot
 
 
-def judge_server(url: str) -> str:
+def validate_server_address(url: str) -> str:
     """Say in one sentence why a URL is no API server address; empty when it is one."""
     parts = _split(url)
     if parts is None:
@@ -31,9 +31,9 @@ def judge_server(url: str) -> str:
 def parse_endpoint(text: str) -> str:
     """Return the https URL of `host:port`, `host` or an https URL; raise `SourceRefused` for others."""
     candidate = text if "://" in text else f"https://{_bracketed(text)}"
-    complaint = judge_server(candidate)
+    complaint = validate_server_address(candidate)
     if complaint:
-        raise SourceRefused(Reason.SOURCE_REFUSED, f"the API server address {complaint}: give HOST:PORT")
+        raise SourceRefused(DiscoveryReason.SOURCE_REFUSED, f"the API server address {complaint}: give HOST:PORT")
     parts = _split(candidate)
     assert parts is not None, "judged above"
     port = parts.port or DEFAULT_PORT

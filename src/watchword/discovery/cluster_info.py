@@ -10,7 +10,7 @@ from typing import Any
 
 from watchword.api import yaml
 from watchword.api.bootstrap import EXTENSION_ENDPOINTS
-from watchword.discovery.addresses import judge_server
+from watchword.discovery.addresses import validate_server_address
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.pki.certificates import Certificate, join_bundle, split_bundle
 from watchword.pki.errors import CertificateRefused
@@ -168,7 +168,7 @@ def _endpoints(server: str, extensions: Any) -> tuple[str, ...]:
 def _server(address: Any, field: str) -> str:
     if not isinstance(address, str):
         raise ClusterInfoRefused(field, "must be an https address")
-    complaint = judge_server(address)
+    complaint = validate_server_address(address)
     if complaint:
         raise ClusterInfoRefused(field, complaint)
     return address

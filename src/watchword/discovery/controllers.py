@@ -1,21 +1,21 @@
-"""The controllers of discovery as data: what each reconciles, what wakes it, what it needs to see."""
+"""The controllers of discovery as data: what each reconciles, what triggers it, what it needs to see."""
 
 from __future__ import annotations
 
 from watchword.api.bootstrap import KUBE_PUBLIC, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.meta import Resource
 from watchword.api.resources import CONFIG_MAPS, SECRETS
-from watchword.discovery.cleaner import TokenCleanerReconciler
-from watchword.discovery.own_authorities import OwnAuthorities, wake_for_authority
-from watchword.discovery.signer import Announcer, BootstrapSignerReconciler, wake_for_token
+from watchword.discovery.bootstrap_signer import BootstrapSignerReconciler, WarningRecorder, cluster_info_for_token
+from watchword.discovery.cluster_authorities import ClusterAuthorities, cluster_info_for_root_ca
+from watchword.discovery.token_cleaner import TokenCleanerReconciler
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
-from watchword.runtime.informer import Scope
-from watchword.runtime.reconcile import ControllerSpec, Reader, Wake
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.reconcile import ControllerSpec, Reader, Trigger
 
-SCOPES: tuple[tuple[Resource, Scope], ...] = (
-    (SECRETS, Scope(namespace=TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")),
-    (CONFIG_MAPS, Scope(namespace=KUBE_PUBLIC)),
+SCOPES: tuple[tuple[Resource, WatchScope], ...] = (
+    (SECRETS, WatchScope(namespace=TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")),
+    (CONFIG_MAPS, WatchScope(namespace=KUBE_PUBLIC)),
 )
 """The least that a cache must follow for these controllers: no other Secret is ever read."""
 
@@ -27,17 +27,17 @@ def discovery_controllers(
     client: Client,
     clock: Clock,
     *,
-    authorities: OwnAuthorities,
-    announcer: Announcer | None = None,
+    authorities: ClusterAuthorities,
+    warning_recorder: WarningRecorder | None = None,
 ) -> tuple[ControllerSpec, ...]:
     """Return bootstrapsigner and tokencleaner, ready to run."""
-    signer = BootstrapSignerReconciler(reader, client, clock, authorities, announcer)
+    signer = BootstrapSignerReconciler(reader, client, clock, authorities, warning_recorder)
     return (
         ControllerSpec(
             "bootstrapsigner",
             CONFIG_MAPS,
             signer,
-            wakes=(Wake(SECRETS, wake_for_token), Wake(CONFIG_MAPS, wake_for_authority)),
+            triggers=(Trigger(SECRETS, cluster_info_for_token), Trigger(CONFIG_MAPS, cluster_info_for_root_ca)),
             workers=1,
         ),
         ControllerSpec("tokencleaner", SECRETS, TokenCleanerReconciler(reader, client, clock), workers=CLEANER_WORKERS),

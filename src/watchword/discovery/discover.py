@@ -6,19 +6,25 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from watchword.discovery.client_factory import ClientFactory
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
-from watchword.discovery.dialing import Dialer
-from watchword.discovery.errors import ClusterInfoRefused, DiscoveryError, NotTrusted, NotYetThere, Reason
-from watchword.discovery.published import PublishedInfo, read_published
+from watchword.discovery.errors import (
+    ClusterInfoRefused,
+    DiscoveryError,
+    DiscoveryReason,
+    DiscoveryTimedOut,
+    NotTrusted,
+)
+from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.discovery.published_cluster_info import PublishedClusterInfo, fetch_cluster_info
 from watchword.discovery.tokens import BootstrapToken
-from watchword.discovery.waiting import NotYet, Patience, Progress, in_silence, look_until
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable, Untrusted
 from watchword.pki.pins import Pin, is_pinned
 
 
 @dataclass(frozen=True, slots=True)
-class TokenMethod:
+class BootstrapTokenDiscovery:
     """Knowing an address, a token and (unless waived with open eyes) the pin of the cluster's CA.
 
     The token alone proves only that the other side knows it too: so does everyone else who was given it.
@@ -31,31 +37,31 @@ class TokenMethod:
 
 
 @dataclass(frozen=True, slots=True)
-class Discovery:
+class ClusterDiscovery:
     """Finds a cluster and checks that it is the one; every failure is a `DiscoveryError`."""
 
-    dialer: Dialer
-    patience: Patience = field(default_factory=Patience)
-    progress: Progress = in_silence
+    client_factory: ClientFactory
+    poll_options: PollOptions = field(default_factory=PollOptions)
+    progress: Progress = ignore_progress
 
-    async def by_token(self, method: TokenMethod) -> ClusterInfo:
+    async def by_token(self, method: BootstrapTokenDiscovery) -> ClusterInfo:
         """Read cluster-info unbelieving, prove it by signature and pin, then read it again through its own CA."""
         if not method.pins and not method.unsafe_skip_ca_pin:
             raise NotTrusted(
-                Reason.PIN_REQUIRED,
+                DiscoveryReason.PIN_REQUIRED,
                 "a token alone does not prove which cluster answers, as others may hold it too: give the CA pin "
                 "(--discovery-token-ca-cert-hash), or waive it with --discovery-token-unsafe-skip-ca-verification",
             )
         self.progress(f"asking {method.server} for cluster-info, without credentials")
-        async with _closing(self.dialer.unverified(method.server)) as client:
+        async with _closing(self.client_factory.unverified(method.server)) as client:
             heard = await self._signed(client, method)
-        info = judge_heard(heard, method)
+        info = validate_signed_cluster_info(heard, method)
         self.progress(f"the signature of token {method.token.id} is right; asking again through the cluster's own CA")
-        async with _closing(self.dialer.verified(method.server, info.ca_bundle)) as client:
+        async with _closing(self.client_factory.verified(method.server, info.ca_bundle)) as client:
             again = await self._signed(client, method)
-        if again.text != heard.text or not again.is_vouched_for(method.token):
+        if again.text != heard.text or not again.has_valid_signature_for(method.token):
             raise NotTrusted(
-                Reason.CHANGED_IN_BETWEEN,
+                DiscoveryReason.CHANGED_IN_BETWEEN,
                 "cluster-info changed between two looks: run the command again; if it stays so, somebody is in between",
             )
         return info
@@ -66,23 +72,23 @@ class Discovery:
         Without a signature anybody in between may have added an authority of their own beside the pinned one.
         """
         self.progress(f"asking {server} for cluster-info, without credentials")
-        heard = await self._published(self.dialer.unverified(server))
+        heard = await self._published(self.client_factory.unverified(server))
         info = read_cluster_info(heard.text)
         pinned = tuple(authority for authority in info.authorities if is_pinned((authority.key,), pins))
         if not pinned:
             raise _wrong_pin()
         self.progress("the pin is right; asking again through the pinned CA")
-        again = await self._published(self.dialer.verified(server, ClusterInfo((server,), pinned).ca_bundle))
+        again = await self._published(self.client_factory.verified(server, ClusterInfo((server,), pinned).ca_bundle))
         return read_cluster_info(again.text)
 
-    async def _published(self, client: Client) -> PublishedInfo:
-        async def look() -> PublishedInfo:
+    async def _published(self, client: Client) -> PublishedClusterInfo:
+        async def look() -> PublishedClusterInfo:
             published = await self._look(client, _required)
             assert published is not None, "required above"
             return published
 
         async with _closing(client):
-            return await look_until(look, self.patience, self.progress)
+            return await poll_until(look, self.poll_options, self.progress)
 
     async def by_document(self, text: bytes, *, refresh: bool = True) -> ClusterInfo:
         """Trust a ClusterInfo that came by a trusted way; then prefer what the cluster itself now publishes.
@@ -93,8 +99,8 @@ class Discovery:
         if not refresh:
             return given
         self.progress(f"asking {given.server} for newer cluster-info")
-        async with _closing(self.dialer.verified(given.server, given.ca_bundle)) as client:
-            published = await look_until(lambda: self._look(client, _optional), self.patience, self.progress)
+        async with _closing(self.client_factory.verified(given.server, given.ca_bundle)) as client:
+            published = await poll_until(lambda: self._look(client, _optional), self.poll_options, self.progress)
         if published is None:
             return given
         try:
@@ -103,37 +109,39 @@ class Discovery:
             self.progress(f"what the cluster publishes is not used: {refusal}")
             return given
 
-    async def _signed(self, client: Client, method: TokenMethod) -> PublishedInfo:
-        async def look() -> PublishedInfo:
+    async def _signed(self, client: Client, method: BootstrapTokenDiscovery) -> PublishedClusterInfo:
+        async def look() -> PublishedClusterInfo:
             published = await self._look(client, _required)
             assert published is not None, "required above"
-            if not published.is_signed_for(method.token):
-                raise NotYet(
+            if not published.has_signature_for(method.token):
+                raise PollAgain(
                     f"cluster-info is not signed for token {method.token.id} yet",
-                    NotYetThere(
-                        Reason.SIGNATURE_MISSING,
+                    DiscoveryTimedOut(
+                        DiscoveryReason.SIGNATURE_MISSING,
                         f"cluster-info is not signed for token {method.token.id}: it has expired, was deleted or may "
                         "not sign; `watchword token create` on the hub makes a new one",
                     ),
                 )
             return published
 
-        return await look_until(look, self.patience, self.progress)
+        return await poll_until(look, self.poll_options, self.progress)
 
-    async def _look(self, client: Client, missing: Callable[[KubeError], PublishedInfo | None]) -> PublishedInfo | None:
+    async def _look(
+        self, client: Client, missing: Callable[[KubeError], PublishedClusterInfo | None]
+    ) -> PublishedClusterInfo | None:
         try:
-            return await read_published(client)
+            return await fetch_cluster_info(client)
         except (NotFound, Forbidden, Unauthorized) as error:
             return missing(error)
         except KubeError as error:
             raise _trouble(error) from error
 
 
-def judge_heard(heard: PublishedInfo, method: TokenMethod) -> ClusterInfo:
+def validate_signed_cluster_info(heard: PublishedClusterInfo, method: BootstrapTokenDiscovery) -> ClusterInfo:
     """Return the ClusterInfo that was heard if signature and pins prove it; raise the reason otherwise."""
-    if not heard.is_vouched_for(method.token):
+    if not heard.has_valid_signature_for(method.token):
         raise NotTrusted(
-            Reason.SIGNATURE_WRONG,
+            DiscoveryReason.SIGNATURE_WRONG,
             f"the signature of token {method.token.id} on cluster-info is wrong: the token has a typing error, or "
             "somebody is in between; nothing secret was sent",
         )
@@ -145,34 +153,36 @@ def judge_heard(heard: PublishedInfo, method: TokenMethod) -> ClusterInfo:
 
 def _wrong_pin() -> NotTrusted:
     return NotTrusted(
-        Reason.PIN_MISMATCH,
+        DiscoveryReason.PIN_MISMATCH,
         "none of the cluster's CAs is the pinned one: the CA was rotated (ask the hub for a new join command), or "
         "somebody who knows the token is in between; nothing secret was sent",
     )
 
 
-def _required(error: KubeError) -> PublishedInfo | None:
-    raise NotYet(
+def _required(error: KubeError) -> PublishedClusterInfo | None:
+    raise PollAgain(
         "the server does not show cluster-info to us yet",
-        NotYetThere(
-            Reason.CLUSTER_INFO_MISSING,
+        DiscoveryTimedOut(
+            DiscoveryReason.CLUSTER_INFO_MISSING,
             f"the server does not show cluster-info to anonymous readers: run `watchword init` on the hub ({error})",
         ),
     ) from error
 
 
-def _optional(_: KubeError) -> PublishedInfo | None:
+def _optional(_: KubeError) -> PublishedClusterInfo | None:
     return None
 
 
-def _trouble(error: KubeError) -> DiscoveryError | NotYet:
+def _trouble(error: KubeError) -> DiscoveryError | PollAgain:
     if isinstance(error, Untrusted):
         return NotTrusted(
-            Reason.SERVER_NOT_TRUSTED,
+            DiscoveryReason.SERVER_NOT_TRUSTED,
             f"the server is not the one its cluster-info speaks of: {error}; somebody may be in between",
         )
-    reason = Reason.SERVER_UNREACHABLE if isinstance(error, Unreachable) else Reason.CLUSTER_INFO_MISSING
-    return NotYet(str(error), NotYetThere(reason, f"{error}; gave up waiting"))
+    reason = (
+        DiscoveryReason.SERVER_UNREACHABLE if isinstance(error, Unreachable) else DiscoveryReason.CLUSTER_INFO_MISSING
+    )
+    return PollAgain(str(error), DiscoveryTimedOut(reason, f"{error}; gave up waiting"))
 
 
 @asynccontextmanager

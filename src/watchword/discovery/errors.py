@@ -1,13 +1,13 @@
 """What can go wrong between an address and a trusted cluster.
 
-DiscoveryError                  carries a `Reason` and ends with what to do next
-├── TokenRefused                a token that is malformed, weak, or bound to others
+DiscoveryError                  carries a `DiscoveryReason` and ends with what to do next
+├── BootstrapTokenRefused                a token that is malformed, weak, or bound to others
 ├── ClusterInfoRefused          a ClusterInfo that holds anything but one cluster; names the field
 ├── SourceRefused               a discovery file or URL that must not or cannot be read
 ├── NotTrusted                  signature, pin or second look disagree: somebody may be in between
-├── NotYetThere                 server, ConfigMap or signature did not appear in time
+├── DiscoveryTimedOut                 server, ConfigMap or signature did not appear in time
 └── BootstrapFailed             the certificate was denied, failed, or not the one asked for
-    └── BootstrapLate           it did not come in time
+    └── BootstrapTimedOut           it did not come in time
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Reason(StrEnum):
+class DiscoveryReason(StrEnum):
     """Why discovery or bootstrap stopped; for programs, stable across releases."""
 
     TOKEN_MALFORMED = "TokenMalformed"  # noqa: S105 - a reason
@@ -46,12 +46,12 @@ class Reason(StrEnum):
 class DiscoveryError(Exception):
     """Base of everything this room raises; the message ends with the next step."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    def __init__(self, reason: DiscoveryReason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
 
-class TokenRefused(DiscoveryError):
+class BootstrapTokenRefused(DiscoveryError):
     """The token cannot be used; the message never holds its secret."""
 
 
@@ -59,7 +59,7 @@ class ClusterInfoRefused(DiscoveryError):
     """The document is not a ClusterInfo; `field` names what is wrong in it."""
 
     def __init__(self, field: str, message: str) -> None:
-        super().__init__(Reason.CLUSTER_INFO_MALFORMED, f"cluster-info is refused: {field}: {message}")
+        super().__init__(DiscoveryReason.CLUSTER_INFO_MALFORMED, f"cluster-info is refused: {field}: {message}")
         self.field = field
 
 
@@ -71,7 +71,7 @@ class NotTrusted(DiscoveryError):
     """What answered could not prove that it is the cluster; nothing secret was sent to it."""
 
 
-class NotYetThere(DiscoveryError):
+class DiscoveryTimedOut(DiscoveryError):
     """What discovery waits for did not appear in time."""
 
 
@@ -79,5 +79,5 @@ class BootstrapFailed(DiscoveryError):
     """No certificate came out of the TLS bootstrap."""
 
 
-class BootstrapLate(BootstrapFailed):
+class BootstrapTimedOut(BootstrapFailed):
     """No certificate came in time; the request stands, and a second try continues the first."""

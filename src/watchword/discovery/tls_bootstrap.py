@@ -17,26 +17,26 @@ from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.api.validation import format_duration
-from watchword.discovery.errors import BootstrapFailed, BootstrapLate, Reason
-from watchword.discovery.issued import IssuedCredential, judge_issued
-from watchword.discovery.waiting import Progress, in_silence
+from watchword.certificates.issued_certificate import IssuedCertificate, validate_issued_certificate
+from watchword.discovery.errors import BootstrapFailed, BootstrapTimedOut, DiscoveryReason
+from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, ApiStatusError, Forbidden
-from watchword.kube.watch import Change, Heartbeat, follow
+from watchword.kube.watch import Bookmark, ObjectChange, list_and_watch
 from watchword.pki.certificates import Certificate, split_bundle
-from watchword.pki.csr import build_request, parse_request
+from watchword.pki.csr import build_csr, parse_csr
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import KeyType, PrivateKey
-from watchword.pki.subjects import Subject
+from watchword.pki.subjects import CertificateSubject
 from watchword.pki.usages import Usage
 from watchword.runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateWish:
+class CertificateSpec:
     """What certificate to ask for; `labels` help approvers to find the request."""
 
-    subject: Subject
+    subject: CertificateSubject
     signer: str = KUBE_CLIENT_SIGNER
     lifetime: timedelta | None = None  # None: as long as the signer likes
     name_prefix: str = "watchword-"
@@ -48,127 +48,139 @@ class CertificateWish:
 class TlsBootstrap:
     """Turns a bootstrap identity into a certificate; raises `BootstrapFailed`.
 
-    The request is named after its key and wish, so that trying again finds it instead of piling up more.
+    The request is named after its key and certificate_spec, so that trying again finds it instead of piling up more.
     """
 
     client: Client
     clock: Clock
     roots: tuple[Certificate, ...] = ()  # when given, the certificate must be of one of these
     patience: timedelta = timedelta(minutes=15)
-    progress: Progress = in_silence
+    progress: Progress = ignore_progress
 
-    async def obtain(self, wish: CertificateWish, key: PrivateKey) -> IssuedCredential:
+    async def obtain(self, certificate_spec: CertificateSpec, key: PrivateKey) -> IssuedCertificate:
         """Ask, wait for approval and issuance, and return what stood every check."""
-        request = write_request(wish, key)
-        posted = await self._post(request)
+        request = certificate_request_manifest(certificate_spec, key)
+        posted = await self._create_request(request)
         name = ObjectKey.of(posted).name
         self.progress(f"waiting for approval of certificate request {name}")
         try:
             async with asyncio.timeout(self.patience.total_seconds()):
-                answered = await self._answer(posted)
+                answered = await self._wait_for_certificate(posted)
         except TimeoutError as cause:
-            raise await self._too_late(name) from cause
-        return self._checked(answered, wish, key)
+            raise await self._timed_out(name) from cause
+        return self._validate_certificate(answered, certificate_spec, key)
 
-    async def _post(self, request: Object) -> Object:
+    async def _create_request(self, request: Object) -> Object:
         try:
             return await self.client.create(CERTIFICATE_SIGNING_REQUESTS, request)
         except AlreadyExists:
             present = await self.client.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.of(request))
             if not is_same_request(present, request):
                 raise BootstrapFailed(
-                    Reason.REQUEST_REFUSED,
+                    DiscoveryReason.REQUEST_REFUSED,
                     "a certificate request of this name was made by somebody else: delete it on the hub and try again",
                 ) from None
             return present
         except Forbidden as cause:
             raise BootstrapFailed(
-                Reason.REQUEST_REFUSED,
+                DiscoveryReason.REQUEST_REFUSED,
                 f"the token may not ask for certificates: run `watchword init` on the hub, or use another ({cause})",
             ) from cause
         except ApiStatusError as cause:
-            raise BootstrapFailed(Reason.REQUEST_REFUSED, f"the certificate request was refused: {cause}") from cause
+            raise BootstrapFailed(
+                DiscoveryReason.REQUEST_REFUSED, f"the certificate request was refused: {cause}"
+            ) from cause
 
-    async def _answer(self, posted: Object) -> Object:
+    async def _wait_for_certificate(self, posted: Object) -> Object:
         """Follow the one request until it is decided."""
-        verdict = judge_request(posted)
-        if verdict is not None:
-            return verdict
+        decided = decide_bootstrap_request(posted)
+        if decided is not None:
+            return decided
         key = ObjectKey.of(posted)
-        facts = follow(self.client, CERTIFICATE_SIGNING_REQUESTS, fields=f"metadata.name={key.name}")
+        facts = list_and_watch(self.client, CERTIFICATE_SIGNING_REQUESTS, fields=f"metadata.name={key.name}")
         async with aclosing(facts):
             async for fact in facts:
-                if isinstance(fact, Heartbeat):
+                if isinstance(fact, Bookmark):
                     continue
-                deleted = isinstance(fact, Change) and fact.type == "DELETED"
-                items = [fact.raw] if isinstance(fact, Change) else fact.items
+                deleted = isinstance(fact, ObjectChange) and fact.type == "DELETED"
+                items = [fact.raw] if isinstance(fact, ObjectChange) else fact.items
                 present = None if deleted or not items else orjson.loads(items[0])
                 if present is None or uid_of(present) != uid_of(posted):
                     raise BootstrapFailed(
-                        Reason.REQUEST_GONE, f"certificate request {key.name} was deleted on the hub: try again"
+                        DiscoveryReason.REQUEST_GONE,
+                        f"certificate request {key.name} was deleted on the hub: try again",
                     )
-                verdict = judge_request(present)
-                if verdict is not None:
-                    return verdict
+                decided = decide_bootstrap_request(present)
+                if decided is not None:
+                    return decided
         raise AssertionError("a followed collection never ends")
 
-    async def _too_late(self, name: str) -> BootstrapLate:
+    async def _timed_out(self, name: str) -> BootstrapTimedOut:
         waited = format_duration(self.patience)
         present = await self.client.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
         if present is not None and _condition(present, "Approved") is not None:
-            return BootstrapLate(
-                Reason.NOT_ISSUED,
+            return BootstrapTimedOut(
+                DiscoveryReason.NOT_ISSUED,
                 f"request {name} is approved but no certificate came within {waited}: this hub may not sign client "
                 "certificates; `watchword doctor` tries it there",
             )
-        return BootstrapLate(
-            Reason.NOT_APPROVED,
+        return BootstrapTimedOut(
+            DiscoveryReason.NOT_APPROVED,
             f"request {name} was not approved within {waited}: approve it on the hub (`kubectl certificate approve "
             f"{name}`) and run the command again",
         )
 
-    def _checked(self, answered: Object, wish: CertificateWish, key: PrivateKey) -> IssuedCredential:
+    def _validate_certificate(
+        self, answered: Object, certificate_spec: CertificateSpec, key: PrivateKey
+    ) -> IssuedCertificate:
         try:
             chain = split_bundle(base64.b64decode(answered["status"]["certificate"], validate=True))
         except (PkiError, ValueError, TypeError) as cause:
             raise BootstrapFailed(
-                Reason.CERTIFICATE_WRONG, f"the hub issued no readable certificate: {cause}"
+                DiscoveryReason.CERTIFICATE_WRONG, f"the hub issued no readable certificate: {cause}"
             ) from cause
-        issued = IssuedCredential(key, chain)
-        complaint = judge_issued(issued, wish.subject, roots=self.roots, lifetime=wish.lifetime, now=self.clock.now())
+        issued = IssuedCertificate(key, chain)
+        complaint = validate_issued_certificate(
+            issued, certificate_spec.subject, roots=self.roots, lifetime=certificate_spec.lifetime, now=self.clock.now()
+        )
         if complaint:
             raise BootstrapFailed(
-                Reason.CERTIFICATE_WRONG,
+                DiscoveryReason.CERTIFICATE_WRONG,
                 f"the certificate from the hub is not used: {complaint}; ask its administrator",
             )
         return issued
 
 
-def write_request(wish: CertificateWish, key: PrivateKey) -> Object:
-    """Return the CertificateSigningRequest; the same wish and key always give the same name."""
+def certificate_request_manifest(certificate_spec: CertificateSpec, key: PrivateKey) -> Object:
+    """Return the CertificateSigningRequest; the same certificate_spec and key always give the same name."""
     usages = [Usage.DIGITAL_SIGNATURE, Usage.CLIENT_AUTH]
     if key.public.type == KeyType.RSA:
         usages.insert(1, Usage.KEY_ENCIPHERMENT)
     spec: Object = {
-        "request": base64.b64encode(build_request(key, wish.subject)).decode(),
-        "signerName": wish.signer,
+        "request": base64.b64encode(build_csr(key, certificate_spec.subject)).decode(),
+        "signerName": certificate_spec.signer,
         "usages": [str(usage) for usage in usages],
     }
-    if wish.lifetime is not None:
-        spec["expirationSeconds"] = int(wish.lifetime.total_seconds())
-    metadata = {"labels": dict(wish.labels), "annotations": dict(wish.annotations)}
+    if certificate_spec.lifetime is not None:
+        spec["expirationSeconds"] = int(certificate_spec.lifetime.total_seconds())
+    metadata = {"labels": dict(certificate_spec.labels), "annotations": dict(certificate_spec.annotations)}
     return CERTIFICATE_SIGNING_REQUESTS.manifest(
-        ObjectKey.cluster(choose_request_name(wish, key)),
+        ObjectKey.cluster(choose_request_name(certificate_spec, key)),
         metadata={name: value for name, value in metadata.items() if value},
         spec=spec,
     )
 
 
-def choose_request_name(wish: CertificateWish, key: PrivateKey) -> str:
+def choose_request_name(certificate_spec: CertificateSpec, key: PrivateKey) -> str:
     """Name a request after everything that distinguishes it."""
-    parts = [key.public.thumbprint, wish.signer, wish.subject.common_name, *sorted(wish.subject.organisations)]
-    parts.append(str(wish.lifetime))
-    return wish.name_prefix + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    parts = [
+        key.public.thumbprint,
+        certificate_spec.signer,
+        certificate_spec.subject.common_name,
+        *sorted(certificate_spec.subject.organisations),
+    ]
+    parts.append(str(certificate_spec.lifetime))
+    return certificate_spec.name_prefix + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def is_same_request(present: Object, ours: Object) -> bool:
@@ -177,16 +189,16 @@ def is_same_request(present: Object, ours: Object) -> bool:
     if any(theirs.get(field) != wanted.get(field) for field in ("signerName", "usages", "expirationSeconds")):
         return False
     try:
-        asked = parse_request(base64.b64decode(str(theirs.get("request") or ""), validate=True))
-        mine = parse_request(base64.b64decode(wanted["request"]))
+        asked = parse_csr(base64.b64decode(str(theirs.get("request") or ""), validate=True))
+        mine = parse_csr(base64.b64decode(wanted["request"]))
     except (PkiError, ValueError):
         return False
     return (asked.key, asked.subject) == (mine.key, mine.subject)
 
 
-def judge_request(present: Object) -> Object | None:
+def decide_bootstrap_request(present: Object) -> Object | None:
     """Return the request once its certificate is there, None while it waits; raise when it never will be."""
-    for kind, reason in (("Denied", Reason.REQUEST_DENIED), ("Failed", Reason.REQUEST_FAILED)):
+    for kind, reason in (("Denied", DiscoveryReason.REQUEST_DENIED), ("Failed", DiscoveryReason.REQUEST_FAILED)):
         condition = _condition(present, kind)
         if condition is not None:
             why = condition.get("message") or condition.get("reason") or "no reason given"

@@ -15,7 +15,7 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, u
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.discovery.binding import UNBOUND, ClusterBinding
+from watchword.discovery.token_limits import UNLIMITED, BootstrapTokenLimits
 from watchword.discovery.tokens import BootstrapToken
 
 
@@ -39,7 +39,7 @@ class TokenRecord:
     expires: datetime | None = None  # None: never
     description: str = ""
     groups: tuple[str, ...] = ()
-    binding: ClusterBinding = UNBOUND
+    limits: BootstrapTokenLimits = UNLIMITED
     uid: str = ""
 
     def is_expired(self, now: datetime) -> bool:
@@ -52,7 +52,7 @@ class TokenRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Ignored:
+class IgnoredSecret:
     """A Secret that is not a usable token, and why; it has no effect anywhere."""
 
     name: str
@@ -72,7 +72,7 @@ def write_token_secret(record: TokenRecord) -> Object:
         values[bootstrap.KEY_DESCRIPTION] = record.description
     if record.groups:
         values[bootstrap.KEY_EXTRA_GROUPS] = ",".join(record.groups)
-    annotations = record.binding.to_annotations()
+    annotations = record.limits.to_annotations()
     return SECRETS.manifest(
         bootstrap.token_secret_key(record.token.id),
         metadata={"annotations": annotations} if annotations else {},
@@ -81,25 +81,25 @@ def write_token_secret(record: TokenRecord) -> Object:
     )
 
 
-def read_token_secret(secret: Mapping[str, Any]) -> TokenRecord | Ignored:
+def read_token_secret(secret: Mapping[str, Any]) -> TokenRecord | IgnoredSecret:
     """Read a Secret by the rules under which Kubernetes honours it.
 
     Only the literal `true` grants a usage; a name or id that does not fit disowns the whole.
     """
     key, values = ObjectKey.of(secret), _decoded(secret.get("data") or {})
     token_id, token_secret = values.get(bootstrap.KEY_TOKEN_ID, ""), values.get(bootstrap.KEY_TOKEN_SECRET, "")
-    why = _judge_envelope(secret, key, token_id)
+    why = _validate_secret(secret, key, token_id)
     if why:
-        return Ignored(key.name, why)
+        return IgnoredSecret(key.name, why)
     if not bootstrap.TOKEN_PATTERN.fullmatch(f"{token_id}.{token_secret}"):
-        return Ignored(key.name, "its token-secret is not 16 lower-case letters or digits")
+        return IgnoredSecret(key.name, "its token-secret is not 16 lower-case letters or digits")
     return TokenRecord(
         token=BootstrapToken(token_id, Sensitive(token_secret)),
         usages=_usages(values),
         expires=_expiration(values),
         description=values.get(bootstrap.KEY_DESCRIPTION, ""),
         groups=_groups(values),
-        binding=ClusterBinding.from_annotations(annotations_of(secret)),
+        limits=BootstrapTokenLimits.from_annotations(annotations_of(secret)),
         uid=uid_of(secret),
     )
 
@@ -117,7 +117,7 @@ def is_token_secret(secret: Mapping[str, Any]) -> bool:
     )
 
 
-def _judge_envelope(secret: Mapping[str, Any], key: ObjectKey, token_id: str) -> str:
+def _validate_secret(secret: Mapping[str, Any], key: ObjectKey, token_id: str) -> str:
     if not is_token_secret(secret):
         return f"it is not of type {bootstrap.TOKEN_SECRET_TYPE} in {bootstrap.TOKEN_SECRET_NAMESPACE}"
     if is_deleting(secret):

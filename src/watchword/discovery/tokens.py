@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from watchword.api.bootstrap import TOKEN_ID_PATTERN, TOKEN_PATTERN
 from watchword.api.sensitive import Sensitive
-from watchword.discovery.errors import Reason, TokenRefused
+from watchword.discovery.errors import BootstrapTokenRefused, DiscoveryReason
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _FAIR_BYTES = 256 - 256 % len(_ALPHABET)  # bytes from here on would favour the first letters
@@ -48,11 +48,11 @@ class BootstrapToken:
 
     @classmethod
     def parse(cls, text: str) -> BootstrapToken:
-        """Read `id.secret`; raise `TokenRefused` for any other form."""
+        """Read `id.secret`; raise `BootstrapTokenRefused` for any other form."""
         found = TOKEN_PATTERN.fullmatch(text)
         if found is None:
-            raise TokenRefused(
-                Reason.TOKEN_MALFORMED,
+            raise BootstrapTokenRefused(
+                DiscoveryReason.TOKEN_MALFORMED,
                 "the bootstrap token is malformed: it must be 6 and 16 lower-case letters or digits, joined by a dot; "
                 "`watchword token generate` makes one",
             )
@@ -72,19 +72,19 @@ class BootstrapToken:
 
 
 def parse_token_id(text: str) -> str:
-    """Return the id in an id or in a whole token; raise `TokenRefused` for anything else."""
+    """Return the id in an id or in a whole token; raise `BootstrapTokenRefused` for anything else."""
     if TOKEN_ID_PATTERN.fullmatch(text):
         return text
     found = TOKEN_PATTERN.fullmatch(text)
     if found is None:
-        raise TokenRefused(
-            Reason.TOKEN_MALFORMED,
+        raise BootstrapTokenRefused(
+            DiscoveryReason.TOKEN_MALFORMED,
             "give a token id (6 lower-case letters or digits) or a whole token; `watchword token list` shows them",
         )
     return found.group(1)
 
 
-def judge_token_strength(token: BootstrapToken) -> str:
+def validate_token_strength(token: BootstrapToken) -> str:
     """Say in one sentence why a token given by a person is too easy to guess; empty when it is not.
 
     Signatures made with a token are public, so a guess can be checked offline, without asking the server.

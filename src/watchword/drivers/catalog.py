@@ -12,21 +12,21 @@ from watchword.drivers.errors import UnknownDriver
 from watchword.drivers.interface import DriverEntry
 from watchword.drivers.token.agent import TokenAgentDriver
 
-Catalog: TypeAlias = Sequence[DriverEntry]
+DriverCatalog: TypeAlias = Sequence[DriverEntry]
 """The drivers that a process knows."""
 
-CATALOG: Catalog = (
+CATALOG: DriverCatalog = (
     DriverEntry("csr", agent=CsrAgentDriver.make, hub=CsrHubDriver.make, for_addons=True, signer=KUBE_CLIENT_SIGNER),
     DriverEntry("token", agent=TokenAgentDriver.make, for_addons=True),
 )
 
 
-def find_cluster_driver(name: str, catalog: Catalog = CATALOG) -> DriverEntry:
+def find_cluster_driver(name: str, catalog: DriverCatalog = CATALOG) -> DriverEntry:
     """Return the driver by which clusters register under that name, `csr` when none is given."""
     return _find(name, [entry for entry in catalog if entry.hub is not None], "clusters register")
 
 
-def find_addon_driver(name: str, catalog: Catalog = CATALOG) -> DriverEntry:
+def find_addon_driver(name: str, catalog: DriverCatalog = CATALOG) -> DriverEntry:
     """Return the driver by which add-ons get their credential, `csr` when none is given."""
     return _find(name, [entry for entry in catalog if entry.for_addons], "add-ons register")
 

@@ -2,7 +2,7 @@
 
 DriverError
 ├── UnknownDriver    no driver of that name serves that purpose
-└── Unacceptable     a request that no honest agent would send
+└── CertificateRequestRefused     a request that no honest agent would send
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ class UnknownDriver(DriverError):
     """No driver of that name serves that purpose; the message lists those that do."""
 
 
-class Unacceptable(DriverError):
+class CertificateRequestRefused(DriverError):
     """The request is not one that this driver would ever approve; the message says why."""

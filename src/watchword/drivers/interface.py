@@ -13,12 +13,12 @@ from watchword.kube.client import Client
 from watchword.kube.kubeconfig import UserEntry
 from watchword.pki.keys import PrivateKey
 from watchword.runtime.clock import Clock
-from watchword.runtime.events import EventRecorder
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import ControllerSpec, Reader
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class CredentialSubject:
     """Who the holder of a credential will be."""
 
     user: str
@@ -27,11 +27,11 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedCredential:
     """One credential that something on this cluster needs: the agent itself, or an add-on."""
 
     cluster: str
-    subject: Subject
+    subject: CredentialSubject
     addon: str = ""  # empty for the agent's own credential
     signer: str = KUBE_CLIENT_SIGNER
     lifetime: timedelta | None = None  # None leaves it to the hub
@@ -43,22 +43,22 @@ class Wanted:
 SecretData: TypeAlias = Mapping[str, bytes]
 """The content of a Secret, decoded. Never logged, never put in a message."""
 
-ROTATION = "rotation-request"
+ROTATION_KEY = "rotation-request"
 """The key under which a Secret notes which request for an early renewal its credential has honoured."""
 
 
-def is_asked_to_renew(wanted: Wanted, held: SecretData) -> bool:
+def is_renewal_requested(wanted: WantedCredential, held: SecretData) -> bool:
     """Whether somebody asked for an early renewal that has not been begun; compared, for clocks may disagree."""
-    return bool(wanted.rotation) and held.get(ROTATION, b"") != wanted.rotation.encode()
+    return bool(wanted.rotation) and held.get(ROTATION_KEY, b"") != wanted.rotation.encode()
 
 
-def rotation_mark(wanted: Wanted) -> dict[str, bytes]:
+def rotation_data(wanted: WantedCredential) -> dict[str, bytes]:
     """Return what to store with the first step of a renewal, so that the request is honoured once."""
-    return {ROTATION: wanted.rotation.encode()} if wanted.rotation else {}
+    return {ROTATION_KEY: wanted.rotation.encode()} if wanted.rotation else {}
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ValidCredential:
     """What is held is good; look again at that instant."""
 
     renew_at: datetime
@@ -67,7 +67,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class NewCredential:
     """A new credential to store. Its life is the one issued, whatever was asked."""
 
     data: SecretData = field(repr=False)
@@ -88,7 +88,7 @@ class Pending:
     failed: bool = False  # True: the hub said no, or the request failed; the condition says so
 
 
-Answer: TypeAlias = Kept | Issued | Pending
+ObtainResult: TypeAlias = ValidCredential | NewCredential | Pending
 
 
 class AgentDriver(Protocol):
@@ -102,11 +102,11 @@ class AgentDriver(Protocol):
         """Return the Secret keys that belong to this driver, removed when another takes over."""
         ...
 
-    def assess(self, wanted: Wanted, held: SecretData) -> Kept | None:
+    def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
         """Return until when the credential held is good, without asking anybody; None when it is no good."""
         ...
 
-    async def obtain(self, wanted: Wanted, held: SecretData) -> Answer:
+    async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
         """Take one step towards the credential; waiting is an answer, not an exception."""
         ...
 
@@ -135,15 +135,15 @@ class HasReconcilers(Protocol):
         ...
 
 
-class AutoAccepts(Protocol):
+class AutoAcceptsClusters(Protocol):
     """A hub driver that can vouch for a cluster without a person, when the administrator's allow-list says so."""
 
-    def vouches_for(self, cluster: Cluster) -> bool:
+    def is_auto_accepted(self, cluster: Cluster) -> bool:
         """Whether the identity that proved itself for this cluster is on the allow-list."""
         ...
 
 
-MayRegister: TypeAlias = Callable[[str, str], Awaitable[str | None]]
+RegistrationValidator: TypeAlias = Callable[[str, str], Awaitable[str | None]]
 """Given a requester and a cluster name: why this requester may not register it, or None."""
 
 
@@ -155,7 +155,7 @@ class AllowList:
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
 
-    def covers(self, user: str, groups: frozenset[str]) -> bool:
+    def allows(self, user: str, groups: frozenset[str]) -> bool:
         """Whether somebody, as the API server authenticated them, is on the list."""
         return self.enabled and (user in self.users or bool(groups & self.groups))
 
@@ -183,7 +183,7 @@ class HubContext:
     events: EventRecorder
     clock: Clock
     allow: AllowList
-    may_register: MayRegister
+    validate_registration: RegistrationValidator
 
 
 @dataclass(frozen=True, slots=True)

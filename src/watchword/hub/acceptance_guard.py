@@ -23,20 +23,20 @@ POLICY_NAME = "managedcluster-acceptance.watchword.dev"
 BOOTSTRAP_GROUP = "system:bootstrappers:managedcluster"
 PROBE_USER = "watchword:acceptance-probe"
 PROBE_CLUSTER = "watchword-acceptance-probe"
-TRUSTED_FOR = timedelta(minutes=10)
-DOUBTED_FOR = timedelta(seconds=4)
+ENFORCED_TTL = timedelta(minutes=10)
+UNENFORCED_TTL = timedelta(seconds=4)
 
 _ENTITLED = (
     f"authorizer.group('{REGISTER_GROUP}').resource('managedclusters').subresource('accept')"
     ".name(object.metadata.name).check('update').allowed()"
 )
-_ASKS_NOTHING_NEW = (
+_ACCEPTANCE_UNCHANGED = (
     "!(has(object.spec.hubAcceptsClient) && object.spec.hubAcceptsClient)"
     " || (oldObject != null && has(oldObject.spec.hubAcceptsClient) && oldObject.spec.hubAcceptsClient)"
 )
 
 
-def _note_of(obj: str, name: str) -> str:
+def _annotation_of(obj: str, name: str) -> str:
     notes = f"{obj}.metadata.annotations"
     return f"(has({notes}) && '{name}' in {notes} ? {notes}['{name}'] : '')"
 
@@ -46,11 +46,11 @@ def _is_kept(finalizer: str) -> str:
     return f"(!(has({held}) && '{finalizer}' in {held}) || (has({kept}) && '{finalizer}' in {kept}))"
 
 
-_NOTES_NOTHING = " && ".join(
-    f"{_note_of('object', name)} == (oldObject == null ? '' : {_note_of('oldObject', name)})"
+_ANNOTATIONS_UNCHANGED = " && ".join(
+    f"{_annotation_of('object', name)} == (oldObject == null ? '' : {_annotation_of('oldObject', name)})"
     for name in HUB_ANNOTATIONS
 )
-_LIFTS_NOTHING = f"(oldObject == null || ({' && '.join(map(_is_kept, HUB_FINALIZERS))}))"
+_FINALIZERS_KEPT = f"(oldObject == null || ({' && '.join(map(_is_kept, HUB_FINALIZERS))}))"
 
 
 def _set_of(obj: str) -> str:
@@ -65,7 +65,7 @@ def _may_join(obj: str) -> str:
 
 _NEW_SET = f"({_set_of('object')} == '{DEFAULT_SET}' || {_may_join('object')})"
 _MOVED_SET = f"({_set_of('oldObject')} == {_set_of('object')} || ({_may_join('oldObject')} && {_may_join('object')}))"
-_STAYS_IN_ITS_SET = f"oldObject == null ? {_NEW_SET} : {_MOVED_SET}"
+_MAY_CHANGE_SET = f"oldObject == null ? {_NEW_SET} : {_MOVED_SET}"
 
 
 def policy_manifests() -> tuple[Object, Object]:
@@ -86,17 +86,17 @@ def policy_manifests() -> tuple[Object, Object]:
             },
             "validations": [
                 {
-                    "expression": f"{_ASKS_NOTHING_NEW} || {_ENTITLED}",
+                    "expression": f"{_ACCEPTANCE_UNCHANGED} || {_ENTITLED}",
                     "message": "setting hubAcceptsClient needs the right to update managedclusters/accept",
                     "reason": "Forbidden",
                 },
                 {
-                    "expression": f"({_NOTES_NOTHING} && {_LIFTS_NOTHING}) || {_ENTITLED}",
+                    "expression": f"({_ANNOTATIONS_UNCHANGED} && {_FINALIZERS_KEPT}) || {_ENTITLED}",
                     "message": "what the hub has noted needs the right to update managedclusters/accept",
                     "reason": "Forbidden",
                 },
                 {
-                    "expression": _STAYS_IN_ITS_SET,
+                    "expression": _MAY_CHANGE_SET,
                     "message": "entering or leaving a set needs the right to create managedclustersets/join",
                     "reason": "Forbidden",
                 },
@@ -115,9 +115,9 @@ class AcceptanceGuard:
 
     client: Client
     clock: Clock
-    _believed_until: datetime | None = field(default=None, init=False)
-    _doubted_until: datetime | None = field(default=None, init=False)
-    _asking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _enforced_until: datetime | None = field(default=None, init=False)
+    _unenforced_until: datetime | None = field(default=None, init=False)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     @property
     def advice(self) -> str:
@@ -127,26 +127,26 @@ class AcceptanceGuard:
             "install the admission policy with `watchword init` and try again"
         )
 
-    async def holds(self) -> bool:
+    async def is_enforced(self) -> bool:
         """Whether those not entitled are refused; a yes is believed for some minutes, a no for some seconds."""
-        async with self._asking:  # many clusters at once ask one question
+        async with self._lock:  # many clusters at once ask one question
             now = self.clock.now()
-            if self._believed_until is not None and now < self._believed_until:
+            if self._enforced_until is not None and now < self._enforced_until:
                 return True
-            if self._doubted_until is not None and now < self._doubted_until:
+            if self._unenforced_until is not None and now < self._unenforced_until:
                 return False
             if not await self._refuses():
-                self._doubted_until = now + DOUBTED_FOR
+                self._unenforced_until = now + UNENFORCED_TTL
                 return False
-            self._believed_until = now + TRUSTED_FOR
+            self._enforced_until = now + ENFORCED_TTL
             return True
 
     async def _refuses(self) -> bool:
         """Ask as a joining cluster, without storing anything: registering must pass, accepting and noting must not."""
-        joining = self.client.acting_as(PROBE_USER, groups=(BOOTSTRAP_GROUP,))
-        if not await _passes(joining):  # refused either way, so the answer would prove nothing
+        joining = self.client.impersonating(PROBE_USER, groups=(BOOTSTRAP_GROUP,))
+        if not await _is_admitted(joining):  # refused either way, so the answer would prove nothing
             return await self._is_installed()
-        return not await _passes(joining, accepted=True) and not await _passes(joining, note="probe")
+        return not await _is_admitted(joining, accepted=True) and not await _is_admitted(joining, note="probe")
 
     async def _is_installed(self) -> bool:
         policy, binding = policy_manifests()
@@ -160,7 +160,7 @@ class AcceptanceGuard:
         return True
 
 
-async def _passes(client: Client, *, accepted: bool = False, note: str = "") -> bool:
+async def _is_admitted(client: Client, *, accepted: bool = False, note: str = "") -> bool:
     metadata = {"annotations": {Annotation.FIRST_KEY: note}} if note else {}
     manifest = MANAGED_CLUSTERS.manifest(
         ObjectKey.cluster(PROBE_CLUSTER), metadata=metadata, spec={"hubAcceptsClient": accepted}

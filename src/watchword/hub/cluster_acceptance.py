@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
 
-from watchword.api.cluster import Cluster, judge_cluster_name
+from watchword.api.cluster import Cluster, validate_cluster_name
 from watchword.api.conditions import Condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.names import (
@@ -31,24 +31,24 @@ from watchword.api.resources import (
 )
 from watchword.api.time import rfc3339
 from watchword.drivers.interface import HubDriver
-from watchword.hub import access
+from watchword.hub import cluster_rbac
 from watchword.hub.acceptance_guard import AcceptanceGuard
 from watchword.hub.cluster_lease import lease_manifest
 from watchword.hub.cluster_sets import DEFAULT_SET
-from watchword.hub.incarnations import Incarnations
+from watchword.hub.retired_cluster_names import RetiredClusterNames
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer, with_preconditions
 from watchword.runtime.errors import BeingDeleted, NameConflict
-from watchword.runtime.events import EventRecorder
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, Terminal
 from watchword.runtime.status import StatusWriter
 
 POLICY_RECHECK = timedelta(seconds=5)
 
 
-class Decision(Enum):
+class AcceptanceDecision(Enum):
     """What the hub owes a cluster now."""
 
     NOTHING = auto()  # nobody has decided yet, or it is being removed
@@ -57,16 +57,16 @@ class Decision(Enum):
     DENY = auto()
 
 
-def choose_decision(cluster: Cluster, *, holds_rights: bool) -> Decision:
+def decide_acceptance(cluster: Cluster, *, has_cluster_rbac: bool) -> AcceptanceDecision:
     """Decide from the object and from what was granted: the condition alone is the agent's to forge."""
     if cluster.deleting:
-        return Decision.NOTHING
-    if judge_cluster_name(cluster.name):
-        return Decision.REFUSE_NAME
+        return AcceptanceDecision.NOTHING
+    if validate_cluster_name(cluster.name):
+        return AcceptanceDecision.REFUSE_NAME
     if cluster.accepted:
-        return Decision.GRANT
-    denied = holds_rights or is_true(cluster.object, ConditionType.HUB_ACCEPTED)
-    return Decision.DENY if denied else Decision.NOTHING
+        return AcceptanceDecision.GRANT
+    denied = has_cluster_rbac or is_true(cluster.object, ConditionType.HUB_ACCEPTED)
+    return AcceptanceDecision.DENY if denied else AcceptanceDecision.NOTHING
 
 
 @dataclass(frozen=True)
@@ -80,65 +80,65 @@ class ClusterAcceptanceReconciler:
     events: EventRecorder
     guard: AcceptanceGuard
     drivers: Sequence[HubDriver]
-    incarnations: Incarnations
+    retired_cluster_names: RetiredClusterNames
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring rights and condition in line with what the administrator decided."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None:  # somebody may have lifted the finalizers: nothing of its rights may outlive its cluster
-            await withdraw_rights(self.ensurer, key.name)
-            return _again(await self.incarnations.forget(key.name))
+            await remove_cluster_rbac(self.ensurer, key.name)
+            return _outcome_after(await self.retired_cluster_names.remove_expired(key.name))
         cluster = Cluster.read(found)
-        match choose_decision(cluster, holds_rights=holds_rights(self.reader, cluster.name)):
-            case Decision.REFUSE_NAME:
-                await self._say(found, "InvalidName", judge_cluster_name(cluster.name) or "")
-            case Decision.GRANT:
-                if not await self._is_guarded(cluster):
+        match decide_acceptance(cluster, has_cluster_rbac=has_cluster_rbac(self.reader, cluster.name)):
+            case AcceptanceDecision.REFUSE_NAME:
+                await self._set_not_accepted(found, "InvalidName", validate_cluster_name(cluster.name) or "")
+            case AcceptanceDecision.GRANT:
+                if not await self._is_acceptance_enforced(cluster):
                     return RetryAfter(POLICY_RECHECK)
                 await self._grant(cluster)
-            case Decision.DENY:
+            case AcceptanceDecision.DENY:
                 await self._deny(cluster)
-            case Decision.NOTHING:
+            case AcceptanceDecision.NOTHING:
                 pass
-        return _again(await self.incarnations.forget(key.name))
+        return _outcome_after(await self.retired_cluster_names.remove_expired(key.name))
 
-    async def _is_guarded(self, cluster: Cluster) -> bool:
+    async def _is_acceptance_enforced(self, cluster: Cluster) -> bool:
         """Whether nobody could have accepted himself; a server may take up the policy a moment after it is stored."""
-        if is_true(cluster.object, ConditionType.HUB_ACCEPTED) or await self.guard.holds():
+        if is_true(cluster.object, ConditionType.HUB_ACCEPTED) or await self.guard.is_enforced():
             return True
-        await self._say(cluster.object, "AdmissionPolicyMissing", self.guard.advice)
+        await self._set_not_accepted(cluster.object, "AdmissionPolicyMissing", self.guard.advice)
         return False
 
     async def _grant(self, cluster: Cluster) -> None:
-        if await self._free_bindings(cluster):
+        if await self._release_terminating_bindings(cluster):
             return  # somebody deleted one; its end wakes us, and then it is made again
-        current = await self._mark(cluster)
+        current = await self._write_missing_metadata(cluster)
         try:
             await self._write_access(Cluster.read(current))
         except NameConflict as conflict:
-            await self._say(current, "NameConflict", str(conflict))
+            await self._set_not_accepted(current, "NameConflict", str(conflict))
             raise Terminal(str(conflict)) from conflict
         except BeingDeleted as leftover:
-            await self._say(current, "LeftoversGoing", str(leftover))
+            await self._set_not_accepted(current, "LeftoversGoing", str(leftover))
             raise
         for driver in self.drivers:
             if driver.recognises(cluster):
                 await driver.grant(cluster)
-        message = f"the hub's administrator accepted this cluster{self.incarnations.remark(current)}"
+        message = f"the hub's administrator accepted this cluster{self.retired_cluster_names.condition_note(current)}"
         accepted = Condition.true(ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", message)
         await self.status.set_condition(MANAGED_CLUSTERS, current, accepted)
 
-    async def _free_bindings(self, cluster: Cluster) -> bool:
+    async def _release_terminating_bindings(self, cluster: Cluster) -> bool:
         """Take the finalizer from bindings that are being deleted: while it stays they neither work nor go."""
         names = (registration_binding(cluster.name), work_binding(cluster.name))
         bindings = [self.reader.get(ROLE_BINDINGS, ObjectKey(cluster.name, name)) for name in names]
         going = [binding for binding in bindings if binding is not None and is_deleting(binding)]
         for binding in going:
-            await release_binding(self.client, self.reader, ObjectKey.of(binding))
+            await force_delete_binding(self.client, self.reader, ObjectKey.of(binding))
         return bool(going)
 
-    async def _mark(self, cluster: Cluster) -> Object:
-        metadata = choose_marks(cluster)
+    async def _write_missing_metadata(self, cluster: Cluster) -> Object:
+        metadata = choose_missing_metadata(cluster)
         if not metadata:
             return cluster.object
         patch = with_preconditions(cluster.object, {"metadata": metadata})
@@ -146,41 +146,45 @@ class ClusterAcceptanceReconciler:
 
     async def _write_access(self, cluster: Cluster) -> None:
         ours = belongs_to(cluster.name)
-        ensure, subjects = self.ensurer.ensure, self.incarnations.subjects(cluster.object)
-        role = access.cluster_role_manifest(cluster, access.accepted_rules(cluster.name))
-        await ensure(NAMESPACES, access.namespace_manifest(cluster), ours=ours)  # somebody else's: no rights at all
+        ensure, subjects = self.ensurer.ensure, self.retired_cluster_names.subjects(cluster.object)
+        role = cluster_rbac.cluster_role_manifest(cluster, cluster_rbac.accepted_rules(cluster.name))
+        await ensure(
+            NAMESPACES, cluster_rbac.namespace_manifest(cluster), ours=ours
+        )  # somebody else's: no rights at all
         await asyncio.gather(
             ensure(CLUSTER_ROLES, role, ours=ours),
-            ensure(CLUSTER_ROLE_BINDINGS, access.cluster_role_binding_manifest(cluster, subjects), ours=ours),
+            ensure(CLUSTER_ROLE_BINDINGS, cluster_rbac.cluster_role_binding_manifest(cluster, subjects), ours=ours),
         )
         await asyncio.gather(
-            ensure(ROLE_BINDINGS, access.registration_binding_manifest(cluster, subjects), ours=ours),
-            ensure(ROLE_BINDINGS, access.work_binding_manifest(cluster, subjects), ours=ours),
+            ensure(ROLE_BINDINGS, cluster_rbac.registration_binding_manifest(cluster, subjects), ours=ours),
+            ensure(ROLE_BINDINGS, cluster_rbac.work_binding_manifest(cluster, subjects), ours=ours),
             self.ensurer.ensure_exists(LEASES, lease_manifest(cluster)),  # before the agent may renew it
         )
 
     async def _deny(self, cluster: Cluster) -> None:
         ours = belongs_to(cluster.name)
-        role = access.cluster_role_manifest(cluster, access.denied_rules(cluster.name))
+        role = cluster_rbac.cluster_role_manifest(cluster, cluster_rbac.denied_rules(cluster.name))
         await self.ensurer.ensure(CLUSTER_ROLES, role, ours=ours)
         for name in (registration_binding(cluster.name), work_binding(cluster.name)):
-            await release_binding(self.client, self.reader, ObjectKey(cluster.name, name))
+            await force_delete_binding(self.client, self.reader, ObjectKey(cluster.name, name))
         for driver in self.drivers:
             if driver.recognises(cluster):
                 await driver.revoke(cluster)
-        await self._say(cluster.object, "HubClusterAdminDenied", "the hub's administrator denied this cluster")
+        await self._set_not_accepted(
+            cluster.object, "HubClusterAdminDenied", "the hub's administrator denied this cluster"
+        )
         self.events.normal(cluster.object, "ManagedClusterDenied", f"cluster {cluster.name} is denied")
 
-    async def _say(self, obj: Object, reason: str, message: str) -> None:
+    async def _set_not_accepted(self, obj: Object, reason: str, message: str) -> None:
         refusal = Condition.false(ConditionType.HUB_ACCEPTED, reason, message)
         await self.status.set_condition(MANAGED_CLUSTERS, obj, refusal)
 
 
-def _again(delay: timedelta | None) -> Outcome:
+def _outcome_after(delay: timedelta | None) -> Outcome:
     return Done() if delay is None else RetryAfter(delay)
 
 
-def choose_marks(cluster: Cluster) -> Object:
+def choose_missing_metadata(cluster: Cluster) -> Object:
     """Return what is missing of finalizers and default set, for one write before anything exists to be cleaned."""
     metadata: Object = {}
     missing = [name for name in HUB_FINALIZERS if name not in cluster.finalizers]
@@ -196,34 +200,34 @@ def belongs_to(cluster: str) -> Callable[[Object], bool]:
     return lambda obj: labels_of(obj).get(Label.CLUSTER_NAME) == cluster
 
 
-def holds_rights(reader: Reader, cluster: str) -> bool:
+def has_cluster_rbac(reader: Reader, cluster: str) -> bool:
     """Whether anything is left of what only an accepted cluster has; no agent can write any of it."""
     role = reader.get(CLUSTER_ROLES, ObjectKey.cluster(cluster_role(cluster)))
     names = (registration_binding(cluster), work_binding(cluster))
     bindings = [reader.get(ROLE_BINDINGS, ObjectKey(cluster, name)) for name in names]
     ours = belongs_to(cluster)
-    may_act = role is not None and ours(role) and role.get("rules") != access.denied_rules(cluster)
+    may_act = role is not None and ours(role) and role.get("rules") != cluster_rbac.denied_rules(cluster)
     return may_act or any(binding is not None and ours(binding) for binding in bindings)
 
 
-def was_granted(reader: Reader, cluster: Cluster) -> bool:
+def was_accepted_before(reader: Reader, cluster: Cluster) -> bool:
     """Whether this very cluster was accepted before, by the one record that its agent cannot write."""
     role = reader.get(CLUSTER_ROLES, ObjectKey.cluster(cluster_role(cluster.name)))
     owners = role["metadata"].get("ownerReferences") or [] if role is not None else []
     return any(owner.get("uid") == uid_of(cluster.object) for owner in owners)
 
 
-async def withdraw_rights(ensurer: Ensurer, cluster: str) -> None:
+async def remove_cluster_rbac(ensurer: Ensurer, cluster: str) -> None:
     """Take every right that was made for a cluster; what is gone already costs nothing."""
     for name in (registration_binding(cluster), work_binding(cluster)):
-        await release_binding(ensurer.client, ensurer.reader, ObjectKey(cluster, name))
+        await force_delete_binding(ensurer.client, ensurer.reader, ObjectKey(cluster, name))
     role = ObjectKey.cluster(cluster_role(cluster))
     for resource in (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES):
         with contextlib.suppress(NotFound):  # the garbage collector was faster
             await ensurer.remove(resource, role, ours=belongs_to(cluster))
 
 
-async def release_binding(client: Client, reader: Reader, key: ObjectKey) -> None:
+async def force_delete_binding(client: Client, reader: Reader, key: ObjectKey) -> None:
     """Delete a binding at once, together with the finalizer that guards it in quieter times."""
     binding = reader.get(ROLE_BINDINGS, key)
     if binding is None or not belongs_to(key.namespace)(binding):
@@ -252,16 +256,16 @@ class ClusterAutoAcceptanceReconciler:
         cluster = Cluster.read(found)
         if cluster.deleting or cluster.accepted or Annotation.AUTO_ACCEPTED_ON in annotations_of(found):
             return Done()
-        if was_granted(self.reader, cluster):  # the agent may have erased the annotation
+        if was_accepted_before(self.reader, cluster):  # the agent may have erased the annotation
             return Done()
-        if any(_vouches(driver, cluster) for driver in self.drivers):
+        if any(_is_auto_accepted(driver, cluster) for driver in self.drivers):
             accepted_on = {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now())}
-            metadata = {**choose_marks(cluster), "annotations": accepted_on}
+            metadata = {**choose_missing_metadata(cluster), "annotations": accepted_on}
             patch = {"metadata": metadata, "spec": {"hubAcceptsClient": True}}
             await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, patch))
         return Done()
 
 
-def _vouches(driver: HubDriver, cluster: Cluster) -> bool:
-    vouch = getattr(driver, "vouches_for", None)
+def _is_auto_accepted(driver: HubDriver, cluster: Cluster) -> bool:
+    vouch = getattr(driver, "is_auto_accepted", None)
     return vouch is not None and driver.recognises(cluster) and bool(vouch(cluster))

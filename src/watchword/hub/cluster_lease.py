@@ -20,7 +20,7 @@ MISSED_RENEWALS_TOLERATED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class LeaseObservation:
     """When the hub, by its own clock, saw the lease change; `live` unless it was so from the first look."""
 
     renew_time: str
@@ -40,7 +40,7 @@ class ClusterLeaseReconciler:
     ensurer: Ensurer
     status: StatusWriter
     clock: Clock
-    seen: dict[ObjectKey, Observation] = field(default_factory=dict)
+    seen: dict[ObjectKey, LeaseObservation] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Create the lease of an accepted cluster and say so when it is no longer renewed."""
@@ -56,20 +56,20 @@ class ClusterLeaseReconciler:
         if lease is None and not cluster.deleting:
             await self.ensurer.ensure_exists(LEASES, lease_manifest(cluster))
             return Done()  # its arrival wakes us again
-        verdict = judge_lease(cluster, self._observe(key, lease or {}), now=self.clock.now())
-        await self.status.set_conditions(MANAGED_CLUSTERS, found, verdict.conditions)
-        return RetryAfter(verdict.recheck_in)
+        decision = decide_lease_conditions(cluster, self._observe(key, lease or {}), now=self.clock.now())
+        await self.status.set_conditions(MANAGED_CLUSTERS, found, decision.conditions)
+        return RetryAfter(decision.recheck_in)
 
-    def _observe(self, key: ObjectKey, lease: Object) -> Observation:
+    def _observe(self, key: ObjectKey, lease: Object) -> LeaseObservation:
         renew_time = (lease.get("spec") or {}).get("renewTime") or ""
         before = self.seen.get(key)
         if before is None or before.renew_time != renew_time:
-            self.seen[key] = Observation(renew_time, self.clock.now(), live=before is not None)
+            self.seen[key] = LeaseObservation(renew_time, self.clock.now(), live=before is not None)
         return self.seen[key]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LeaseDecision:
     """What the lease says about the cluster; no condition where the agent's own word stands."""
 
     conditions: tuple[Condition, ...]
@@ -88,28 +88,28 @@ def lease_manifest(cluster: Cluster) -> Object:
     )
 
 
-def judge_lease(cluster: Cluster, observed: Observation, *, now: datetime) -> Verdict:
+def decide_lease_conditions(cluster: Cluster, observed: LeaseObservation, *, now: datetime) -> LeaseDecision:
     """Decide from facts alone: no I/O and no hidden clock, so every case is one table row."""
     patience = cluster.lease_duration * MISSED_RENEWALS_TOLERATED
     renewed_at = parse_rfc3339(observed.renew_time)
     if renewed_at is None and not cluster.deleting:  # the agent has not come yet, so there is nothing to miss
-        return Verdict((), recheck_in=patience)
+        return LeaseDecision((), recheck_in=patience)
 
     # A deleted cluster is judged on, also without a lease: its removal waits for an agent that may never come.
-    clock = _judge_clock(cluster, observed, renewed_at, patience) if renewed_at else ()
+    clock = _decide_clock_condition(cluster, observed, renewed_at, patience) if renewed_at else ()
     silent_for = now - (observed.seen_at if observed.live or not renewed_at else min(observed.seen_at, renewed_at))
     if silent_for < patience:
-        return Verdict(clock, recheck_in=patience - silent_for)
+        return LeaseDecision(clock, recheck_in=patience - silent_for)
     silent = Condition.unknown(
         ConditionType.AVAILABLE,
         "ManagedClusterLeaseUpdateStopped",
         "the agent stopped renewing its lease: check that it runs and reaches the hub",
     )
-    return Verdict((silent, *clock), recheck_in=patience)
+    return LeaseDecision((silent, *clock), recheck_in=patience)
 
 
-def _judge_clock(
-    cluster: Cluster, observed: Observation, renewed_at: datetime, patience: timedelta
+def _decide_clock_condition(
+    cluster: Cluster, observed: LeaseObservation, renewed_at: datetime, patience: timedelta
 ) -> tuple[Condition, ...]:
     """Compare clocks at a renewal that was seen to happen; an old lease found at start proves nothing."""
     if not observed.live or cluster.annotations.get(Annotation.SKIP_CLOCK_CHECK) == "true":

@@ -16,14 +16,14 @@ from watchword.api.resources import (
     MANIFEST_WORKS,
     NAMESPACES,
 )
-from watchword.drivers.csr.claims import read_claim
+from watchword.certificates.name_ownership import read_name_owner
 from watchword.drivers.interface import HubDriver
-from watchword.hub.cluster_acceptance import belongs_to, was_granted, withdraw_rights
-from watchword.hub.incarnations import Incarnations
+from watchword.hub.cluster_acceptance import belongs_to, remove_cluster_rbac, was_accepted_before
+from watchword.hub.retired_cluster_names import RetiredClusterNames
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.ensure import Ensurer, with_preconditions
-from watchword.runtime.events import EventRecorder
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
 
@@ -44,7 +44,7 @@ class ClusterRemovalReconciler:
     status: StatusWriter
     events: EventRecorder
     drivers: Sequence[HubDriver]
-    incarnations: Incarnations
+    retired_cluster_names: RetiredClusterNames
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Remove content, then access, then the namespace, then the finalizers."""
@@ -52,22 +52,24 @@ class ClusterRemovalReconciler:
         if found is None or not is_deleting(found):
             return Done()
         cluster = Cluster.read(found)
-        remaining = await self._empty(cluster)
+        remaining = await self._delete_content(cluster)
         if remaining:
-            await self._say(found, "ResourceRemaining", f"waiting for {', '.join(remaining)} to be gone")
+            await self._set_deleting_condition(
+                found, "ResourceRemaining", f"waiting for {', '.join(remaining)} to be gone"
+            )
             return RetryAfter(RECHECK)
         for driver in self.drivers:
             if driver.recognises(cluster):
                 await driver.revoke(cluster)
-        if read_claim(found) is not None or was_granted(self.reader, cluster):
-            await self.incarnations.retire(cluster)
-        await withdraw_rights(self.ensurer, cluster.name)
+        if read_name_owner(found) is not None or was_accepted_before(self.reader, cluster):
+            await self.retired_cluster_names.retire(cluster)
+        await remove_cluster_rbac(self.ensurer, cluster.name)
         if await self.ensurer.remove(NAMESPACES, cluster.namespace_key, ours=belongs_to(cluster.name)):
-            await self._say(found, "NoResource", "waiting for the namespace to be gone")
+            await self._set_deleting_condition(found, "NoResource", "waiting for the namespace to be gone")
         await self._release(cluster)
         return Done()
 
-    async def _empty(self, cluster: Cluster) -> list[str]:
+    async def _delete_content(self, cluster: Cluster) -> list[str]:
         """Delete what is left of the first kind that is left; return what is waited for."""
         for resource in CONTENT:
             left = self.reader.list(resource, namespace=cluster.name)
@@ -96,7 +98,7 @@ class ClusterRemovalReconciler:
             patch = with_preconditions(cluster.object, {"metadata": {"finalizers": kept or None}})
             await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch)
 
-    async def _say(self, obj: Object, reason: str, message: str) -> None:
+    async def _set_deleting_condition(self, obj: Object, reason: str, message: str) -> None:
         await self.status.set_condition(MANAGED_CLUSTERS, obj, Condition.true(ConditionType.DELETING, reason, message))
 
 

@@ -10,7 +10,7 @@ from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
-from watchword.api.selectors import selector_from
+from watchword.api.selectors import parse_structured_selector
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.reconcile import Done, Outcome, Reader
 from watchword.runtime.status import StatusWriter
@@ -42,7 +42,7 @@ class ClusterSetReconciler:
         if found is None or is_deleting(found):
             return Done()
         empty = not any(is_member(found, labels_of(cluster)) for cluster in self.reader.list(MANAGED_CLUSTERS))
-        await self.status.set_condition(MANAGED_CLUSTER_SETS, found, judge_emptiness(empty=empty))
+        await self.status.set_condition(MANAGED_CLUSTER_SETS, found, decide_empty_condition(empty=empty))
         return Done()
 
 
@@ -62,19 +62,19 @@ def is_member(cluster_set: Object, labels: Mapping[str, str]) -> bool:
         case "ExclusiveClusterSetLabel":
             return labels.get(Label.CLUSTER_SET) == str(cluster_set["metadata"]["name"])
         case "LabelSelector":
-            return selector_from(selector.get("labelSelector") or {}).matches(labels)
+            return parse_structured_selector(selector.get("labelSelector") or {}).matches(labels)
         case _:
             return False
 
 
-def judge_emptiness(*, empty: bool) -> Condition:
+def decide_empty_condition(*, empty: bool) -> Condition:
     """Say whether a set selects anything; not how much, or every new cluster would be a write."""
     if empty:
         return Condition.true(ConditionType.SET_EMPTY, "NoClusterMatched", "no cluster is selected")
     return Condition.false(ConditionType.SET_EMPTY, "ClustersSelected", "clusters are selected")
 
 
-def sets_concerned(reader: Reader, cluster: Object) -> list[ObjectKey]:
+def sets_affected_by(reader: Reader, cluster: Object) -> list[ObjectKey]:
     """Return the sets for which a change of this cluster can matter: it came, it left, or it is the first.
 
     Most changes of a cluster matter to no set, and looking at every cluster for each of them would cost more the
@@ -107,12 +107,12 @@ class ClusterSetBindingReconciler:
             return Done()
         name = str((found.get("spec") or {}).get("clusterSet") or "")
         present = self.reader.get(MANAGED_CLUSTER_SETS, ObjectKey.cluster(name))
-        condition = judge_binding(key.name, name, exists=present is not None and not is_deleting(present))
+        condition = decide_bound_condition(key.name, name, exists=present is not None and not is_deleting(present))
         await self.status.set_condition(MANAGED_CLUSTER_SET_BINDINGS, found, condition)
         return Done()
 
 
-def judge_binding(binding: str, cluster_set: str, *, exists: bool) -> Condition:
+def decide_bound_condition(binding: str, cluster_set: str, *, exists: bool) -> Condition:
     """Say whether a binding holds."""
     if binding != cluster_set:
         message = f"the binding is named {binding!r} but names the set {cluster_set!r}: give it the name of its set"

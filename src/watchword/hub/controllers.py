@@ -25,20 +25,20 @@ from watchword.hub.acceptance_guard import AcceptanceGuard
 from watchword.hub.cluster_acceptance import ClusterAcceptanceReconciler, ClusterAutoAcceptanceReconciler
 from watchword.hub.cluster_lease import ClusterLeaseReconciler
 from watchword.hub.cluster_removal import ClusterRemovalReconciler
-from watchword.hub.cluster_sets import ClusterSetBindingReconciler, ClusterSetReconciler, sets_concerned
+from watchword.hub.cluster_sets import ClusterSetBindingReconciler, ClusterSetReconciler, sets_affected_by
 from watchword.hub.cluster_taints import ClusterTaintReconciler
-from watchword.hub.incarnations import Incarnations, retired_names
+from watchword.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
 from watchword.hub.work_expiry import WorkExpiryReconciler
 from watchword.kube.client import Client
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
-from watchword.runtime.events import EventRecorder
-from watchword.runtime.informer import Scope
-from watchword.runtime.reconcile import ControllerSpec, Reconciler, Wake
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.reconcile import ControllerSpec, Reconciler, Trigger
 from watchword.runtime.status import StatusWriter
 
-OF_CLUSTERS = Scope(labels=Label.CLUSTER_NAME)
+OF_CLUSTERS = WatchScope(labels=Label.CLUSTER_NAME)
 """Only what was made for a cluster; everything else on the hub is not even read."""
 
 MADE_FOR_CLUSTERS = (
@@ -75,9 +75,9 @@ class HubParts:
         return Ensurer(self.cache, self.client)
 
     @property
-    def incarnations(self) -> Incarnations:
+    def retired_cluster_names(self) -> RetiredClusterNames:
         """Tells clusters of one name apart."""
-        return Incarnations(self.ensurer, self.clock)
+        return RetiredClusterNames(self.ensurer, self.clock)
 
     @property
     def status(self) -> StatusWriter:
@@ -85,7 +85,7 @@ class HubParts:
         return StatusWriter(self.client, self.clock)
 
 
-def follow(cache: Cache) -> None:
+def register_informers(cache: Cache) -> None:
     """Ask the cache for everything the hub looks at."""
     for resource in MADE_FOR_CLUSTERS:
         cache.informer(resource, OF_CLUSTERS)
@@ -95,7 +95,7 @@ def follow(cache: Cache) -> None:
 
 
 def controllers(parts: HubParts) -> list[ControllerSpec]:
-    """Return every promise: the kind it is about, what else wakes it, who keeps it."""
+    """Return every promise: the kind it is about, what else triggers it, who keeps it."""
     reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
     acceptance = ClusterAcceptanceReconciler(
         reader,
@@ -105,16 +105,18 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
         parts.events,
         AcceptanceGuard(client, parts.clock),
         parts.drivers,
-        parts.incarnations,
+        parts.retired_cluster_names,
     )
-    removal = ClusterRemovalReconciler(reader, client, ensurer, status, parts.events, parts.drivers, parts.incarnations)
+    removal = ClusterRemovalReconciler(
+        reader, client, ensurer, status, parts.events, parts.drivers, parts.retired_cluster_names
+    )
     access = (
-        *(Wake(r, by_label) for r in (NAMESPACES, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)),
-        Wake(LEASES, retired_names),
-        Wake(CERTIFICATE_SIGNING_REQUESTS, lambda obj: _with_shared_name(parts, obj)),
+        *(Trigger(r, cluster_from_label) for r in (NAMESPACES, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)),
+        Trigger(LEASES, clusters_with_retired_name),
+        Trigger(CERTIFICATE_SIGNING_REQUESTS, lambda obj: _with_retired_name(parts, obj)),
     )
-    content = tuple(Wake(r, by_namespace) for r in (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS))
-    requests = Wake(CERTIFICATE_SIGNING_REQUESTS, by_label)
+    content = tuple(Trigger(r, cluster_from_namespace) for r in (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS))
+    requests = Trigger(CERTIFICATE_SIGNING_REQUESTS, cluster_from_label)
     specs = [
         _of_cluster("cluster-acceptance", acceptance, access),
         _of_cluster(
@@ -126,14 +128,14 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
         _of_cluster(
             "cluster-lease",
             ClusterLeaseReconciler(reader, ensurer, status, parts.clock),
-            (Wake(LEASES, by_label),),
+            (Trigger(LEASES, cluster_from_label),),
         ),
         _of_cluster("cluster-taints", ClusterTaintReconciler(reader, client, parts.clock)),
         ControllerSpec(
             "cluster-sets",
             MANAGED_CLUSTER_SETS,
             ClusterSetReconciler(reader, ensurer, status),
-            (Wake(MANAGED_CLUSTERS, lambda obj: sets_concerned(parts.cache, obj)),),
+            (Trigger(MANAGED_CLUSTERS, lambda obj: sets_affected_by(parts.cache, obj)),),
             workers=1,
         ),
         ControllerSpec("work-expiry", MANIFEST_WORKS, WorkExpiryReconciler(reader, client, parts.clock), workers=2),
@@ -141,7 +143,7 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
             "cluster-set-bindings",
             MANAGED_CLUSTER_SET_BINDINGS,
             ClusterSetBindingReconciler(reader, status),
-            (Wake(MANAGED_CLUSTER_SETS, lambda obj: _bindings_of(parts.cache, obj)),),
+            (Trigger(MANAGED_CLUSTER_SETS, lambda obj: _bindings_of(parts.cache, obj)),),
             workers=2,
         ),
     ]
@@ -150,22 +152,22 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
     return specs
 
 
-def _of_cluster(name: str, reconciler: Reconciler, wakes: tuple[Wake, ...] = ()) -> ControllerSpec:
-    return ControllerSpec(name, MANAGED_CLUSTERS, reconciler, wakes, workers=16)
+def _of_cluster(name: str, reconciler: Reconciler, triggers: tuple[Trigger, ...] = ()) -> ControllerSpec:
+    return ControllerSpec(name, MANAGED_CLUSTERS, reconciler, triggers, workers=16)
 
 
-def _with_shared_name(parts: HubParts, csr: Object) -> Iterable[ObjectKey]:
+def _with_retired_name(parts: HubParts, csr: Object) -> Iterable[ObjectKey]:
     """Map a request to its cluster where it matters for rights who asks: under a name that another cluster had."""
-    return [key for key in by_label(csr) if parts.incarnations.is_shared(key.name)]
+    return [key for key in cluster_from_label(csr) if parts.retired_cluster_names.is_retired(key.name)]
 
 
-def by_label(obj: Object) -> Iterable[ObjectKey]:
+def cluster_from_label(obj: Object) -> Iterable[ObjectKey]:
     """Map what was made for a cluster to that cluster."""
     name = labels_of(obj).get(Label.CLUSTER_NAME)
     return [ObjectKey.cluster(name)] if name else []
 
 
-def by_namespace(obj: Object) -> Iterable[ObjectKey]:
+def cluster_from_namespace(obj: Object) -> Iterable[ObjectKey]:
     """Map what lies in a cluster's namespace to that cluster."""
     return [ObjectKey.cluster(obj["metadata"]["namespace"])]
 

@@ -18,10 +18,10 @@ from watchword.api.resources import (
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
 from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP, policy_manifests
-from watchword.hub.access import CLUSTER_GROUP, COMMON_ROLES, RBAC_GROUP, rule
+from watchword.hub.cluster_rbac import CLUSTER_GROUP, COMMON_ROLES, RBAC_GROUP, rule
 from watchword.hub.cluster_sets import BUILT_IN_SETS, DEFAULT_SET
 from watchword.kube.client import Client
-from watchword.runtime.declaring import declare
+from watchword.runtime.manifests import apply_manifests
 
 FIELD_MANAGER = "watchword-hub"
 BOOTSTRAP_ROLE = "open-cluster-management:bootstrap"
@@ -67,4 +67,4 @@ def _bootstrap_bindings(account: ObjectKey) -> Iterable[tuple[Resource, Object]]
 
 async def install(client: Client) -> None:
     """Apply everything; what is there already as wanted stays as it is."""
-    await declare(client, manifests(), manager=FIELD_MANAGER)
+    await apply_manifests(client, manifests(), manager=FIELD_MANAGER)

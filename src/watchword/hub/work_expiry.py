@@ -31,7 +31,7 @@ class WorkExpiryReconciler:
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Delete the work when its time has come."""
         work = self.reader.get(MANIFEST_WORKS, key)
-        due = None if work is None or is_deleting(work) else judge_expiry(work)
+        due = None if work is None or is_deleting(work) else decide_work_expiry(work)
         if work is None or due is None:
             return Done()
         if due > self.clock.now():
@@ -41,7 +41,7 @@ class WorkExpiryReconciler:
         return Done()
 
 
-def judge_expiry(work: Object) -> datetime | None:
+def decide_work_expiry(work: Object) -> datetime | None:
     """Return the instant after which a work is not wanted any more; None when there is none."""
     option: Any = (work.get("spec") or {}).get("deleteOption") or {}
     seconds = option.get("ttlSecondsAfterFinished")

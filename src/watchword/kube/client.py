@@ -17,19 +17,19 @@ import orjson
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.sensitive import Sensitive
-from watchword.kube.answers import decode, refusal
 from watchword.kube.credentials import impersonation
 from watchword.kube.errors import NotFound
-from watchword.kube.exchange import Exchanger, Server
-from watchword.kube.local import Handler, LocalTransport
-from watchword.kube.paging import Page, collect, read_page, read_raw_page
+from watchword.kube.in_process_transport import InProcessTransport, RequestHandler
+from watchword.kube.paging import ListPage, collect, read_page, read_raw_page
+from watchword.kube.request_sender import RequestSender, ServerCapabilities
+from watchword.kube.responses import decode, refusal
 from watchword.kube.retry import RetryPolicy
 from watchword.kube.transport import Transport
 
 FIELD_MANAGER = "watchword"
 
 
-class Patch(StrEnum):
+class PatchType(StrEnum):
     """The media types of a patch."""
 
     JSON = "application/json-patch+json"
@@ -71,32 +71,34 @@ class Client:
         self._headers: tuple[tuple[str, str], ...] = (("Accept", "application/json"), ("User-Agent", user_agent))
         self._with_type: dict[str, tuple[tuple[str, str], ...]] = {}  # the same tuples again: transports know them
         spread = random or Random()  # noqa: S311 - spreads retries, guards nothing
-        self._exchanger = Exchanger(
+        self._sender = RequestSender(
             transport, retry or RetryPolicy(), max_in_flight=max_in_flight, random=spread, now=now
         )
 
     @classmethod
-    def from_handler(cls, handle: Handler, *, authorization: Sensitive[str] | None = None, **options: Any) -> Client:
+    def from_handler(
+        cls, handle: RequestHandler, *, authorization: Sensitive[str] | None = None, **options: Any
+    ) -> Client:
         """Return a client of an API server that is a function in this process."""
-        return cls(LocalTransport(handle, authorization=authorization), **options)
+        return cls(InProcessTransport(handle, authorization=authorization), **options)
 
     @property
     def transport(self) -> Transport:
         """What carries the requests."""
-        return self._exchanger.transport
+        return self._sender.transport
 
     @property
-    def server(self) -> Server:
+    def server(self) -> ServerCapabilities:
         """What is known of the server."""
-        return self._exchanger.server
+        return self._sender.server
 
     def over(self, transport: Transport) -> Client:
         """Return the same client over another transport; limits and retries stay as they were."""
         other = copy(self)
-        other._exchanger = self._exchanger.over(transport)  # noqa: SLF001 - a copy of ourselves
+        other._sender = self._sender.over(transport)  # noqa: SLF001 - a copy of ourselves
         return other
 
-    def acting_as(self, user: str, *, groups: tuple[str, ...] = ()) -> Client:
+    def impersonating(self, user: str, *, groups: tuple[str, ...] = ()) -> Client:
         """Return a client over the same connection that asks to be taken for somebody else."""
         other = copy(self)
         other._headers = (*self._headers, *impersonation(user, "", groups, {}))  # noqa: SLF001 - a copy of ourselves
@@ -119,9 +121,9 @@ class Client:
     ) -> ObjectList:
         """Read a whole collection, page by page, as of one revision."""
 
-        async def fetch(token: str, size: int) -> Page[Object]:
+        async def fetch(token: str, size: int) -> ListPage[Object]:
             query = _list_query(labels, fields, size, token)
-            return read_page(resource, await self.exchange("GET", resource.path(namespace=namespace), query=query))
+            return read_page(resource, await self.request("GET", resource.path(namespace=namespace), query=query))
 
         return ObjectList(*await collect(fetch, limit=limit))
 
@@ -130,9 +132,9 @@ class Client:
     ) -> RawList:
         """Read a whole collection, page by page, without decoding the objects."""
 
-        async def fetch(token: str, size: int) -> Page[bytes]:
+        async def fetch(token: str, size: int) -> ListPage[bytes]:
             query = _list_query(labels, fields, size, token)
-            return read_raw_page(resource, await self.exchange("GET", resource.path(namespace=namespace), query=query))
+            return read_raw_page(resource, await self.request("GET", resource.path(namespace=namespace), query=query))
 
         return RawList(*await collect(fetch, limit=limit))
 
@@ -153,7 +155,7 @@ class Client:
         key: ObjectKey,
         patch: Mapping[str, Any] | Sequence[Any],
         *,
-        kind: Patch = Patch.MERGE,
+        kind: PatchType = PatchType.MERGE,
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
@@ -174,7 +176,7 @@ class Client:
         """Declare fields by server-side apply; `Conflict` when another manager owns one and `force` is off."""
         query = {"fieldManager": manager, "force": "true" if force else "false", **_dry(dry_run)}
         path = resource.path(ObjectKey.of(obj), subresource=subresource)
-        return await self._object("PATCH", path, body=obj, query=query, content_type=Patch.APPLY)
+        return await self._object("PATCH", path, body=obj, query=query, content_type=PatchType.APPLY)
 
     async def delete(
         self,
@@ -208,7 +210,7 @@ class Client:
 
     async def read(self, path: str, *, query: Mapping[str, str] | None = None) -> bytes:
         """Read any path (`/version`, `/readyz`, OpenAPI …) and return the answer as it came."""
-        response = await self.exchange("GET", path, query=query)
+        response = await self.request("GET", path, query=query)
         if not 200 <= response.status < 300:
             raise refusal(response)
         return response.body
@@ -216,13 +218,13 @@ class Client:
     @property
     def clock_skew(self) -> timedelta | None:
         """The server's clock minus ours, right to about a second; None before the first answer."""
-        return self._exchanger.skew.skew
+        return self._sender.skew.skew
 
     async def close(self) -> None:
         """Release the transport."""
         await self.transport.close()
 
-    async def exchange(
+    async def request(
         self,
         method: str,
         path: str,
@@ -232,13 +234,13 @@ class Client:
         content_type: str = "application/json",
     ) -> Response:
         """Send any request, again while that helps, and return whatever was answered last."""
-        return await self._exchanger.send(self._request(method, path, query, body, content_type))
+        return await self._sender.send(self._build_request(method, path, query, body, content_type))
 
     def open(self, path: str, *, query: Mapping[str, str] | None = None) -> AbstractAsyncContextManager[Response]:
         """Start a GET whose answer is read piece by piece from `Response.stream`; a refusal is raised."""
-        return self._exchanger.open(self._request("GET", path, query, None, ""))
+        return self._sender.open(self._build_request("GET", path, query, None, ""))
 
-    def _request(
+    def _build_request(
         self, method: str, path: str, query: Mapping[str, str] | None, body: Any, content_type: str
     ) -> Request:
         return Request(
@@ -264,7 +266,7 @@ class Client:
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
     ) -> Object:
-        return decode(await self.exchange(method, path, body=body, query=query, content_type=content_type))
+        return decode(await self.request(method, path, body=body, query=query, content_type=content_type))
 
 
 def _list_query(labels: str, fields: str, limit: int, token: str) -> dict[str, str]:

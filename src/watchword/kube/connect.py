@@ -20,12 +20,12 @@ from watchword.kube.credentials import (
     basic,
     impersonation,
 )
-from watchword.kube.endpoint import Content, Endpoint, read
+from watchword.kube.endpoint import Endpoint, FileOrBytes, read
 from watchword.kube.errors import ConfigError
 from watchword.kube.exec_plugin import ExecCredential
 from watchword.kube.files import WatchedFile
 from watchword.kube.incluster import incluster_credential, incluster_endpoint, is_in_cluster
-from watchword.kube.kubeconfig import Choice, ClusterEntry, UserEntry
+from watchword.kube.kubeconfig import ClusterEntry, ResolvedContext, UserEntry
 from watchword.kube.kubeconfig_files import find_kubeconfigs, load_kubeconfig
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def connect(
     wants_file = kubeconfig_path is not None or context or any(p.exists() for p in find_kubeconfigs(environment))
     if not wants_file and is_in_cluster(environment):
         return connect_incluster(environment=environment, **options)
-    return client_for(load_kubeconfig(kubeconfig_path, environment).choose(context), **options)
+    return client_for_context(load_kubeconfig(kubeconfig_path, environment).choose(context), **options)
 
 
 def connect_incluster(*, environment: Mapping[str, str] = os.environ, **options: Any) -> Client:
@@ -54,14 +54,14 @@ def connect_incluster(*, environment: Mapping[str, str] = os.environ, **options:
     return make_client(incluster_endpoint(environment), incluster_credential(environment=environment), **options)
 
 
-def client_for(choice: Choice, **options: Any) -> Client:
+def client_for_context(choice: ResolvedContext, **options: Any) -> Client:
     """Return a client for one context of a kubeconfig."""
     return make_client(endpoint_of(choice.cluster), credentials_of(choice.user, choice.cluster), **options)
 
 
 def make_client(endpoint: Endpoint, credentials: CredentialSource, **options: Any) -> Client:
     """Return a client over sockets."""
-    from watchword.kube.https import HttpsTransport  # noqa: PLC0415 - help and in-process clients need no sockets
+    from watchword.kube.https_transport import HttpsTransport  # noqa: PLC0415 - help and in-process clients need no sockets
 
     return Client(HttpsTransport(endpoint, credentials), **options)
 
@@ -85,7 +85,7 @@ def credentials_of(user: UserEntry, cluster: ClusterEntry) -> CredentialSource:
     key = _content(user.key_data.reveal() if user.key_data else b"", user.key_file, "client key")
     if bool(chain) != bool(key):
         raise ConfigError("the user has a client certificate without a key, or a key without a certificate")
-    token: Content = WatchedFile(user.token_file, "token file") if user.token_file else b""
+    token: FileOrBytes = WatchedFile(user.token_file, "token file") if user.token_file else b""
     if not token and user.token:
         token = user.token.reveal().encode()
     if token or chain:
@@ -112,9 +112,9 @@ def cluster_info(cluster: ClusterEntry) -> Object:
     return {key: value for key, value in info.items() if value}
 
 
-def _authorities(cluster: ClusterEntry) -> Content:
+def _authorities(cluster: ClusterEntry) -> FileOrBytes:
     return _content(cluster.ca_data, cluster.ca_file, "certificate authority")
 
 
-def _content(data: bytes, path: Path | None, what: str) -> Content:
+def _content(data: bytes, path: Path | None, what: str) -> FileOrBytes:
     return data or (WatchedFile(path, what) if path is not None else b"")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from watchword.api.sensitive import Sensitive
-from watchword.kube.endpoint import Content, read
+from watchword.kube.endpoint import FileOrBytes, read
 from watchword.kube.errors import ConfigError
 from watchword.kube.files import RECHECK_SECONDS
 from watchword.kube.tls import ClientCertificate
@@ -55,9 +55,9 @@ class FixedCredential:
 class StoredCredential:
     """A credential in memory and files; files are read again when they change."""
 
-    token: Content = b""
-    chain: Content = b""
-    key: Content = b""
+    token: FileOrBytes = b""
+    chain: FileOrBytes = b""
+    key: FileOrBytes = b""
     headers: tuple[tuple[str, str], ...] = ()
     _held: Credential | None = field(default=None, init=False)
     _checked_at: float = field(default=0.0, init=False)

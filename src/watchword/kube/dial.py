@@ -10,9 +10,9 @@ import ssl
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from watchword.kube.answer_reader import NotHttp
+from watchword.kube.connection import ClientConnection, ConnectionLost
 from watchword.kube.endpoint import Endpoint
-from watchword.kube.line import Line, LineLost
+from watchword.kube.response_parser import HttpProtocolError
 
 CONNECT_SECONDS = 10.0
 NEXT_ADDRESS_SECONDS = 4.0  # so long each address but the last may keep us waiting
@@ -23,17 +23,17 @@ class NotConnected(Exception):
     """No connection came about, so nothing was sent; why is its `__cause__`."""
 
 
-class ProxyTrouble(Exception):
+class ProxyError(Exception):
     """The proxy is not there, or will not connect us."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dialer:
+class ConnectionDialer:
     """Knows the way to one endpoint."""
 
     endpoint: Endpoint
 
-    async def dial(self, context: ssl.SSLContext | None) -> Line:
+    async def dial(self, context: ssl.SSLContext | None) -> ClientConnection:
         """Return a connection; raises `NotConnected`."""
         target = urlsplit(self.endpoint.server)
         try:
@@ -41,34 +41,34 @@ class Dialer:
                 if self.endpoint.proxy:
                     return await self._through_proxy(target, context)
                 return await connect(_host(target), _port(target), context, self.endpoint.server_name)
-        except (OSError, TimeoutError, ValueError, ProxyTrouble) as cause:
+        except (OSError, TimeoutError, ValueError, ProxyError) as cause:
             raise NotConnected from cause
 
-    async def _through_proxy(self, target: SplitResult, context: ssl.SSLContext | None) -> Line:
+    async def _through_proxy(self, target: SplitResult, context: ssl.SSLContext | None) -> ClientConnection:
         proxy = urlsplit(self.endpoint.proxy)
         try:
             to_proxy = ssl.create_default_context() if proxy.scheme == "https" else None
-            line = await connect(_host(proxy), _port(proxy), to_proxy)
+            connection = await connect(_host(proxy), _port(proxy), to_proxy)
         except (OSError, ValueError) as cause:
-            raise ProxyTrouble("the proxy cannot be reached") from cause
+            raise ProxyError("the proxy cannot be reached") from cause
         if context is None:
-            return line
+            return connection
         try:
-            await _open_tunnel(line, proxy, f"{_bracketed(_host(target))}:{_port(target)}")
+            await _open_tunnel(connection, proxy, f"{_bracketed(_host(target))}:{_port(target)}")
             name = self.endpoint.server_name or _host(target)
-            inner = Line()
+            inner = ClientConnection()
             loop = asyncio.get_running_loop()
-            transport = await loop.start_tls(line.transport, inner, context, server_hostname=name)
+            transport = await loop.start_tls(connection.transport, inner, context, server_hostname=name)
             if transport is None:
-                raise ProxyTrouble("the proxy closed the connection")
+                raise ProxyError("the proxy closed the connection")
         except BaseException:
-            line.abort()
+            connection.abort()
             raise
         inner.connection_made(transport)
         return inner
 
 
-async def connect(host: str, port: int, context: ssl.SSLContext | None, server_name: str = "") -> Line:
+async def connect(host: str, port: int, context: ssl.SSLContext | None, server_name: str = "") -> ClientConnection:
     """Connect to the first address of a host that answers; raises `OSError`."""
     loop = asyncio.get_running_loop()
     name = (server_name or host) if context is not None else None
@@ -77,8 +77,10 @@ async def connect(host: str, port: int, context: ssl.SSLContext | None, server_n
         limit = None if address == addresses[-1] else NEXT_ADDRESS_SECONDS
         try:
             async with asyncio.timeout(limit):
-                _, line = await loop.create_connection(Line, address, port, ssl=context, server_hostname=name)
-                return line
+                _, connection = await loop.create_connection(
+                    ClientConnection, address, port, ssl=context, server_hostname=name
+                )
+                return connection
         except ssl.SSLError:
             raise
         except (OSError, TimeoutError):
@@ -96,14 +98,14 @@ async def _addresses(host: str, port: int) -> list[str]:
     return [host]
 
 
-async def _open_tunnel(line: Line, proxy: SplitResult, authority: str) -> None:
+async def _open_tunnel(connection: ClientConnection, proxy: SplitResult, authority: str) -> None:
     lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}", *proxy_authorization(proxy)]
     try:
-        answer = await line.ask("\r\n".join([*lines, "", ""]).encode("latin-1"))
-    except (LineLost, NotHttp) as cause:
-        raise ProxyTrouble("the proxy closed the connection") from cause
-    if answer.status != 200:
-        raise ProxyTrouble(f"the proxy answered {answer.status}")
+        response = await connection.send_request("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    except (ConnectionLost, HttpProtocolError) as cause:
+        raise ProxyError("the proxy closed the connection") from cause
+    if response.status != 200:
+        raise ProxyError(f"the proxy answered {response.status}")
 
 
 def proxy_authorization(proxy: SplitResult) -> list[str]:

@@ -13,11 +13,11 @@ from watchword.kube.errors import ConfigError
 from watchword.kube.files import RECHECK_SECONDS, WatchedFile
 from watchword.kube.tls import ClientCertificate, ContextCache, Trust
 
-Content: TypeAlias = bytes | WatchedFile
+FileOrBytes: TypeAlias = bytes | WatchedFile
 """Bytes, or the file that holds them and may change."""
 
 
-def read(content: Content) -> bytes:
+def read(content: FileOrBytes) -> bytes:
     """Return the bytes as they are now."""
     return content.read() if isinstance(content, WatchedFile) else content
 
@@ -27,13 +27,13 @@ class Endpoint:
     """An API server: its address without a trailing slash, its authorities, the way to it."""
 
     server: str
-    ca: Content = b""
+    ca: FileOrBytes = b""
     server_name: str = ""  # the name in its certificate, when not that of the address
     insecure: bool = False
     proxy: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "server", checked_server(self.server))
+        object.__setattr__(self, "server", normalize_server_url(self.server))
         if self.proxy:
             _check_proxy(self.proxy)
         if self.insecure and self.ca:
@@ -49,7 +49,7 @@ class Endpoint:
         return Trust(read(self.ca), insecure=self.insecure)
 
 
-class CurrentTls:
+class ReloadingTlsContext:
     """The TLS context of the moment: follows authority files and credentials, one step behind when they are broken."""
 
     def __init__(self, endpoint: Endpoint, contexts: ContextCache) -> None:
@@ -59,7 +59,7 @@ class CurrentTls:
         self._trust: Trust | None = None
         self._used: tuple[Trust | None, ClientCertificate | None] = (None, None)  # what the context was made of
         self._checked_at = 0.0
-        self.shows_certificate = False
+        self.has_client_certificate = False
 
     def context(self, certificate: ClientCertificate | None) -> ssl.SSLContext:
         """Return the context for this certificate; a rotation caught half-way leaves the one in use."""
@@ -70,7 +70,7 @@ class CurrentTls:
         try:
             self._context = self._contexts.get(trust, certificate)
             self._used = (trust, certificate)
-            self.shows_certificate = certificate is not None
+            self.has_client_certificate = certificate is not None
         except ConfigError:
             if self._context is None:
                 raise
@@ -84,7 +84,7 @@ class CurrentTls:
         return self._trust
 
 
-def checked_server(text: str) -> str:
+def normalize_server_url(text: str) -> str:
     """Return a server address in its plain form, or raise `ConfigError`."""
     parts = _split(text, "server")
     if parts.scheme not in {"https", "http"} or not parts.hostname:

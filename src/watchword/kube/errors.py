@@ -6,10 +6,10 @@ KubeError
 │   ├── TimedOut          no answer within the deadline
 │   ├── Untrusted         its certificate is not that of the server we mean
 │   └── Stalled           a watch that fell silent: neither events nor bookmarks
-├── MalformedAnswer       an answer that is not Kubernetes (HTML, truncated JSON)
+├── MalformedResponse       an answer that is not Kubernetes (HTML, truncated JSON)
 └── ApiStatusError        the server answered with a Status
     ├── BadRequest 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405
-    ├── Conflict 409     AlreadyExists 409  Gone 410        TooLarge 413   Unsupported 415
+    ├── Conflict 409     AlreadyExists 409  Gone 410        TooLarge 413   UnsupportedMediaType 415
     ├── Invalid 422      TooManyRequests 429
     └── ServerError 5xx
 """
@@ -29,11 +29,11 @@ class ConfigError(KubeError):
 
 
 class Unreachable(KubeError):
-    """No answer came from the server; unless `maybe_done`, the request certainly had no effect."""
+    """No answer came from the server; unless `maybe_processed`, the request certainly had no effect."""
 
-    def __init__(self, message: str, *, maybe_done: bool = True) -> None:
+    def __init__(self, message: str, *, maybe_processed: bool = True) -> None:
         super().__init__(message)
-        self.maybe_done = maybe_done
+        self.maybe_processed = maybe_processed
 
 
 class TimedOut(Unreachable):
@@ -48,7 +48,7 @@ class Stalled(Unreachable):
     """A watch stayed open but silent for longer than a living server would."""
 
 
-class MalformedAnswer(KubeError):
+class MalformedResponse(KubeError):
     """Something answered that is not a Kubernetes API server."""
 
 
@@ -101,7 +101,7 @@ class TooLarge(ApiStatusError):
     """413: the body exceeds the server's limit."""
 
 
-class Unsupported(ApiStatusError):
+class UnsupportedMediaType(ApiStatusError):
     """406 or 415: no common media type."""
 
 
@@ -123,11 +123,11 @@ _BY_CODE: dict[int, type[ApiStatusError]] = {
     403: Forbidden,
     404: NotFound,
     405: MethodNotAllowed,
-    406: Unsupported,
+    406: UnsupportedMediaType,
     409: Conflict,
     410: Gone,
     413: TooLarge,
-    415: Unsupported,
+    415: UnsupportedMediaType,
     422: Invalid,
     429: TooManyRequests,
 }

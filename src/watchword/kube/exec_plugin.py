@@ -24,7 +24,7 @@ from watchword.kube.errors import ConfigError
 from watchword.kube.tls import ClientCertificate
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-LAST_WORDS = 5.0  # seconds
+PIPE_DRAIN_SECONDS = 5.0  # seconds
 OUTPUT_LIMIT = 1024 * 1024
 LEEWAY = timedelta(seconds=10)
 """A credential this close to its end is not worth sending any more."""
@@ -76,7 +76,7 @@ class ExecCredential:
         self._held = None
         interactive = choose_interactive(self.plugin.interactive_mode, terminal=_has_terminal())
         output = await run_plugin(self.plugin, self.cluster, interactive=interactive, timeout=self.timeout)
-        credential, self._expires_at = read_answer(output, self.plugin)
+        credential, self._expires_at = parse_exec_credential(output, self.plugin)
         self._held = Credential(credential.authorization, credential.certificate, self.headers)
         return self._held
 
@@ -88,7 +88,7 @@ def choose_interactive(mode: str, *, terminal: bool) -> bool:
     return terminal and mode != "Never"
 
 
-def read_answer(output: bytes, plugin: ExecPlugin) -> tuple[Credential, datetime | None]:
+def parse_exec_credential(output: bytes, plugin: ExecPlugin) -> tuple[Credential, datetime | None]:
     """Return the credential that a plugin printed and when it ends; nothing of a bad answer is repeated."""
     name = plugin.command
     try:
@@ -145,7 +145,7 @@ async def run_plugin(plugin: ExecPlugin, cluster: Object, *, interactive: bool, 
     reading = [asyncio.ensure_future(_read(pipe)) for pipe in (process.stdout, process.stderr)]
     try:
         async with asyncio.timeout(timeout):
-            output, complaints = await asyncio.gather(*reading)
+            output, stderr = await asyncio.gather(*reading)
             code = await process.wait()
     except TimeoutError as cause:
         raise ConfigError(
@@ -157,9 +157,7 @@ async def run_plugin(plugin: ExecPlugin, cluster: Object, *, interactive: bool, 
         await asyncio.gather(*reading, return_exceptions=True)
         await _end(process, group=not interactive)
     if code != 0:
-        raise ConfigError(
-            f"the credential plugin {plugin.command} failed with exit code {code}{_last_line(complaints)}"
-        )
+        raise ConfigError(f"the credential plugin {plugin.command} failed with exit code {code}{_last_line(stderr)}")
     return output
 
 
@@ -178,12 +176,12 @@ def find_program(plugin: ExecPlugin) -> str:
 def plugin_environment(
     plugin: ExecPlugin, cluster: Object, inherited: Mapping[str, str], *, interactive: bool
 ) -> dict[str, str]:
-    """Return the plugin's environment: ours, the kubeconfig's additions, and the question put to it."""
+    """Return the plugin's environment: ours, the kubeconfig's additions, and the exec_info put to it."""
     spec: Object = {"interactive": interactive}
     if plugin.provide_cluster_info:
         spec["cluster"] = cluster
-    question = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
-    return {**inherited, **plugin.environment, "KUBERNETES_EXEC_INFO": orjson.dumps(question).decode()}
+    exec_info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
+    return {**inherited, **plugin.environment, "KUBERNETES_EXEC_INFO": orjson.dumps(exec_info).decode()}
 
 
 async def _read(pipe: asyncio.StreamReader | None) -> bytes:
@@ -205,12 +203,12 @@ async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
             else:
                 process.kill()
     with suppress(TimeoutError):  # what is left in the pipes goes with them, or they would outlive the loop
-        async with asyncio.timeout(LAST_WORDS):
+        async with asyncio.timeout(PIPE_DRAIN_SECONDS):
             await process.communicate()
 
 
-def _last_line(complaints: bytes) -> str:
-    lines = complaints.decode(errors="replace").strip().splitlines()
+def _last_line(stderr: bytes) -> str:
+    lines = stderr.decode(errors="replace").strip().splitlines()
     return f": {''.join(c for c in lines[-1] if c.isprintable())[:200]}" if lines else ""
 
 

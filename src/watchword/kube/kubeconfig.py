@@ -65,7 +65,7 @@ class ContextEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ResolvedContext:
     """What one context means."""
 
     context: str
@@ -84,7 +84,7 @@ class Kubeconfig:
     current_context: str = ""
     rest: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
-    def choose(self, context: str = "") -> Choice:
+    def choose(self, context: str = "") -> ResolvedContext:
         """Return what a context (by default the current one) means; `ConfigError` when it means nothing."""
         name = context or self.current_context
         if not name:
@@ -98,7 +98,7 @@ class Kubeconfig:
         user = self.users.get(entry.user) if entry.user else UserEntry()
         if user is None:
             raise ConfigError(f"context {name!r} names user {entry.user!r}, which the kubeconfig does not have")
-        return Choice(name, cluster, user, entry.namespace)
+        return ResolvedContext(name, cluster, user, entry.namespace)
 
     @classmethod
     def single(cls, name: str, cluster: ClusterEntry, user: UserEntry, *, namespace: str = "") -> Kubeconfig:

@@ -10,7 +10,7 @@ from watchword.api.yaml import dump
 from watchword.kube.errors import ConfigError
 from watchword.kube.files import read_small_file, write_private_file
 from watchword.kube.kubeconfig import Kubeconfig, merge, to_document
-from watchword.kube.kubeconfig_reading import parse_kubeconfig
+from watchword.kube.kubeconfig_parser import parse_kubeconfig
 
 
 def read_kubeconfig(path: Path) -> Kubeconfig:

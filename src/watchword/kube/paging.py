@@ -10,8 +10,8 @@ import msgspec
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, Resource
-from watchword.kube.answers import decode, refusal
-from watchword.kube.errors import Gone, MalformedAnswer
+from watchword.kube.errors import Gone, MalformedResponse
+from watchword.kube.responses import decode, refusal
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ RESTARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class ListPage(Generic[T]):
     """Some items, their revision, and where the next page starts (empty: nowhere)."""
 
     items: list[T]
@@ -28,7 +28,7 @@ class Page(Generic[T]):
     continue_token: str
 
 
-async def collect(fetch: Callable[[str, int], Awaitable[Page[T]]], *, limit: int) -> tuple[list[T], str]:
+async def collect(fetch: Callable[[str, int], Awaitable[ListPage[T]]], *, limit: int) -> tuple[list[T], str]:
     """Fetch page after page; when the revision expires half-way (410), start anew, at last without a limit."""
     for restart in range(RESTARTS + 1):
         last_chance = restart == RESTARTS
@@ -60,7 +60,7 @@ class _RawList(msgspec.Struct):
 _decode_list = msgspec.json.Decoder(_RawList).decode
 
 
-def read_raw_page(resource: Resource, response: Response) -> Page[bytes]:
+def read_raw_page(resource: Resource, response: Response) -> ListPage[bytes]:
     """Cut a list into its items without decoding them; each says its kind, as watch events do."""
     if not 200 <= response.status < 300:
         raise refusal(response)
@@ -68,23 +68,23 @@ def read_raw_page(resource: Resource, response: Response) -> Page[bytes]:
         page = _decode_list(response.body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as cause:
         decode(response)  # says more exactly what came instead
-        raise MalformedAnswer("the server answered a list request with something that is not a list") from cause
+        raise MalformedResponse("the server answered a list request with something that is not a list") from cause
     prefix = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
     items = [_with_kind(bytes(item), prefix) for item in page.items or ()]
-    return Page(items, page.metadata.resource_version, page.metadata.continue_)
+    return ListPage(items, page.metadata.resource_version, page.metadata.continue_)
 
 
-def read_page(resource: Resource, response: Response) -> Page[Object]:
+def read_page(resource: Resource, response: Response) -> ListPage[Object]:
     """Decode a list; each item says its kind, although built-in lists leave that out."""
     answer = decode(response)
     items = answer.get("items") or []
     metadata = answer.get("metadata") or {}
     if not isinstance(items, list) or not isinstance(metadata, dict):
-        raise MalformedAnswer("the server answered a list request with something that is not a list")
+        raise MalformedResponse("the server answered a list request with something that is not a list")
     for item in items:
         item.setdefault("apiVersion", resource.api_version)
         item.setdefault("kind", resource.kind)
-    return Page(items, str(metadata.get("resourceVersion") or ""), metadata.get("continue") or "")
+    return ListPage(items, str(metadata.get("resourceVersion") or ""), metadata.get("continue") or "")
 
 
 def _with_kind(item: bytes, prefix: bytes) -> bytes:

@@ -8,7 +8,7 @@ from random import Random
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable, Untrusted
 
-_PASSING = frozenset({429, 502, 503, 504})
+_TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 _APPLY_TYPE = "application/apply-patch+yaml"
 
@@ -37,29 +37,29 @@ class RetryPolicy:
     backoff: Backoff = field(default_factory=lambda: Backoff(first=0.1, limit=5.0))
 
 
-ONCE = RetryPolicy(attempts=1)
+NO_RETRY = RetryPolicy(attempts=1)
 """The policy of a caller that does its own retrying."""
 
 
-def is_repeatable(request: Request) -> bool:
+def is_idempotent(request: Request) -> bool:
     """Tell whether sending the request twice leaves the same state as sending it once."""
     return request.method in _SAFE_METHODS or request.header("Content-Type") == _APPLY_TYPE
 
 
-def is_worth_repeating(request: Request, outcome: Response | Unreachable) -> bool:
+def is_retryable(request: Request, outcome: Response | Unreachable) -> bool:
     """Tell whether another try may succeed without risking to do the work twice."""
     if isinstance(outcome, Unreachable):
-        return not isinstance(outcome, Untrusted) and (is_repeatable(request) or not outcome.maybe_done)
+        return not isinstance(outcome, Untrusted) and (is_idempotent(request) or not outcome.maybe_processed)
     if outcome.status == 429 or (outcome.status == 503 and retry_after(outcome) is not None):
         return True  # the server turned the request away before looking at it
-    return outcome.status in _PASSING and is_repeatable(request)
+    return outcome.status in _TRANSIENT_STATUSES and is_idempotent(request)
 
 
-def choose_wait(
+def choose_retry_delay(
     policy: RetryPolicy, request: Request, outcome: Response | Unreachable, failures: int, random: Random
 ) -> float | None:
     """Return the seconds to wait before the next try; None when there should be none."""
-    if failures >= policy.attempts or not is_worth_repeating(request, outcome):
+    if failures >= policy.attempts or not is_retryable(request, outcome):
         return None
     pause = policy.backoff.delay(failures, random)
     asked = retry_after(outcome) if isinstance(outcome, Response) else None

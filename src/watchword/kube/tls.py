@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from watchword.api.sensitive import Sensitive
 from watchword.kube.errors import ConfigError
 
-REMEMBERED = 4
+CONTEXT_CACHE_SIZE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ContextCache:
         if context is None:
             context = make_context(trust, certificate)
             self._contexts[wanted] = context
-            if len(self._contexts) > REMEMBERED:
+            if len(self._contexts) > CONTEXT_CACHE_SIZE:
                 del self._contexts[next(iter(self._contexts))]
         return context
 
@@ -79,14 +79,14 @@ def _load_authorities(context: ssl.SSLContext, bundle: bytes) -> None:
 def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
     pem = certificate.chain.rstrip() + b"\n" + certificate.key.reveal()
     try:
-        with _nameable(pem) as path:
+        with _as_file(pem) as path:
             # A callback, so that an encrypted key is refused instead of asked about on the terminal.
             context.load_cert_chain(path, password=lambda: "")
     except (ssl.SSLError, ValueError, OSError) as cause:
-        raise ConfigError(_certificate_trouble(cause, certificate)) from cause
+        raise ConfigError(_describe_certificate_error(cause, certificate)) from cause
 
 
-def _certificate_trouble(cause: Exception, certificate: ClientCertificate) -> str:
+def _describe_certificate_error(cause: Exception, certificate: ClientCertificate) -> str:
     if getattr(cause, "reason", None) == "KEY_VALUES_MISMATCH":
         return "the client certificate and the client key do not belong together"
     if b"ENCRYPTED" in certificate.key.reveal():
@@ -95,7 +95,7 @@ def _certificate_trouble(cause: Exception, certificate: ClientCertificate) -> st
 
 
 @contextmanager
-def _nameable(data: bytes) -> Iterator[str]:
+def _as_file(data: bytes) -> Iterator[str]:
     """Give bytes a file name for as long as OpenSSL needs one; on Linux they never touch a disk."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("watchword", os.MFD_CLOEXEC)

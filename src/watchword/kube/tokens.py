@@ -11,9 +11,9 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
-from watchword.kube.answers import decode
 from watchword.kube.client import Client
-from watchword.kube.errors import MalformedAnswer
+from watchword.kube.errors import MalformedResponse
+from watchword.kube.responses import decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ async def request_token(
     if uid:
         body["metadata"] = {"uid": uid}
     path = SERVICE_ACCOUNTS.path(account, subresource="token")
-    answer = decode(await client.exchange("POST", path, body=body))
+    answer = decode(await client.request("POST", path, body=body))
     status = answer.get("status")
     token, expiry = (status.get("token"), status.get("expirationTimestamp")) if isinstance(status, dict) else ("", "")
     expires_at = parse_rfc3339(expiry) if isinstance(expiry, str) else None
     if not token or not isinstance(token, str) or expires_at is None:
-        raise MalformedAnswer("the server granted a token request without a token or its expiry")
+        raise MalformedResponse("the server granted a token request without a token or its expiry")
     return IssuedToken(Sensitive(token), expires_at)

@@ -10,7 +10,7 @@ from random import Random
 from typing import TypeAlias
 
 from watchword.api.meta import ObjectKey, Resource
-from watchword.kube.cancellation import is_asked_to_stop
+from watchword.kube.cancellation import is_cancellation_requested
 from watchword.kube.client import Client
 from watchword.kube.errors import (
     ApiStatusError,
@@ -22,12 +22,12 @@ from watchword.kube.errors import (
     Stalled,
     Unreachable,
 )
-from watchword.kube.events import WatchEvent, WatchQuery, key_of, watch_events
 from watchword.kube.retry import Backoff
+from watchword.kube.watch_stream import WatchEvent, WatchQuery, key_of_raw_object, watch_events
 
 REFUSALS_BEFORE_RELIST = 3
-SILENCES_BEFORE_RELIST = 2
-TOO_SHORT = 1.0
+STALLS_BEFORE_RELIST = 2
+SHORTEST_SESSION = 1.0
 """A watch that the server ends within this many seconds is trouble, not a session."""
 
 
@@ -40,7 +40,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ObjectChange:
     """One object was ADDED, MODIFIED or DELETED."""
 
     type: str
@@ -49,13 +49,13 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Bookmark:
     """Nothing else changed: everything up to this revision has been told."""
 
     resource_version: str
 
 
-Fact: TypeAlias = Snapshot | Change | Heartbeat
+WatchUpdate: TypeAlias = Snapshot | ObjectChange | Bookmark
 
 
 def _ignore(_trouble: KubeError) -> None:
@@ -63,84 +63,84 @@ def _ignore(_trouble: KubeError) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class FollowOptions:
+class WatchOptions:
     """How a collection is followed; all times in seconds of the event loop."""
 
     page_size: int = 500
     send_initial_events: bool = True  # one request instead of list and watch, where the server can
-    initial_patience: float = 10.0  # silence before the end of the initial events: an older server
+    initial_events_timeout: float = 10.0  # silence before the end of the initial events: an older server
     stall_after: float = 90.0  # bookmarks come every minute, once they come at all
     session: tuple[int, int] = (900, 1800)  # how long one connection is to last: silence shows a broken one
     relist_every: float = 0.0  # a safety net for callers that want one; 0: never without cause
     backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, limit=30.0))
     random: Random = field(default_factory=Random)
-    on_trouble: Callable[[KubeError], None] = _ignore
+    on_error: Callable[[KubeError], None] = _ignore
 
 
-def follow(
+def list_and_watch(
     client: Client,
     resource: Resource,
     *,
     namespace: str = "",
     labels: str = "",
     fields: str = "",
-    options: FollowOptions | None = None,
-) -> AsyncGenerator[Fact, None]:
+    options: WatchOptions | None = None,
+) -> AsyncGenerator[WatchUpdate, None]:
     """Yield a `Snapshot`, then changes in order; another `Snapshot` replaces everything told before.
 
     Never ends and never raises for trouble with the server, refusals included: trouble goes to
-    `options.on_trouble` and is waited out. Close it (`aclosing`) to close its connection.
+    `options.on_error` and is waited out. Close it (`aclosing`) to close its connection.
     """
     query = WatchQuery(namespace=namespace, labels=labels, fields=fields)
-    return _Follower(client, resource, query, options or FollowOptions()).run()
+    return _ListWatcher(client, resource, query, options or WatchOptions()).run()
 
 
-class _StartAgain(KubeError):
+class _RelistRequired(KubeError):
     """What was told so far cannot be continued: the stream contradicts it or is not what was asked for."""
 
 
 @dataclass(slots=True)
-class _Follower:
+class _ListWatcher:
     client: Client
     resource: Resource
     scope: WatchQuery
-    options: FollowOptions
+    options: WatchOptions
     version: str = ""  # told up to here; empty: a snapshot is due
     changed: str = ""  # the last change that was told
     initial: dict[ObjectKey, bytes] | None = None  # collects the snapshot while the server streams it
     failures: int = 0
-    silences: int = 0
+    stalls: int = 0
     streams: bool = field(init=False)
     relist_at: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
-        self.streams = self.options.send_initial_events and self.client.server.streams_state
+        self.streams = self.options.send_initial_events and self.client.server.supports_watch_list
 
-    async def run(self) -> AsyncGenerator[Fact, None]:
+    async def run(self) -> AsyncGenerator[WatchUpdate, None]:
         while True:
             started = asyncio.get_running_loop().time()
             trouble: KubeError | None = None
             try:
                 async with aclosing(self._session()) as facts:
                     async for fact in facts:
-                        self.failures = self.silences = 0
+                        self.failures = self.stalls = 0
                         yield fact
                         del fact  # a snapshot is large, and the next fact may be minutes away
             except KubeError as error:
                 trouble = error
             except asyncio.CancelledError as error:
-                if is_asked_to_stop():
+                if is_cancellation_requested():
                     raise
                 # A library gave up the request when its connections were closed. Nobody asked this to end: if it did,
                 # its reader would wait for ever, for a task that is cancelled is missed by nobody.
                 trouble = Unreachable("the request was given up with its connection")
                 trouble.__cause__ = error
-            if trouble is None and asyncio.get_running_loop().time() - started < TOO_SHORT:
+            if trouble is None and asyncio.get_running_loop().time() - started < SHORTEST_SESSION:
                 trouble = Unreachable("the server ended the watch at once")
             if trouble is not None:
-                await self._wait_out(trouble)
+                await self._back_off(trouble)
 
-    async def _session(self) -> AsyncGenerator[Fact, None]:
+    async def _session(self) -> AsyncGenerator[WatchUpdate, None]:
         now = asyncio.get_running_loop().time()
         if self.options.relist_every and self.version and now >= self.relist_at:
             self.version = ""
@@ -172,7 +172,7 @@ class _Follower:
             send_initial_events=not self.version,
             timeout_seconds=self.options.random.randint(shortest, longest),
             stall_after=self.options.stall_after,
-            initial_patience=self.options.initial_patience,
+            initial_events_timeout=self.options.initial_events_timeout,
         )
 
     async def _list(self) -> Snapshot:
@@ -186,41 +186,41 @@ class _Follower:
         )
         return Snapshot(found.items, found.resource_version)
 
-    def _collect(self, event: WatchEvent) -> Fact | None:
+    def _collect(self, event: WatchEvent) -> WatchUpdate | None:
         assert self.initial is not None
         if event.type == "DELETED":
-            self.initial.pop(key_of(event.raw), None)
+            self.initial.pop(key_of_raw_object(event.raw), None)
         elif event.type != "BOOKMARK":  # changes may overtake the end of the initial events
-            self.initial[key_of(event.raw)] = event.raw
+            self.initial[key_of_raw_object(event.raw)] = event.raw
         elif event.ends_initial_events:
             items, self.initial = list(self.initial.values()), None
             self.version = event.resource_version
             return Snapshot(items, event.resource_version)
         else:
-            raise _StartAgain("the server does not stream its initial state")
+            raise _RelistRequired("the server does not stream its initial state")
         return None
 
-    def _take(self, event: WatchEvent) -> Fact | None:
+    def _take(self, event: WatchEvent) -> WatchUpdate | None:
         if is_older(event.resource_version, self.version):
-            raise _StartAgain("the server went back in time: it was restored, or events came out of order")
+            raise _RelistRequired("the server went back in time: it was restored, or events came out of order")
         self.version = event.resource_version or self.version
         if event.type == "BOOKMARK":
-            return Heartbeat(self.version)
+            return Bookmark(self.version)
         repeated = event.resource_version == self.changed  # a bookmark of that version repeats nothing
         self.changed = event.resource_version
-        return None if repeated else Change(event.type, event.raw, event.resource_version)
+        return None if repeated else ObjectChange(event.type, event.raw, event.resource_version)
 
-    async def _wait_out(self, trouble: KubeError) -> None:
+    async def _back_off(self, trouble: KubeError) -> None:
         self.failures += 1
-        self.silences += isinstance(trouble, Stalled)
+        self.stalls += isinstance(trouble, Stalled)
         if self.initial is not None and is_unable_to_stream(trouble):
-            self.streams = self.client.server.streams_state = False
+            self.streams = self.client.server.supports_watch_list = False
             self.initial = None
             return
         self.initial = None
-        if is_time_to_relist(trouble, failures=self.failures, silences=self.silences):
+        if is_relist_required(trouble, failures=self.failures, stalls=self.stalls):
             self.version = ""
-        self.options.on_trouble(trouble)
+        self.options.on_error(trouble)
         pause = self.options.backoff.delay(self.failures, self.options.random)
         asked = trouble.retry_after if isinstance(trouble, ApiStatusError) else None
         await asyncio.sleep(pause + min(asked or 0.0, self.options.backoff.limit))
@@ -231,7 +231,7 @@ def is_unable_to_stream(trouble: KubeError) -> bool:
 
     One whose etcd cannot report progress answers 500; one that is merely in trouble will say so to the list, too.
     """
-    return isinstance(trouble, BadRequest | Invalid | ServerError | Stalled | _StartAgain)
+    return isinstance(trouble, BadRequest | Invalid | ServerError | Stalled | _RelistRequired)
 
 
 def is_older(version: str, than: str) -> bool:
@@ -240,15 +240,15 @@ def is_older(version: str, than: str) -> bool:
     return numbers and int(version) < int(than)
 
 
-def is_time_to_relist(trouble: KubeError, *, failures: int, silences: int) -> bool:
+def is_relist_required(trouble: KubeError, *, failures: int, stalls: int) -> bool:
     """Tell whether watching on from the last revision is hopeless.
 
-    A restored server may wait silently for a revision that it has yet to reach again, hence the silences.
+    A restored server may wait silently for a revision that it has yet to reach again, hence the stalls.
     """
-    if isinstance(trouble, Gone | BadRequest | _StartAgain):
+    if isinstance(trouble, Gone | BadRequest | _RelistRequired):
         return True
     if isinstance(trouble, Stalled):
-        return silences >= SILENCES_BEFORE_RELIST
+        return stalls >= STALLS_BEFORE_RELIST
     return isinstance(trouble, ApiStatusError) and (
         is_revision_too_large(trouble) or failures >= REFUSALS_BEFORE_RELIST
     )

@@ -13,18 +13,18 @@ from watchword.api.resources import (
     KLUSTERLETS,
     NAMESPACES,
 )
-from watchword.operator import rules
+from watchword.operator import rbac as rules
 from watchword.operator.cluster_manager_manifests import CONTROLLER, TOKEN_NAMESPACES
-from watchword.operator.installing import DEFINITIONS
+from watchword.operator.crds import DEFINITIONS
 from watchword.operator.klusterlet_manifests import addon_namespace
 from watchword.operator.rendering import (
     IMAGE,
     Workload,
-    account,
-    cluster_rights,
+    cluster_role_with_binding,
     deployment,
     labels_for,
-    namespace_rights,
+    role_with_binding,
+    service_account,
 )
 
 OPERATOR = ObjectKey(BOOTSTRAP_NAMESPACE, "watchword-operator")
@@ -58,7 +58,7 @@ def operator_bundle(options: BundleOptions | None = None) -> list[Manifest]:
             for name in (OPERATOR.namespace, *options.namespaces)
         ),
         *_deployable_roles(options),
-        account(OPERATOR.name, OPERATOR.namespace),
+        service_account(OPERATOR.name, OPERATOR.namespace),
         *_operator_rights(options),
         _operator_deployment(options),
     ]
@@ -95,18 +95,18 @@ def _deployable_roles(options: BundleOptions) -> list[Manifest]:
         for name, rows in roles.items()
     ]
     for namespace in TOKEN_NAMESPACES if options.for_hub else ():
-        rows += namespace_rights(ObjectKey(namespace, rules.HUB_TOKENS_ROLE), rules.HUB_TOKENS_RULES, CONTROLLER)
+        rows += role_with_binding(ObjectKey(namespace, rules.HUB_TOKENS_ROLE), rules.HUB_TOKENS_RULES, CONTROLLER)
     return rows
 
 
 def _operator_rights(options: BundleOptions) -> list[Manifest]:
     everywhere = rules.rules_of(rules.OPERATOR_RIGHTS)
-    rows: list[Manifest] = list(cluster_rights(rules.OPERATOR_ROLE, everywhere, OPERATOR))
+    rows: list[Manifest] = list(cluster_role_with_binding(rules.OPERATOR_ROLE, everywhere, OPERATOR))
     for namespace in options.namespaces:
         own = rules.rules_of(rules.OPERATOR_OWN_RIGHTS)
-        rows += namespace_rights(ObjectKey(namespace, rules.OPERATOR_OWN_ROLE), own, OPERATOR)
+        rows += role_with_binding(ObjectKey(namespace, rules.OPERATOR_OWN_ROLE), own, OPERATOR)
     election = rules.rules_of(rules.ELECTION_RIGHTS)
-    rows += namespace_rights(ObjectKey(OPERATOR.namespace, rules.OPERATOR_OWN_ROLE), election, OPERATOR)
+    rows += role_with_binding(ObjectKey(OPERATOR.namespace, rules.OPERATOR_OWN_ROLE), election, OPERATOR)
     return rows
 
 
@@ -115,7 +115,7 @@ def _operator_deployment(options: BundleOptions) -> Manifest:
         Workload(
             name=OPERATOR.name,
             namespace=OPERATOR.namespace,
-            account=OPERATOR.name,
+            service_account=OPERATOR.name,
             image=options.image,
             arguments=["operator", f"--namespace={OPERATOR.namespace}", f"--image={options.image}"],
             resources={"requests": {"cpu": "2m", "memory": "64Mi"}},

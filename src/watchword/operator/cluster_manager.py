@@ -13,12 +13,12 @@ from watchword.api.resources import CLUSTER_MANAGERS, DEPLOYMENTS, NAMESPACES
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, Conflict
 from watchword.operator import conditions
-from watchword.operator.application import OWNER, Application, delete_this, owner_mark
+from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
 from watchword.operator.cluster_manager_manifests import bound_hub_manifests, gates_of
-from watchword.operator.features import HUB_FEATURES
+from watchword.operator.feature_gates import HUB_FEATURES
 from watchword.operator.rendering import IMAGE
-from watchword.operator.reporting import hold, release, report
-from watchword.operator.specs import judge_cluster_manager
+from watchword.operator.status import add_finalizer, remove_finalizer, report_status
+from watchword.operator.validation import validate_cluster_manager
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
@@ -40,20 +40,20 @@ class ClusterManagerReconciler:
         found = self.reader.get(CLUSTER_MANAGERS, key)
         if found is None:
             return Done()
-        application = Application(self.reader, self.client)
+        applier = OwnedObjectApplier(self.reader, self.client)
         if is_deleting(found):
-            return await self._remove(found, application)
-        objection = judge_cluster_manager(found)
+            return await self._remove(found, applier)
+        objection = validate_cluster_manager(found)
         if objection is not None:  # what runs keeps running
             applied = Condition.false(conditions.APPLIED, objection.reason, objection.message)
             await self._report(found, [applied])
             return Done()
-        found = await hold(self.client, CLUSTER_MANAGERS, found, Finalizer.CLUSTER_MANAGER)
-        return await self._deploy(found, application)
+        found = await add_finalizer(self.client, CLUSTER_MANAGERS, found, Finalizer.CLUSTER_MANAGER)
+        return await self._deploy(found, applier)
 
-    async def _deploy(self, found: Object, application: Application) -> Outcome:
+    async def _deploy(self, found: Object, applier: OwnedObjectApplier) -> Outcome:
         try:
-            rows = await application.apply(found, bound_hub_manifests(found, image=self.image))
+            rows = await applier.apply(found, bound_hub_manifests(found, image=self.image))
         except (ApiStatusError, NameConflict) as trouble:
             if isinstance(trouble, Conflict):
                 raise
@@ -61,31 +61,35 @@ class ClusterManagerReconciler:
             await self._report(found, [applied])
             raise
         applied = Condition.true(conditions.APPLIED, "ClusterManagerApplied", "everything is as the spec says")
-        await self._report(found, [applied, *judge_hub(rows)], rows)
+        await self._report(found, [applied, *decide_hub_conditions(rows)], rows)
         return Done()
 
-    async def _remove(self, found: Object, application: Application) -> Outcome:
+    async def _remove(self, found: Object, applier: OwnedObjectApplier) -> Outcome:
         if Finalizer.CLUSTER_MANAGER not in finalizers_of(found):
             return Done()
         rows = [row for row in bound_hub_manifests(found) if row[0] is not NAMESPACES]
         first = [row for row in rows if row[0] is DEPLOYMENTS]
-        waiting = await application.remove(found, first) or await application.remove(found, rows)
+        waiting = await applier.remove(found, first) or await applier.remove(found, rows)
         if waiting:
             message = f"waiting for {', '.join(waiting)} to be gone"
             await self._report(found, [Condition.false(conditions.APPLIED, "ClusterManagerDeleting", message)])
             return RetryAfter(RECHECK)
         place = self.reader.get(NAMESPACES, ObjectKey.cluster(HUB_NAMESPACE))
-        if place is not None and annotations_of(place).get(OWNER) == owner_mark(found) and not is_deleting(place):
-            await delete_this(self.client, NAMESPACES, place)
-        await release(self.client, CLUSTER_MANAGERS, found, Finalizer.CLUSTER_MANAGER)
+        if (
+            place is not None
+            and annotations_of(place).get(OWNER_ANNOTATION) == owner_annotation(found)
+            and not is_deleting(place)
+        ):
+            await delete_exact(self.client, NAMESPACES, place)
+        await remove_finalizer(self.client, CLUSTER_MANAGERS, found, Finalizer.CLUSTER_MANAGER)
         return Done()
 
     async def _report(self, found: Object, said: list[Condition], rows: Iterable[Manifest] = ()) -> None:
-        features = conditions.judge_features(gates_of(found), HUB_FEATURES)
-        await report(self.status, CLUSTER_MANAGERS, found, [*said, features], rows)
+        features = conditions.decide_feature_gates(gates_of(found), HUB_FEATURES)
+        await report_status(self.status, CLUSTER_MANAGERS, found, [*said, features], rows)
 
 
-def judge_hub(rows: Iterable[Manifest]) -> list[Condition]:
+def decide_hub_conditions(rows: Iterable[Manifest]) -> list[Condition]:
     """Say whether the controllers run."""
     hub = next((obj for resource, obj in rows if resource is DEPLOYMENTS), None)
     missing, wanted = conditions.count_missing(hub)
@@ -96,6 +100,6 @@ def judge_hub(rows: Iterable[Manifest]) -> list[Condition]:
         progressing = Condition.false(conditions.PROGRESSING, "ClusterManagerUpToDate", "everything runs as wanted")
     return [
         progressing,
-        conditions.judge_available(hub, "ClusterManagerAvailable"),
-        conditions.judge_degraded(conditions.HUB_REGISTRATION_DEGRADED, hub),
+        conditions.decide_available(hub, "ClusterManagerAvailable"),
+        conditions.decide_degraded(conditions.HUB_REGISTRATION_DEGRADED, hub),
     ]

@@ -8,21 +8,21 @@ from typing import Any
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CRON_JOBS, NAMESPACES
-from watchword.operator.features import HUB_FEATURES, write_gates
+from watchword.operator.feature_gates import HUB_FEATURES, format_gates
 from watchword.operator.klusterlet_manifests import pod_fields, resources_of
+from watchword.operator.rbac import CLEANER_ROLE, CLEANER_RULES, HUB_ROLE, HUB_RULES, HUB_TOKENS_RULES
 from watchword.operator.rendering import (
+    CONTAINER_SECURITY,
     IMAGE,
-    LOCKED_DOWN,
     POD_SECURITY,
     Workload,
-    account,
     cluster_binding,
-    cluster_rights,
+    cluster_role_with_binding,
     deployment,
     labels_for,
-    namespace_rights,
+    role_with_binding,
+    service_account,
 )
-from watchword.operator.rules import CLEANER_ROLE, CLEANER_RULES, HUB_ROLE, HUB_RULES, HUB_TOKENS_RULES
 
 CONTROLLER = ObjectKey(HUB_NAMESPACE, "registration-controller-sa")
 CLEANER = ObjectKey(HUB_NAMESPACE, "cluster-cleaner-sa")
@@ -41,7 +41,7 @@ def hub_flags(manager: Object) -> list[str]:
     if names:
         flags.append(f"--enabled-registration-drivers={','.join(names)}")
     flags += [f"--auto-approved-csr-users={user}" for user in dict.fromkeys(users)]
-    gates = write_gates(gates_of(manager), HUB_FEATURES)
+    gates = format_gates(gates_of(manager), HUB_FEATURES)
     return [*flags, *([f"--feature-gates={gates}"] if gates else [])]
 
 
@@ -58,15 +58,15 @@ def hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest]:
     tokens = f"{prefix}:controller:tokens"
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
-        account(CONTROLLER.name, HUB_NAMESPACE),
-        *cluster_rights(f"{prefix}:controller", HUB_RULES, CONTROLLER),
+        service_account(CONTROLLER.name, HUB_NAMESPACE),
+        *cluster_role_with_binding(f"{prefix}:controller", HUB_RULES, CONTROLLER),
         *(
             manifest
             for namespace in TOKEN_NAMESPACES
-            for manifest in namespace_rights(ObjectKey(namespace, tokens), HUB_TOKENS_RULES, CONTROLLER)
+            for manifest in role_with_binding(ObjectKey(namespace, tokens), HUB_TOKENS_RULES, CONTROLLER)
         ),
-        account(CLEANER.name, HUB_NAMESPACE),
-        *cluster_rights(f"{prefix}:cluster-cleaner", CLEANER_RULES, CLEANER),
+        service_account(CLEANER.name, HUB_NAMESPACE),
+        *cluster_role_with_binding(f"{prefix}:cluster-cleaner", CLEANER_RULES, CLEANER),
         *_workloads(manager, image),
     ]
 
@@ -76,9 +76,9 @@ def bound_hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest
     prefix = f"open-cluster-management:operated:{manager['metadata']['name']}"
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
-        account(CONTROLLER.name, HUB_NAMESPACE),
+        service_account(CONTROLLER.name, HUB_NAMESPACE),
         cluster_binding(f"{prefix}:controller", HUB_ROLE, CONTROLLER),
-        account(CLEANER.name, HUB_NAMESPACE),
+        service_account(CLEANER.name, HUB_NAMESPACE),
         cluster_binding(f"{prefix}:cluster-cleaner", CLEANER_ROLE, CLEANER),
         *_workloads(manager, image),
     ]
@@ -90,7 +90,7 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
     workload = Workload(
         name=f"{manager['metadata']['name']}-controller",
         namespace=HUB_NAMESPACE,
-        account=CONTROLLER.name,
+        service_account=CONTROLLER.name,
         image=chosen,
         arguments=["hub", *hub_flags(manager)],
         pod=pod_fields(spec),
@@ -105,7 +105,7 @@ def cleaner_job(image: str) -> Manifest:
         "name": CLEANER_JOB,
         "image": image,
         "args": ["clean-clusters"],
-        "securityContext": dict(LOCKED_DOWN),
+        "securityContext": dict(CONTAINER_SECURITY),
     }
     pod = {
         "serviceAccountName": CLEANER.name,

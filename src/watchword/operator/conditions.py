@@ -13,8 +13,8 @@ from watchword.api.meta import Object
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET
 from watchword.api.time import rfc3339
 from watchword.kube.errors import KubeError
-from watchword.kube.kubeconfig_reading import parse_kubeconfig
-from watchword.operator.features import find_unknown
+from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.operator.feature_gates import find_unknown_gates
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
 
@@ -25,9 +25,9 @@ HUB_REGISTRATION_DEGRADED = "HubRegistrationDegraded"
 VALID_FEATURES = "ValidFeatureGates"
 
 
-def judge_features(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> Condition:
+def decide_feature_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> Condition:
     """Say which switches nobody knows."""
-    unknown = find_unknown(rows, known)
+    unknown = find_unknown_gates(rows, known)
     if not unknown:
         return Condition.true(VALID_FEATURES, "FeatureGatesAllValid", "all switches are known")
     message = f"unknown and not passed on: {', '.join(unknown)}; known are {', '.join(sorted(known))}"
@@ -45,7 +45,7 @@ def count_missing(deployment: Object | None) -> tuple[int, int]:
     return max(0, wanted - int(status.get("availableReplicas") or 0)), wanted
 
 
-def judge_degraded(type_: str, deployment: Object | None) -> Condition:
+def decide_degraded(type_: str, deployment: Object | None) -> Condition:
     """Say whether fewer pods run than wanted."""
     missing, wanted = count_missing(deployment)
     if not missing:
@@ -54,14 +54,14 @@ def judge_degraded(type_: str, deployment: Object | None) -> Condition:
     return Condition.true(type_, "UnavailablePods", f"{missing} of {wanted} instances of {name} are not available")
 
 
-def judge_available(deployment: Object | None, reason: str) -> Condition:
+def decide_available(deployment: Object | None, reason: str) -> Condition:
     """Say whether the deployment does its work."""
     if deployment is not None and (is_true(deployment, "Available") or not count_missing(deployment)[0]):
         return Condition.true(AVAILABLE, reason, "deployed and available")
     return Condition.false(AVAILABLE, "DeploymentNotAvailable", "deployed, and not available yet")
 
 
-def judge_hub_connection(bootstrap: Object | None, hub: Object | None, *, now: datetime) -> Condition:
+def decide_hub_connection(bootstrap: Object | None, hub: Object | None, *, now: datetime) -> Condition:
     """Say from the agent's Secrets whether it has what it needs to speak to its hub."""
     if hub is None or not (hub.get("data") or {}).get("kubeconfig"):
         if not ((bootstrap or {}).get("data") or {}).get("kubeconfig"):
@@ -75,10 +75,10 @@ def judge_hub_connection(bootstrap: Object | None, hub: Object | None, *, now: d
     if not hub["data"].get("cluster-name"):
         message = f"{HUB_KUBECONFIG_SECRET} does not say which cluster this is: delete it to join anew"
         return Condition.true(HUB_CONNECTION_DEGRADED, "ClusterNameMissing", message)
-    return _judge_credential(hub["data"], now)
+    return _decide_credential(hub["data"], now)
 
 
-def _judge_credential(data: Mapping[str, str], now: datetime) -> Condition:
+def _decide_credential(data: Mapping[str, str], now: datetime) -> Condition:
     if "tls.crt" not in data:
         if _awaits_certificate(data):
             message = "the agent has asked for a certificate and has none yet: has the hub accepted this cluster?"

@@ -22,23 +22,23 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.kube.client import Client
-from watchword.operator.application import OWNER, owners_of
+from watchword.operator.applier import OWNER_ANNOTATION, owners_of
 from watchword.operator.cluster_manager import ClusterManagerReconciler
-from watchword.operator.installing import install
+from watchword.operator.crds import install_crds
 from watchword.operator.klusterlet import KlusterletReconciler
 from watchword.operator.klusterlet_manifests import namespace_of
 from watchword.operator.rendering import IMAGE, MANAGED_BY
+from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
-from watchword.runtime.connection import Connection
-from watchword.runtime.election import ElectionTiming
-from watchword.runtime.informer import Scope
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
-from watchword.runtime.reconcile import ControllerSpec, Wake
+from watchword.runtime.reconcile import ControllerSpec, Trigger
 
 LEASE = "watchword-operator-lock"
 DEPLOYED = (DEPLOYMENTS, CRON_JOBS, SERVICE_ACCOUNTS, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, NAMESPACES)
-OURS = Scope(labels=f"{Label.MANAGED_BY}={MANAGED_BY}")
+OURS = WatchScope(labels=f"{Label.MANAGED_BY}={MANAGED_BY}")
 AGENT_SECRETS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
 
 
@@ -55,24 +55,24 @@ class OperatorOptions:
     timing: ElectionTiming = field(default_factory=ElectionTiming)
 
 
-def follow(cache: Cache) -> None:
+def register_informers(cache: Cache) -> None:
     """Ask the cache for everything the operator looks at: of Secrets, only the two that are the agent's."""
     for resource in (KLUSTERLETS, CLUSTER_MANAGERS, APPLIED_MANIFEST_WORKS):
         cache.informer(resource)
     for resource in DEPLOYED:
         cache.informer(resource, OURS)
     for name in AGENT_SECRETS:
-        cache.informer(SECRETS, Scope(fields=f"metadata.name={name}"))
+        cache.informer(SECRETS, WatchScope(fields=f"metadata.name={name}"))
 
 
-def controllers(connection: Connection, clock: Clock, *, image: str = IMAGE) -> list[ControllerSpec]:
+def controllers(connection: ApiServerConnection, clock: Clock, *, image: str = IMAGE) -> list[ControllerSpec]:
     """Return both promises: the kind each is about, what else wakes it, who keeps it."""
     cache = connection.cache
     agents = KlusterletReconciler(cache, connection.client, connection.status, clock, image)
     hubs = ClusterManagerReconciler(cache, connection.client, connection.status, image)
-    to_agent = tuple(Wake(resource, _owned_by("Klusterlet")) for resource in DEPLOYED)
-    to_hub = tuple(Wake(resource, _owned_by("ClusterManager")) for resource in DEPLOYED)
-    secrets = Wake(SECRETS, lambda secret: _agents_in(cache, secret))
+    to_agent = tuple(Trigger(resource, _owned_by("Klusterlet")) for resource in DEPLOYED)
+    to_hub = tuple(Trigger(resource, _owned_by("ClusterManager")) for resource in DEPLOYED)
+    secrets = Trigger(SECRETS, lambda secret: _agents_in(cache, secret))
     return [
         ControllerSpec("klusterlet", KLUSTERLETS, agents, (*to_agent, secrets), workers=2),
         ControllerSpec("cluster-manager", CLUSTER_MANAGERS, hubs, to_hub, workers=1),
@@ -81,7 +81,7 @@ def controllers(connection: Connection, clock: Clock, *, image: str = IMAGE) -> 
 
 def _owned_by(kind: str) -> Callable[[Object], Iterable[ObjectKey]]:
     def keys(obj: Object) -> Iterable[ObjectKey]:
-        mark = (obj["metadata"].get("annotations") or {}).get(OWNER, "")
+        mark = (obj["metadata"].get("annotations") or {}).get(OWNER_ANNOTATION, "")
         return owners_of(obj) if mark.startswith(f"{kind}/") else []
 
     return keys
@@ -97,7 +97,7 @@ async def run_operator(
 ) -> None:
     """Keep both promises until asked to stop; raises what the manager raises."""
     if options.install:
-        await install(client)
+        await install_crds(client)
     manager = Manager(
         ManagerOptions(
             name="watchword.dev/operator",
@@ -110,6 +110,6 @@ async def run_operator(
         random=random,
     )
     connection = manager.connect(client)
-    follow(connection.cache)
+    register_informers(connection.cache)
     manager.add(*controllers(connection, clock, image=options.image))
     await manager.run(stop)

@@ -16,19 +16,19 @@ from watchword.api.resources import DEPLOYMENTS, KLUSTERLETS, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, Conflict
 from watchword.operator import conditions
-from watchword.operator.application import Application
-from watchword.operator.features import AGENT_FEATURES
+from watchword.operator.applier import OwnedObjectApplier
+from watchword.operator.feature_gates import AGENT_FEATURES
 from watchword.operator.klusterlet_manifests import bound_agent_manifests, gates_of, namespace_of
 from watchword.operator.klusterlet_removal import KlusterletRemoval
 from watchword.operator.rendering import IMAGE
-from watchword.operator.reporting import hold, report
-from watchword.operator.specs import judge_klusterlet
+from watchword.operator.status import add_finalizer, report_status
+from watchword.operator.validation import validate_klusterlet
 from watchword.runtime.clock import Clock
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
 
-LOOK_AT_CERTIFICATE = timedelta(hours=1)
+CERTIFICATE_RECHECK = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -46,22 +46,22 @@ class KlusterletReconciler:
         found = self.reader.get(KLUSTERLETS, key)
         if found is None:
             return Done()
-        application = Application(self.reader, self.client)
+        applier = OwnedObjectApplier(self.reader, self.client)
         if is_deleting(found):
-            return await KlusterletRemoval(self.reader, self.client, application, self.status).remove(found)
-        objection = judge_klusterlet(found)
+            return await KlusterletRemoval(self.reader, self.client, applier, self.status).remove(found)
+        objection = validate_klusterlet(found)
         if objection is not None:  # what runs keeps running: a slip of the pen must not take a cluster off its hub
             applied = Condition.false(conditions.APPLIED, objection.reason, objection.message)
             await self._report(found, [applied, self._features(found)])
             return Done()
-        found = await hold(self.client, KLUSTERLETS, found, Finalizer.KLUSTERLET)
-        return await self._deploy(found, application)
+        found = await add_finalizer(self.client, KLUSTERLETS, found, Finalizer.KLUSTERLET)
+        return await self._deploy(found, applier)
 
-    async def _deploy(self, found: Object, application: Application) -> Outcome:
+    async def _deploy(self, found: Object, applier: OwnedObjectApplier) -> Outcome:
         try:
             bootstrap = fingerprint(self._secret(found, BOOTSTRAP_KUBECONFIG_SECRET))
             wanted = bound_agent_manifests(found, image=self.image, bootstrap=bootstrap)
-            rows = await application.apply(found, wanted)
+            rows = await applier.apply(found, wanted)
         except (ApiStatusError, NameConflict) as trouble:
             if isinstance(trouble, Conflict):
                 raise
@@ -69,28 +69,28 @@ class KlusterletReconciler:
             await self._report(found, [applied, self._features(found)])
             raise
         applied = Condition.true(conditions.APPLIED, "KlusterletApplied", "everything is as the spec says")
-        await self._report(found, [applied, self._features(found), *self._judge(found, rows)], rows)
-        return RetryAfter(LOOK_AT_CERTIFICATE)
+        await self._report(found, [applied, self._features(found), *self._decide_conditions(found, rows)], rows)
+        return RetryAfter(CERTIFICATE_RECHECK)
 
-    def _judge(self, found: Object, rows: Iterable[Manifest]) -> list[Condition]:
+    def _decide_conditions(self, found: Object, rows: Iterable[Manifest]) -> list[Condition]:
         agent = next((obj for resource, obj in rows if resource is DEPLOYMENTS), None)
         bootstrap = self._secret(found, BOOTSTRAP_KUBECONFIG_SECRET)
         hub = self._secret(found, HUB_KUBECONFIG_SECRET)
         return [
-            conditions.judge_available(agent, "klusterletAvailable"),
-            conditions.judge_degraded(conditions.REGISTRATION_DEGRADED, agent),
-            conditions.judge_degraded(conditions.WORK_DEGRADED, agent),
-            conditions.judge_hub_connection(bootstrap, hub, now=self.clock.now()),
+            conditions.decide_available(agent, "klusterletAvailable"),
+            conditions.decide_degraded(conditions.REGISTRATION_DEGRADED, agent),
+            conditions.decide_degraded(conditions.WORK_DEGRADED, agent),
+            conditions.decide_hub_connection(bootstrap, hub, now=self.clock.now()),
         ]
 
     def _secret(self, found: Object, name: str) -> Object | None:
         return self.reader.get(SECRETS, ObjectKey(namespace_of(found), name))
 
     def _features(self, found: Object) -> Condition:
-        return conditions.judge_features(gates_of(found), AGENT_FEATURES)
+        return conditions.decide_feature_gates(gates_of(found), AGENT_FEATURES)
 
     async def _report(self, found: Object, said: list[Condition], rows: Iterable[Manifest] = ()) -> None:
-        await report(self.status, KLUSTERLETS, found, said, rows)
+        await report_status(self.status, KLUSTERLETS, found, said, rows)
 
 
 def fingerprint(secret: Object | None) -> str:

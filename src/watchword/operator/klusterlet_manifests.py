@@ -14,17 +14,17 @@ from watchword.api.names import (
     Annotation,
 )
 from watchword.api.resources import NAMESPACES
-from watchword.operator.features import AGENT_FEATURES, write_gates
+from watchword.operator.feature_gates import AGENT_FEATURES, format_gates
+from watchword.operator.rbac import AGENT_OWN_ROLE, AGENT_OWN_RULES, AGENT_ROLE, AGENT_RULES, EXECUTION_ROLE
 from watchword.operator.rendering import (
     IMAGE,
     Workload,
-    account,
     cluster_binding,
-    cluster_rights,
+    cluster_role_with_binding,
     deployment,
-    namespace_rights,
+    role_with_binding,
+    service_account,
 )
-from watchword.operator.rules import AGENT_OWN_ROLE, AGENT_OWN_RULES, AGENT_ROLE, AGENT_RULES, EXECUTION_ROLE
 
 BOOTSTRAP_MOUNT = "/spoke/bootstrap"
 BOOTSTRAP_ANNOTATION = "operator.watchword.dev/bootstrap"
@@ -52,7 +52,7 @@ def agent_flags(klusterlet: Object) -> list[str]:
     urls = [str(row.get("url")) for row in spec.get("externalServerURLs") or [] if row.get("url")]
     if urls:
         flags.append(f"--spoke-external-server-urls={','.join(urls)}")
-    gates = write_gates(gates_of(klusterlet), AGENT_FEATURES)
+    gates = format_gates(gates_of(klusterlet), AGENT_FEATURES)
     return [*flags, *([f"--feature-gates={gates}"] if gates else [])]
 
 
@@ -97,13 +97,13 @@ def _work_flags(work: Mapping[str, Any]) -> list[str]:
 
 def agent_manifests(klusterlet: Object, *, image: str = IMAGE) -> list[Manifest]:
     """Return everything the agent needs, its roles included, in an order in which it can be applied."""
-    namespace, subject = namespace_of(klusterlet), account_of(klusterlet)
+    namespace, subject = namespace_of(klusterlet), service_account_of(klusterlet)
     prefix = f"open-cluster-management:{klusterlet['metadata']['name']}"
     return [
-        *_surroundings(klusterlet),
-        *cluster_rights(f"{prefix}:agent", AGENT_RULES, subject),
-        *namespace_rights(ObjectKey(namespace, f"{prefix}:agent"), AGENT_OWN_RULES, subject),
-        *namespace_rights(ObjectKey(addon_namespace(namespace), f"{prefix}:agent"), AGENT_OWN_RULES, subject),
+        *_namespaces_and_account(klusterlet),
+        *cluster_role_with_binding(f"{prefix}:agent", AGENT_RULES, subject),
+        *role_with_binding(ObjectKey(namespace, f"{prefix}:agent"), AGENT_OWN_RULES, subject),
+        *role_with_binding(ObjectKey(addon_namespace(namespace), f"{prefix}:agent"), AGENT_OWN_RULES, subject),
         cluster_binding(f"{prefix}:work", EXECUTION_ROLE, subject),
         agent_deployment(klusterlet, image=image),
     ]
@@ -115,17 +115,17 @@ def bound_agent_manifests(klusterlet: Object, *, image: str = IMAGE, bootstrap: 
     `bootstrap` stands for the content of the bootstrap Secret: an agent that waits for one, or whose hub moved,
     is started anew with what is there now.
     """
-    namespace, subject = namespace_of(klusterlet), account_of(klusterlet)
+    namespace, subject = namespace_of(klusterlet), service_account_of(klusterlet)
     prefix = f"open-cluster-management:operated:{klusterlet['metadata']['name']}"
     places = (namespace, addon_namespace(namespace))
     return [
-        *_surroundings(klusterlet),
+        *_namespaces_and_account(klusterlet),
         cluster_binding(f"{prefix}:agent", AGENT_ROLE, subject),
         cluster_binding(f"{prefix}:work", EXECUTION_ROLE, subject),
         *(
             binding
             for place in places
-            for binding in namespace_rights(
+            for binding in role_with_binding(
                 ObjectKey(place, f"{prefix}:agent"), (), subject, existing_role=AGENT_OWN_ROLE
             )
         ),
@@ -133,17 +133,17 @@ def bound_agent_manifests(klusterlet: Object, *, image: str = IMAGE, bootstrap: 
     ]
 
 
-def account_of(klusterlet: Object) -> ObjectKey:
+def service_account_of(klusterlet: Object) -> ObjectKey:
     """Return the ServiceAccount that the agent runs as."""
     return ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-sa")
 
 
-def _surroundings(klusterlet: Object) -> list[Manifest]:
-    namespace, subject = namespace_of(klusterlet), account_of(klusterlet)
+def _namespaces_and_account(klusterlet: Object) -> list[Manifest]:
+    namespace, subject = namespace_of(klusterlet), service_account_of(klusterlet)
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace))),
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(addon_namespace(namespace)))),
-        account(subject.name, namespace, _account_annotations(klusterlet.get("spec") or {})),
+        service_account(subject.name, namespace, _account_annotations(klusterlet.get("spec") or {})),
     ]
 
 
@@ -154,7 +154,7 @@ def agent_deployment(klusterlet: Object, *, image: str = IMAGE, bootstrap: str =
         Workload(
             name=f"{klusterlet['metadata']['name']}-agent",
             namespace=namespace_of(klusterlet),
-            account=account_of(klusterlet).name,
+            service_account=service_account_of(klusterlet).name,
             image=str(spec.get("imagePullSpec") or image),
             arguments=["agent", *agent_flags(klusterlet)],
             secrets={BOOTSTRAP_KUBECONFIG_SECRET: BOOTSTRAP_MOUNT},

@@ -15,10 +15,10 @@ from watchword.api.names import HUB_KUBECONFIG_SECRET, Finalizer
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, DEPLOYMENTS, KLUSTERLETS, NAMESPACES, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError, NotFound
-from watchword.kube.kubeconfig_reading import parse_kubeconfig
-from watchword.operator.application import OWNER, Application, delete_this, owner_mark
+from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
 from watchword.operator.klusterlet_manifests import addon_namespace, bound_agent_manifests, namespace_of
-from watchword.operator.reporting import release, report
+from watchword.operator.status import remove_finalizer, report_status
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
@@ -32,7 +32,7 @@ class KlusterletRemoval:
 
     reader: Reader
     client: Client
-    application: Application
+    applier: OwnedObjectApplier
     status: StatusWriter
 
     async def remove(self, klusterlet: Object) -> Outcome:
@@ -41,35 +41,37 @@ class KlusterletRemoval:
             return Done()
         rows = bound_agent_manifests(klusterlet)
         agent = [row for row in rows if row[0] is DEPLOYMENTS]
-        waiting = await self.application.remove(klusterlet, agent)
+        waiting = await self.applier.remove(klusterlet, agent)
         if waiting:
             # While the agent runs, it would write again what is removed here.
             return await self._wait(klusterlet, waiting)
-        await self._forget_work(klusterlet)
-        await self._forget_credential(klusterlet)
+        await self._delete_work_records(klusterlet)
+        await self._delete_credential(klusterlet)
         rights = [row for row in rows if row[0] not in (DEPLOYMENTS, NAMESPACES)]
-        waiting = await self.application.remove(klusterlet, rights)
+        waiting = await self.applier.remove(klusterlet, rights)
         if waiting:
             return await self._wait(klusterlet, waiting)
-        await self._leave_namespaces(klusterlet)
-        await release(self.client, KLUSTERLETS, klusterlet, Finalizer.KLUSTERLET)
+        await self._delete_namespaces(klusterlet)
+        await remove_finalizer(self.client, KLUSTERLETS, klusterlet, Finalizer.KLUSTERLET)
         return Done()
 
     async def _wait(self, klusterlet: Object, waiting: Sequence[str]) -> Outcome:
         message = f"waiting for {', '.join(waiting)} to be gone"
-        await report(self.status, KLUSTERLETS, klusterlet, [Condition.false("Applied", "KlusterletDeleting", message)])
+        await report_status(
+            self.status, KLUSTERLETS, klusterlet, [Condition.false("Applied", "KlusterletDeleting", message)]
+        )
         return RetryAfter(RECHECK)
 
-    async def _forget_work(self, klusterlet: Object) -> None:
+    async def _delete_work_records(self, klusterlet: Object) -> None:
         """Delete the records of the hub that is left; what they own goes with them, what was orphaned stays."""
         others = self._others(klusterlet)
         own = hub_hash(self.reader.get(SECRETS, self._secret(klusterlet)))
         for record in self.reader.list(APPLIED_MANIFEST_WORKS):
             if others and (record.get("spec") or {}).get("hubHash") != own:
                 continue
-            await self._drop_record(record)
+            await self._delete_record(record)
 
-    async def _drop_record(self, record: Object) -> None:
+    async def _delete_record(self, record: Object) -> None:
         """Nobody is left to finish it, so its finalizer goes too; the garbage collector does the rest."""
         key = ObjectKey.of(record)
         try:
@@ -78,23 +80,23 @@ class KlusterletRemoval:
                 patch = with_preconditions(record, {"metadata": {"finalizers": kept or None}})
                 await self.client.patch(APPLIED_MANIFEST_WORKS, key, patch)
             if not is_deleting(record):
-                await delete_this(self.client, APPLIED_MANIFEST_WORKS, record)
+                await delete_exact(self.client, APPLIED_MANIFEST_WORKS, record)
         except (NotFound, Conflict):
             return
 
-    async def _forget_credential(self, klusterlet: Object) -> None:
+    async def _delete_credential(self, klusterlet: Object) -> None:
         secret = self.reader.get(SECRETS, self._secret(klusterlet))
         shared = any(namespace_of(other) == namespace_of(klusterlet) for other in self._others(klusterlet))
         if secret is not None and not shared and not is_deleting(secret):
-            await delete_this(self.client, SECRETS, secret)
+            await delete_exact(self.client, SECRETS, secret)
 
-    async def _leave_namespaces(self, klusterlet: Object) -> None:
-        used = {place for other in self._others(klusterlet) for place in _places(other)}
-        for place in _places(klusterlet):
+    async def _delete_namespaces(self, klusterlet: Object) -> None:
+        used = {place for other in self._others(klusterlet) for place in _namespaces(other)}
+        for place in _namespaces(klusterlet):
             found = self.reader.get(NAMESPACES, ObjectKey.cluster(place))
-            ours = found is not None and annotations_of(found).get(OWNER) == owner_mark(klusterlet)
+            ours = found is not None and annotations_of(found).get(OWNER_ANNOTATION) == owner_annotation(klusterlet)
             if found is not None and ours and place not in used and not is_deleting(found):
-                await delete_this(self.client, NAMESPACES, found)
+                await delete_exact(self.client, NAMESPACES, found)
 
     def _others(self, klusterlet: Object) -> list[Object]:
         name = klusterlet["metadata"]["name"]
@@ -108,7 +110,7 @@ class KlusterletRemoval:
         return ObjectKey(namespace_of(klusterlet), HUB_KUBECONFIG_SECRET)
 
 
-def _places(klusterlet: Object) -> tuple[str, str]:
+def _namespaces(klusterlet: Object) -> tuple[str, str]:
     namespace = namespace_of(klusterlet)
     return namespace, addon_namespace(namespace)
 

@@ -1,4 +1,4 @@
-"""Words with which both deployments are written: container, rights, account."""
+"""Words with which both deployments are written: container, rights, service_account."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RBAC_GROUP = "rbac.authorization.k8s.io"
 MANAGED_BY = "watchword-operator"
 IMAGE = "watchword"  # what the process node of the embedded control plane knows as itself
 HEALTH_PORT = 8000
-LOCKED_DOWN: Object = {
+CONTAINER_SECURITY: Object = {
     "allowPrivilegeEscalation": False,
     "readOnlyRootFilesystem": True,
     "capabilities": {"drop": ["ALL"]},
@@ -35,7 +35,7 @@ class Workload:
 
     name: str
     namespace: str
-    account: str
+    service_account: str
     image: str
     arguments: Sequence[str]
     replicas: int = 1
@@ -56,7 +56,7 @@ def deployment(workload: Workload) -> Manifest:
     labels = labels_for(workload.name)
     volumes = [{"name": name, "secret": {"secretName": name, "optional": True}} for name in workload.secrets]
     pod: Object = {
-        "serviceAccountName": workload.account,
+        "serviceAccountName": workload.service_account,
         "containers": [_container(workload)],
         "volumes": [*volumes, {"name": "tmp", "emptyDir": {}}],
         "securityContext": dict(POD_SECURITY),
@@ -85,7 +85,7 @@ def _container(workload: Workload) -> Object:
         "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 10},
         "readinessProbe": {"httpGet": {"path": workload.ready_path, "port": "health"}, "periodSeconds": 10},
-        "securityContext": dict(LOCKED_DOWN),
+        "securityContext": dict(CONTAINER_SECURITY),
         "volumeMounts": [*mounts, {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - a volume of the pod's own
     }
     if workload.resources:
@@ -97,7 +97,7 @@ def _from_pod(name: str, path: str) -> Object:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-def account(name: str, namespace: str, annotations: Mapping[str, str] | None = None) -> Manifest:
+def service_account(name: str, namespace: str, annotations: Mapping[str, str] | None = None) -> Manifest:
     """Return a ServiceAccount."""
     metadata: Object = {"labels": labels_for(name)}
     if annotations:
@@ -105,7 +105,7 @@ def account(name: str, namespace: str, annotations: Mapping[str, str] | None = N
     return SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(ObjectKey(namespace, name), metadata=metadata)
 
 
-def cluster_rights(name: str, rules: Sequence[Object], subject: ObjectKey) -> tuple[Manifest, Manifest]:
+def cluster_role_with_binding(name: str, rules: Sequence[Object], subject: ObjectKey) -> tuple[Manifest, Manifest]:
     """Return a ClusterRole and its binding to a ServiceAccount."""
     role = CLUSTER_ROLES.manifest(
         ObjectKey.cluster(name), metadata={"labels": labels_for(subject.name)}, rules=list(rules)
@@ -123,7 +123,7 @@ def cluster_binding(name: str, role: str, subject: ObjectKey) -> Manifest:
     )
 
 
-def namespace_rights(
+def role_with_binding(
     key: ObjectKey, rules: Sequence[Object], subject: ObjectKey, *, existing_role: str = ""
 ) -> tuple[Manifest, ...]:
     """Return a Role with its binding to a ServiceAccount, or only the binding to an existing ClusterRole."""

@@ -11,11 +11,11 @@ from cryptography.hazmat.primitives import serialization
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import AuthorityExpired, CertificateRefused, KeyRefused
 from watchword.pki.keys import PrivateKey, PublicKey
-from watchword.pki.subjects import AlternativeNames, Subject, encode_alternative_names, encode_subject
+from watchword.pki.subjects import AlternativeNames, CertificateSubject, encode_alternative_names, encode_subject
 from watchword.pki.usages import CLIENT_USAGES, SERVING_USAGES, Usage, encode_extended_usage, encode_key_usage
 
 BACKDATE = timedelta(minutes=5)  # clocks of other machines may be behind
-SHORT_LIFE = timedelta(hours=8)  # certificates shorter than this keep their full asked-for life
+SHORT_LIFETIME = timedelta(hours=8)  # certificates shorter than this keep their full asked-for life
 CA_LIFETIME = timedelta(days=3650)
 _NO_NAMES = AlternativeNames()
 
@@ -29,11 +29,11 @@ class Validity:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class CertificateTemplate:
     """A certificate to be issued: every fact in it is decided before it is signed."""
 
     key: PublicKey
-    subject: Subject
+    subject: CertificateSubject
     validity: Validity
     usages: tuple[Usage, ...] = CLIENT_USAGES
     names: AlternativeNames = _NO_NAMES
@@ -68,7 +68,7 @@ class Authority:
     ) -> Authority:
         """Make a self-signed CA; give a key to keep the pin across a renewal."""
         key = key or PrivateKey.generate()
-        name = encode_subject(Subject(common_name))
+        name = encode_subject(CertificateSubject(common_name))
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public.handle)
         builder = (
             _builder(key.public, Validity(now - BACKDATE, now + lifetime))
@@ -80,7 +80,7 @@ class Authority:
         )
         return cls(_sign(builder, key), key)
 
-    def issue(self, leaf: Leaf) -> Certificate:
+    def issue(self, leaf: CertificateTemplate) -> Certificate:
         """Sign one end-entity certificate, exactly as planned."""
         issuer = self.certificate.handle
         builder = (
@@ -107,28 +107,30 @@ class Authority:
         self, key: PublicKey, names: AlternativeNames, *, now: datetime, lifetime: timedelta, common_name: str = ""
     ) -> Certificate:
         """Sign a server's certificate for the names it answers to."""
-        validity = choose_validity(now=now, lifetime=lifetime, signer_ends=self.certificate.not_after)
-        subject = Subject(common_name or next(iter((*names.dns, *names.ips)), "server"))
-        return self.issue(Leaf(key, subject, validity, SERVING_USAGES, names))
+        validity = choose_validity(now=now, lifetime=lifetime, signer_not_after=self.certificate.not_after)
+        subject = CertificateSubject(common_name or next(iter((*names.dns, *names.ips)), "server"))
+        return self.issue(CertificateTemplate(key, subject, validity, SERVING_USAGES, names))
 
-    def issue_client(self, key: PublicKey, subject: Subject, *, now: datetime, lifetime: timedelta) -> Certificate:
+    def issue_client(
+        self, key: PublicKey, subject: CertificateSubject, *, now: datetime, lifetime: timedelta
+    ) -> Certificate:
         """Sign a client's certificate: a user and its groups."""
-        validity = choose_validity(now=now, lifetime=lifetime, signer_ends=self.certificate.not_after)
-        return self.issue(Leaf(key, subject, validity))
+        validity = choose_validity(now=now, lifetime=lifetime, signer_not_after=self.certificate.not_after)
+        return self.issue(CertificateTemplate(key, subject, validity))
 
 
 def choose_validity(
-    *, now: datetime, lifetime: timedelta, signer_ends: datetime, backdate: timedelta = BACKDATE
+    *, now: datetime, lifetime: timedelta, signer_not_after: datetime, backdate: timedelta = BACKDATE
 ) -> Validity:
     """Decide from when until when, by the rules of kube-controller-manager's signer.
 
     The start lies a little in the past; long lives are shortened by as much, short ones are not;
     nothing outlives the signer. Raises `AuthorityExpired` when the signer itself is over.
     """
-    if now >= signer_ends:
+    if now >= signer_not_after:
         raise AuthorityExpired("the CA certificate has expired: rotate the CA before signing anything")
-    ends = now + lifetime if lifetime < SHORT_LIFE else now + lifetime - backdate
-    return Validity(now - backdate, min(ends, signer_ends))
+    ends = now + lifetime if lifetime < SHORT_LIFETIME else now + lifetime - backdate
+    return Validity(now - backdate, min(ends, signer_not_after))
 
 
 def _builder(key: PublicKey, validity: Validity) -> x509.CertificateBuilder:

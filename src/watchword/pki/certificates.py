@@ -14,12 +14,12 @@ from watchword.pki.errors import CertificateRefused
 from watchword.pki.keys import PublicKey
 from watchword.pki.pem import CERTIFICATE, armour, blocks
 from watchword.pki.pins import Pin
-from watchword.pki.reading import UNREADABLE, strictly
+from watchword.pki.strict_parsing import PARSE_ERRORS, refusing_deprecated_encodings
 from watchword.pki.subjects import (
     COMMON_NAME,
     ORGANISATION,
     AlternativeNames,
-    Subject,
+    CertificateSubject,
     decode_alternative_names,
     decode_name,
     values_of,
@@ -28,7 +28,7 @@ from watchword.pki.usages import decode_extended_usage
 
 MAXIMUM_BUNDLE_BYTES = 1024 * 1024
 MAXIMUM_BUNDLE_CERTIFICATES = 512
-REMEMBERED = 512
+CERTIFICATE_CACHE_SIZE = 512
 
 _Ext = TypeVar("_Ext", bound=x509.ExtensionType)
 
@@ -49,9 +49,9 @@ class Certificate:
     der: bytes = field(repr=False)
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> CertificateSubject:
         """CN and O."""
-        return Subject(self.common_name, self.organisations)
+        return CertificateSubject(self.common_name, self.organisations)
 
     @property
     def pem(self) -> bytes:
@@ -101,12 +101,12 @@ def join_bundle(certificates: Iterable[Certificate]) -> bytes:
 
 
 # Certificates are public and never change: an agent looks at its own, a server at its callers', time and again.
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=CERTIFICATE_CACHE_SIZE)
 def _read(der: bytes) -> Certificate:
     try:
-        with strictly():
+        with refusing_deprecated_encodings():
             return _facts(x509.load_der_x509_certificate(der), der)
-    except UNREADABLE as cause:
+    except PARSE_ERRORS as cause:
         raise CertificateRefused(f"the certificate cannot be read: {cause}") from cause
 
 

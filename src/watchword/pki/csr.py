@@ -8,16 +8,16 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from watchword.pki.errors import RequestRefused
+from watchword.pki.errors import InvalidCsr
 from watchword.pki.keys import PrivateKey, PublicKey
 from watchword.pki.pem import CERTIFICATE_REQUEST, first_block
-from watchword.pki.reading import UNREADABLE, strictly
+from watchword.pki.strict_parsing import PARSE_ERRORS, refusing_deprecated_encodings
 from watchword.pki.subjects import (
     COMMON_NAME,
     ORGANISATION,
     ORGANISATIONAL_UNIT,
     AlternativeNames,
-    Subject,
+    CertificateSubject,
     decode_alternative_names,
     decode_name,
     encode_alternative_names,
@@ -30,7 +30,7 @@ _NO_NAMES = AlternativeNames()
 
 
 @dataclass(frozen=True, slots=True)
-class RequestedIdentity:
+class ParsedCsr:
     """What a request asks for, completely; nothing here is granted by being asked for.
 
     Duplicates are kept, so that a judge who compares with the expected value sees them.
@@ -46,12 +46,12 @@ class RequestedIdentity:
     signature_valid: bool  # the requester holds the private key
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> CertificateSubject:
         """CN and O, as claimed."""
-        return Subject(self.common_name, self.organisations)
+        return CertificateSubject(self.common_name, self.organisations)
 
 
-def build_request(key: PrivateKey, subject: Subject, names: AlternativeNames = _NO_NAMES) -> bytes:
+def build_csr(key: PrivateKey, subject: CertificateSubject, names: AlternativeNames = _NO_NAMES) -> bytes:
     """Return a signed CERTIFICATE REQUEST block for the key's owner."""
     builder = x509.CertificateSigningRequestBuilder().subject_name(encode_subject(subject))
     try:
@@ -59,30 +59,30 @@ def build_request(key: PrivateKey, subject: Subject, names: AlternativeNames = _
             builder = builder.add_extension(encode_alternative_names(names), critical=False)
         return builder.sign(key.handle, key.digest).public_bytes(serialization.Encoding.PEM)
     except ValueError as cause:
-        raise RequestRefused(f"the names cannot be written into a request: {cause}") from cause
+        raise InvalidCsr(f"the names cannot be written into a request: {cause}") from cause
 
 
-def parse_request(pem: bytes) -> RequestedIdentity:
-    """Read the first CERTIFICATE REQUEST block; raise `RequestRefused` for anything else."""
+def parse_csr(pem: bytes) -> ParsedCsr:
+    """Read the first CERTIFICATE REQUEST block; raise `InvalidCsr` for anything else."""
     if len(pem) > MAXIMUM_REQUEST_BYTES:
-        raise RequestRefused(f"the request is larger than {MAXIMUM_REQUEST_BYTES // 1024} KiB")
+        raise InvalidCsr(f"the request is larger than {MAXIMUM_REQUEST_BYTES // 1024} KiB")
     block = first_block(pem, CERTIFICATE_REQUEST)
     if block is None:
-        raise RequestRefused("the text does not begin with a PEM block of type CERTIFICATE REQUEST")
+        raise InvalidCsr("the text does not begin with a PEM block of type CERTIFICATE REQUEST")
     try:
-        with strictly():
+        with refusing_deprecated_encodings():
             return _read(x509.load_der_x509_csr(block))
-    except UNREADABLE as cause:
-        raise RequestRefused(f"the certificate signing request cannot be read: {cause}") from cause
+    except PARSE_ERRORS as cause:
+        raise InvalidCsr(f"the certificate signing request cannot be read: {cause}") from cause
 
 
-def _read(request: x509.CertificateSigningRequest) -> RequestedIdentity:
+def _read(request: x509.CertificateSigningRequest) -> ParsedCsr:
     attributes = decode_name(request)
     common_names = values_of(attributes, COMMON_NAME)
     if len(common_names) > 1:
-        raise RequestRefused("the request claims more than one common name")
+        raise InvalidCsr("the request claims more than one common name")
     known = {COMMON_NAME, ORGANISATION, ORGANISATIONAL_UNIT}
-    return RequestedIdentity(
+    return ParsedCsr(
         common_name="".join(common_names),
         organisations=values_of(attributes, ORGANISATION),
         organisational_units=values_of(attributes, ORGANISATIONAL_UNIT),

@@ -2,12 +2,12 @@
 
 PkiError
 ├── KeyRefused            not a private or public key that is read here, or too weak
-├── RequestRefused        not a certificate signing request that is read here
+├── InvalidCsr        not a certificate signing request that is read here
 ├── CertificateRefused    not a certificate or bundle that is read here
 ├── ChainRefused          a certificate that no trusted authority vouches for, here and now
 ├── AuthorityExpired      the signer's own certificate is over
 ├── PinRefused            not a pin of the form sha256:<64 hexadecimal digits>
-└── TokenRefused          a JWT whose form, signature or algorithm is not accepted
+└── InvalidJwt          a JWT whose form, signature or algorithm is not accepted
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class KeyRefused(PkiError):
     """The bytes hold no usable key."""
 
 
-class RequestRefused(PkiError):
+class InvalidCsr(PkiError):
     """The bytes hold no usable certificate signing request."""
 
 
@@ -41,5 +41,5 @@ class PinRefused(PkiError):
     """The text is not a public key pin."""
 
 
-class TokenRefused(PkiError):
+class InvalidJwt(PkiError):
     """The JWT is not accepted; the message never holds the token."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from watchword.api.sensitive import Sensitive
-from watchword.pki.errors import KeyRefused, TokenRefused
+from watchword.pki.errors import InvalidJwt, KeyRefused
 from watchword.pki.keys import KeyType, PrivateKey, PublicKey
-from watchword.pki.unverified import split_token
+from watchword.pki.unverified_jwt import split_token
 
 if TYPE_CHECKING:
     from watchword.pki.jose import NativeKey
@@ -54,7 +54,7 @@ class TokenVerifier:
     keys: tuple[PublicKey, ...]
 
     def verify(self, token: str) -> dict[str, Any]:
-        """Return the claims of a token that one of the keys signed; raise `TokenRefused` otherwise.
+        """Return the claims of a token that one of the keys signed; raise `InvalidJwt` otherwise.
 
         Only the signature is judged here; `claims.check_claims` judges time, issuer and audience.
         """
@@ -64,7 +64,7 @@ class TokenVerifier:
         wanted = header.get("kid")
         candidates = [row for row in self._natives if wanted is None or row[0] == wanted]
         if not any(is_signed_by(token, native, algorithm) for _, native, algorithm in candidates):
-            raise TokenRefused("no known key signed the token")
+            raise InvalidJwt("no known key signed the token")
         return claims
 
     @cached_property

@@ -125,7 +125,7 @@ class PrivateKey:
         raw = pem.reveal() if isinstance(pem, Sensitive) else pem
         _refuse_oversized(raw)
         key = _checked(_load_private(_only_key_block(raw)))
-        weakness = judge_key_strength(key.public)
+        weakness = validate_key_strength(key.public)
         if weakness:
             raise KeyRefused(weakness)
         return key
@@ -151,7 +151,7 @@ class PrivateKey:
         return f"PrivateKey({self.public.type} *** {self.public.thumbprint[:16]})"
 
 
-def judge_key_strength(key: PublicKey) -> str:
+def validate_key_strength(key: PublicKey) -> str:
     """Say in one sentence why a key is not accepted; empty when it is."""
     if isinstance(key.handle, rsa.RSAPublicKey) and not SHORTEST_RSA_BITS <= key.bits <= LONGEST_RSA_BITS:
         return f"an RSA key of {key.bits} bits is refused: use {SHORTEST_RSA_BITS} to {LONGEST_RSA_BITS}, or EC P-256"

@@ -16,7 +16,7 @@ ORGANISATIONAL_UNIT = NameOID.ORGANIZATIONAL_UNIT_NAME.dotted_string
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class CertificateSubject:
     """A user and its groups, as Kubernetes reads them from CN and O."""
 
     common_name: str
@@ -46,7 +46,7 @@ class AlternativeNames:
         return cls(tuple(dns), tuple(ips))
 
 
-def encode_subject(subject: Subject) -> x509.Name:
+def encode_subject(subject: CertificateSubject) -> x509.Name:
     """Write a subject the way Go does: one set of organisations, then the common name."""
     with _any_length():
         parts = []

@@ -13,11 +13,11 @@ from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
-from watchword.kube.watch import FollowOptions, follow
+from watchword.kube.watch import WatchOptions, list_and_watch
 from watchword.runtime.errors import CacheError
-from watchword.runtime.informer import Feed, Informer, Listener, Scope
-from watchword.runtime.records import Projection, head_of
-from watchword.runtime.store import IndexFunction
+from watchword.runtime.informer import DeltaHandler, Informer, WatchScope, WatchSource
+from watchword.runtime.informer_store import IndexFunction
+from watchword.runtime.raw_objects import Projection, head_of
 
 
 class Cache:
@@ -28,37 +28,37 @@ class Cache:
     followed twice.
     """
 
-    def __init__(self, feed: Feed, *, beside: Cache | None = None) -> None:
+    def __init__(self, feed: WatchSource, *, beside: Cache | None = None) -> None:
         self._feed = feed
         self._beside = beside
-        self._informers: dict[Resource, dict[Scope, Informer]] = {}
-        self._listeners: dict[Resource, list[Listener]] = {}
+        self._informers: dict[Resource, dict[WatchScope, Informer]] = {}
+        self._handlers: dict[Resource, list[DeltaHandler]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._tasks: dict[Informer, asyncio.Task[None]] = {}
 
     @classmethod
-    def of(cls, client: Client, options: FollowOptions | None = None, *, beside: Cache | None = None) -> Cache:
+    def of(cls, client: Client, options: WatchOptions | None = None, *, beside: Cache | None = None) -> Cache:
         """Return a cache that is fed by the watches of a client."""
-        return cls(follow_with(client, options or FollowOptions()), beside=beside)
+        return cls(watch_source(client, options or WatchOptions()), beside=beside)
 
     def informer(
-        self, resource: Resource, scope: Scope | None = None, *, project: Projection | None = None
+        self, resource: Resource, scope: WatchScope | None = None, *, project: Projection | None = None
     ) -> Informer:
         """Follow a kind, once for each scope; everybody who asks gets the same informer."""
-        scope = scope or Scope()
+        scope = scope or WatchScope()
         informers = self._informers.setdefault(resource, {})
         found = informers.get(scope)
         if found is None:
-            found = informers[scope] = self._borrowed(resource, scope) or Informer(resource, scope, project=project)
+            found = informers[scope] = self._find_shared(resource, scope) or Informer(resource, scope, project=project)
             self._start(found)
-            for listener in self._listeners.get(resource, ()):
-                found.listen(listener)
+            for handler in self._handlers.get(resource, ()):
+                found.add_handler(handler)
         if project is not None and found.project is not project:
             raise CacheError(f"{resource.group_resource} is already followed with another projection: agree on one")
         return found
 
     def expect(self, resource: Resource) -> None:
-        """Follow nothing of a kind yet: its parts are asked for once they are needed, and heard by all who listen."""
+        """Watch nothing of a kind yet: informers for its parts are added when they are needed."""
         self._informers.setdefault(resource, {})
 
     def drop(self, informer: Informer) -> None:
@@ -73,13 +73,13 @@ class Cache:
         kinds = self._informers.values() if resource is None else [self._informers.get(resource, {})]
         return [informer for scopes in kinds for informer in scopes.values()]
 
-    def listen(self, resource: Resource, listener: Listener) -> None:
-        """Tell a listener of every object of a kind and of every change, in whichever part; all of it by default."""
+    def add_handler(self, resource: Resource, handler: DeltaHandler) -> None:
+        """Tell a handler of every object of a kind and of every change, in whichever part; all of it by default."""
         if resource not in self._informers:
             self.informer(resource)
-        self._listeners.setdefault(resource, []).append(listener)
+        self._handlers.setdefault(resource, []).append(handler)
         for informer in self.informers(resource):
-            informer.listen(listener)
+            informer.add_handler(handler)
 
     def index(self, resource: Resource, name: str, function: IndexFunction) -> None:
         """Make the objects of a kind findable by the values that a function gives for them."""
@@ -137,7 +137,7 @@ class Cache:
         for informer in self._covering(resource, ""):
             await informer.wait_for(resource_version)
 
-    def fold(self, raw: bytes) -> None:
+    def observe_write(self, raw: bytes) -> None:
         """Take over the server's answer to our own write; anything but a stored object is ignored."""
         try:
             head = head_of(raw)
@@ -148,7 +148,7 @@ class Cache:
         for resource, informers in self._informers.items():
             if (resource.api_version, resource.kind) == (head.api_version, head.kind):
                 for informer in informers.values():
-                    informer.fold(raw, head)
+                    informer.observe_write(raw, head)
 
     def _covering(self, resource: Resource, namespace: str) -> Sequence[Informer]:
         informers = self.informers(resource)
@@ -158,32 +158,32 @@ class Cache:
             raise CacheError(f"nobody follows {resource.group_resource}{where}: ask the cache for an informer first")
         return covering
 
-    def _borrowed(self, resource: Resource, scope: Scope) -> Informer | None:
+    def _find_shared(self, resource: Resource, scope: WatchScope) -> Informer | None:
         known = self._beside.informers(resource) if self._beside is not None else []
         return next((informer for informer in known if informer.scope == scope), None)
 
     def _start(self, informer: Informer) -> None:
-        if self._group is not None and self._borrowed(informer.resource, informer.scope) is not informer:
+        if self._group is not None and self._find_shared(informer.resource, informer.scope) is not informer:
             name = f"watch {informer.resource.group_resource}"
             self._tasks[informer] = self._group.create_task(informer.run(self._feed), name=name)
 
 
-def follow_with(client: Client, options: FollowOptions) -> Feed:
+def watch_source(client: Client, options: WatchOptions) -> WatchSource:
     """Return the feed that watches through a client and logs its troubles."""
     log: Any = structlog.get_logger("watchword.cache")
 
-    def feed(resource: Resource, scope: Scope) -> Any:
+    def feed(resource: Resource, scope: WatchScope) -> Any:
         def report(trouble: KubeError) -> None:
             log.warning("watch interrupted", resource=resource.group_resource, error=str(trouble))
-            options.on_trouble(trouble)
+            options.on_error(trouble)
 
-        return follow(
+        return list_and_watch(
             client,
             resource,
             namespace=scope.namespace,
             labels=scope.labels,
             fields=scope.fields,
-            options=replace(options, on_trouble=report),
+            options=replace(options, on_error=report),
         )
 
     return feed

@@ -12,42 +12,42 @@ from typing import Any
 
 from watchword._structlog import structlog
 from watchword.api.meta import ObjectKey
-from watchword.kube.cancellation import is_asked_to_stop
+from watchword.kube.cancellation import is_cancellation_requested
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError
+from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
-from watchword.runtime.errors import RuntimeTrouble
-from watchword.runtime.jitter import Quarantine
-from watchword.runtime.metrics import Metrics, Result
-from watchword.runtime.queue import WorkQueue
+from watchword.runtime.errors import ControllerRuntimeError
+from watchword.runtime.metrics import Metrics, ReconcileResult
+from watchword.runtime.raw_objects import Delta
 from watchword.runtime.reconcile import ControllerSpec, KeyMapper, Outcome, RetryAfter, Terminal
-from watchword.runtime.records import Delta
+from watchword.runtime.work_queue import WorkQueue
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RequeueDecision:
     """What a failed reconcile means for its key."""
 
-    result: Result
+    result: ReconcileResult
     retry: bool = True
     at_least: timedelta = timedelta(0)  # the server may ask for a longer wait than our own backoff
     expected: bool = True  # False: nobody foresaw this, so the log shows where it came from
 
 
-def judge_failure(error: BaseException, *, overdue: bool) -> Verdict:
+def decide_requeue(error: BaseException, *, overdue: bool) -> RequeueDecision:
     """Decide what becomes of a key whose reconcile raised."""
     if overdue:
-        return Verdict(Result.DEADLINE)
+        return RequeueDecision(ReconcileResult.DEADLINE)
     if isinstance(error, Terminal):
-        return Verdict(Result.TERMINAL, retry=False)
+        return RequeueDecision(ReconcileResult.TERMINAL, retry=False)
     if isinstance(error, Conflict):
-        return Verdict(Result.CONFLICT)
+        return RequeueDecision(ReconcileResult.CONFLICT)
     if isinstance(error, ApiStatusError) and error.retry_after:
-        return Verdict(Result.ERROR, at_least=timedelta(seconds=min(error.retry_after, 300.0)))
-    return Verdict(Result.ERROR, expected=isinstance(error, KubeError | RuntimeTrouble))
+        return RequeueDecision(ReconcileResult.ERROR, at_least=timedelta(seconds=min(error.retry_after, 300.0)))
+    return RequeueDecision(ReconcileResult.ERROR, expected=isinstance(error, KubeError | ControllerRuntimeError))
 
 
 class Controller:
-    """Runs one `ControllerSpec`: wakes, workers, deadline, backoff; logs and counts each outcome once.
+    """Runs one `ControllerSpec`: triggers, workers, deadline, backoff; logs and counts each outcome once.
 
     A reconcile that fails, hangs or crashes delays its own key and nothing else.
     """
@@ -68,12 +68,12 @@ class Controller:
         )
 
     def subscribe(self, caches: Mapping[str, Cache]) -> None:
-        """Be woken by everything that the spec names; every root object that exists wakes once."""
-        caches[self.spec.origin].listen(self.spec.root, lambda delta: self.queue.add(delta.key))
-        for wake in self.spec.wakes:
-            caches[wake.origin].listen(wake.resource, self._waker(wake.keys))
-        if self.spec.bell is not None:
-            self.spec.bell.connect(self.queue.add)
+        """Be woken by everything that the spec names; every root object that exists triggers once."""
+        caches[self.spec.connection_name].add_handler(self.spec.root, lambda delta: self.queue.add(delta.key))
+        for trigger in self.spec.triggers:
+            caches[trigger.connection_name].add_handler(trigger.resource, self._enqueue_related(trigger.keys))
+        if self.spec.trigger_source is not None:
+            self.spec.trigger_source.connect(self.queue.add)
 
     async def run(self) -> None:
         """Work until the queue is closed and empty."""
@@ -93,14 +93,14 @@ class Controller:
             return False
         return True
 
-    def _waker(self, mapper: KeyMapper) -> Any:
-        def wake(delta: Delta) -> None:
+    def _enqueue_related(self, mapper: KeyMapper) -> Any:
+        def trigger(delta: Delta) -> None:
             # Both sides count: what an object no longer points to has to notice as well.
             for obj in (delta.old, delta.new):
                 for key in mapper(obj) if obj is not None else ():
                     self.queue.add(key)
 
-        return wake
+        return trigger
 
     async def _work(self) -> None:
         while (key := await self.queue.get()) is not None:
@@ -120,11 +120,11 @@ class Controller:
             async with deadline:
                 outcome = await self.spec.reconciler.reconcile(key)
         except asyncio.CancelledError as error:
-            if is_asked_to_stop():
+            if is_cancellation_requested():
                 raise
-            self._failed(key, error, judge_failure(error, overdue=False), loop.time() - started)
+            self._failed(key, error, decide_requeue(error, overdue=False), loop.time() - started)
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this key alone
-            self._failed(key, error, judge_failure(error, overdue=deadline.expired()), loop.time() - started)
+            self._failed(key, error, decide_requeue(error, overdue=deadline.expired()), loop.time() - started)
         else:
             self._succeeded(key, outcome, loop.time() - started)
 
@@ -132,23 +132,25 @@ class Controller:
         self.queue.forget(key)
         if isinstance(outcome, RetryAfter):
             self.queue.add_after(key, outcome.delay.total_seconds())
-            self._metrics.observe(Result.RETRY_AFTER, seconds)
-            self._log.debug("reconciled", result=Result.RETRY_AFTER.value, retry_in=outcome.delay.total_seconds())
+            self._metrics.observe(ReconcileResult.RETRY_AFTER, seconds)
+            self._log.debug(
+                "reconciled", result=ReconcileResult.RETRY_AFTER.value, retry_in=outcome.delay.total_seconds()
+            )
         else:
-            self._metrics.observe(Result.DONE, seconds)
-            self._log.debug("reconciled", result=Result.DONE.value)
+            self._metrics.observe(ReconcileResult.DONE, seconds)
+            self._log.debug("reconciled", result=ReconcileResult.DONE.value)
 
-    def _failed(self, key: ObjectKey, error: BaseException, verdict: Verdict, seconds: float) -> None:
-        self._metrics.observe(verdict.result, seconds)
-        facts: dict[str, Any] = {"result": verdict.result.value, "error": str(error) or type(error).__name__}
-        if verdict.retry:
-            delay = self.queue.retry(key, at_least=verdict.at_least.total_seconds())
+    def _failed(self, key: ObjectKey, error: BaseException, decision: RequeueDecision, seconds: float) -> None:
+        self._metrics.observe(decision.result, seconds)
+        facts: dict[str, Any] = {"result": decision.result.value, "error": str(error) or type(error).__name__}
+        if decision.retry:
+            delay = self.queue.retry(key, at_least=decision.at_least.total_seconds())
             facts |= {"failures": self.queue.failures(key), "retry_in": round(delay, 3)}
         else:
             self.queue.forget(key)
-        if not verdict.expected:
+        if not decision.expected:
             self._log.error("reconcile failed", **facts, exc_info=error)
-        elif verdict.result is Result.CONFLICT:
+        elif decision.result is ReconcileResult.CONFLICT:
             self._log.debug("reconcile failed", **facts)  # somebody was faster: the next look settles it
         else:
             self._log.warning("reconcile failed", **facts)

@@ -1,6 +1,6 @@
 """What can go wrong while controllers run.
 
-RuntimeTrouble
+ControllerRuntimeError
 ├── VirtualTimeError      real waiting was asked of a loop whose time is not real
 │   └── Deadlock          every task waits and no timer is left: nothing can ever happen
 ├── NotLeading            a write was refused because leadership is lost
@@ -8,17 +8,17 @@ RuntimeTrouble
 ├── NameConflict          an object of that name exists and is not ours
 ├── BeingDeleted          the object of that name is on its way out
 ├── NotServed             a kind was declared and the server does not serve it
-└── Halted                a part of the process ended that must never end
+└── UnexpectedExit                a part of the process ended that must never end
 """
 
 from __future__ import annotations
 
 
-class RuntimeTrouble(Exception):
+class ControllerRuntimeError(Exception):
     """Base of everything this room raises."""
 
 
-class VirtualTimeError(RuntimeTrouble):
+class VirtualTimeError(ControllerRuntimeError):
     """Sockets and processes live in real time; a virtual loop cannot wait for them."""
 
 
@@ -26,25 +26,25 @@ class Deadlock(VirtualTimeError):
     """Every task waits and no timer is left, so nothing can ever happen again."""
 
 
-class NotLeading(RuntimeTrouble):
+class NotLeading(ControllerRuntimeError):
     """This process does not hold the lease, so it must not write."""
 
 
-class CacheError(RuntimeTrouble):
+class CacheError(ControllerRuntimeError):
     """The cache does not hold what was asked for; the message says what to register."""
 
 
-class Halted(RuntimeTrouble):
+class UnexpectedExit(ControllerRuntimeError):
     """A part of the process ended that must never end, so the whole process ends."""
 
 
-class NameConflict(RuntimeTrouble):
+class NameConflict(ControllerRuntimeError):
     """An object of that name exists and is not ours; it is left as it is."""
 
 
-class BeingDeleted(RuntimeTrouble):
+class BeingDeleted(ControllerRuntimeError):
     """The object of that name is on its way out; try again when it is gone."""
 
 
-class NotServed(RuntimeTrouble):
+class NotServed(ControllerRuntimeError):
     """A kind was declared, and the server has not begun to serve it."""

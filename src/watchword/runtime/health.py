@@ -11,42 +11,42 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from watchword.api.http import Request, Response
-from watchword.sockets.listener import Listener, ListenerLimits
+from watchword.http.server import HttpServer, ServerLimits
 
-Check: TypeAlias = Callable[[], str]
+HealthCheck: TypeAlias = Callable[[], str]
 """Returns what is wrong in a few words, and nothing when all is well."""
 
 TEXT = "text/plain; charset=utf-8"
-LIMITS = ListenerLimits(connections=64, header_bytes=16 * 1024, body_bytes=0, keepalive_seconds=90.0, drain_seconds=1.0)
+LIMITS = ServerLimits(connections=64, header_bytes=16 * 1024, body_bytes=0, keepalive_seconds=90.0, drain_seconds=1.0)
 
 
 @dataclass(slots=True)
-class Health:
+class HealthEndpoints:
     """Answers `/healthz`, `/readyz` and `/metrics` from the checks that others have added."""
 
     registry: CollectorRegistry
-    liveness: dict[str, Check] = field(default_factory=dict)
-    readiness: dict[str, Check] = field(default_factory=dict)
+    liveness: dict[str, HealthCheck] = field(default_factory=dict)
+    readiness: dict[str, HealthCheck] = field(default_factory=dict)
 
     def answer(self, path: str) -> Response:
         """Return the page for a path."""
         if path == "/metrics":
             return _page(200, generate_latest(self.registry), CONTENT_TYPE_LATEST)
         if path in ("/healthz", "/livez"):
-            return _verdict(self.liveness)
+            return _checks_page(self.liveness)
         if path == "/readyz":
-            return _verdict({**self.liveness, **self.readiness})
+            return _checks_page({**self.liveness, **self.readiness})
         return _page(404, b"try /healthz, /readyz or /metrics\n")
 
 
 @asynccontextmanager
-async def serve_health(health: Health, host: str, port: int) -> AsyncIterator[int]:
+async def serve_health(health: HealthEndpoints, host: str, port: int) -> AsyncIterator[int]:
     """Serve the endpoints on an address; gives the port, which the system chose if it was 0."""
 
     async def handle(request: Request) -> Response:
         return health.answer(request.path)
 
-    listener = Listener(handle, LIMITS)
+    listener = HttpServer(handle, LIMITS)
     found = await listener.start(host, port)
     try:
         yield found
@@ -54,8 +54,8 @@ async def serve_health(health: Health, host: str, port: int) -> AsyncIterator[in
         await listener.stop()
 
 
-def _verdict(checks: dict[str, Check]) -> Response:
-    troubles = {name: trouble for name, check in sorted(checks.items()) if (trouble := _ask(check))}
+def _checks_page(checks: dict[str, HealthCheck]) -> Response:
+    troubles = {name: trouble for name, check in sorted(checks.items()) if (trouble := _run_check(check))}
     lines = [f"[-] {name}: {troubles[name]}" if name in troubles else f"[+] {name}" for name in sorted(checks)]
     return _page(503 if troubles else 200, "\n".join([*lines, "not ok" if troubles else "ok", ""]).encode())
 
@@ -64,7 +64,7 @@ def _page(status: int, body: bytes, content_type: str = TEXT) -> Response:
     return Response(status, (("Content-Type", content_type),), body)
 
 
-def _ask(check: Check) -> str:
+def _run_check(check: HealthCheck) -> str:
     try:
         return check()
     except Exception as error:  # noqa: BLE001 - a check that breaks has found something

@@ -11,16 +11,16 @@ from typing import Any, TypeAlias
 from watchword._structlog import structlog
 from watchword.api.meta import Resource
 from watchword.api.selectors import parse_field_selector, parse_label_selector
-from watchword.kube.watch import Change, Fact, Snapshot
-from watchword.runtime.errors import Halted
-from watchword.runtime.records import Delta, Head, Projection, is_newer
-from watchword.runtime.store import Store
+from watchword.kube.watch import ObjectChange, Snapshot, WatchUpdate
+from watchword.runtime.errors import UnexpectedExit
+from watchword.runtime.informer_store import InformerStore
+from watchword.runtime.raw_objects import Delta, ObjectHead, Projection, is_newer
 
-Listener: TypeAlias = Callable[[Delta], None]
+DeltaHandler: TypeAlias = Callable[[Delta], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class WatchScope:
     """Which objects of a kind are followed; everything when nothing is said."""
 
     namespace: str = ""
@@ -32,7 +32,7 @@ class Scope:
         return self.namespace in ("", namespace)
 
 
-Feed: TypeAlias = Callable[[Resource, Scope], AsyncGenerator[Fact, None]]
+WatchSource: TypeAlias = Callable[[Resource, WatchScope], AsyncGenerator[WatchUpdate, None]]
 
 
 class Informer:
@@ -42,16 +42,16 @@ class Informer:
     each version, however often the server repeats it.
     """
 
-    def __init__(self, resource: Resource, scope: Scope, *, project: Projection | None = None) -> None:
+    def __init__(self, resource: Resource, scope: WatchScope, *, project: Projection | None = None) -> None:
         self.resource = resource
         self.scope = scope
         self.project = project
-        self.store = Store(resource, project=project)
+        self.store = InformerStore(resource, project=project)
         self.version = ""
         self.last_contact: float | None = None
         self._selector = parse_label_selector(scope.labels)
         self._fields = parse_field_selector(scope.fields)
-        self._listeners: list[Listener] = []
+        self._handlers: list[DeltaHandler] = []
         self._synced = asyncio.Event()
         self._waiting: list[tuple[str, asyncio.Future[None]]] = []
         self._log: Any = structlog.get_logger("watchword.cache").bind(resource=resource.group_resource)
@@ -76,39 +76,39 @@ class Informer:
             self._waiting.append((version, waiter))
             await waiter
 
-    def listen(self, listener: Listener) -> None:
-        """Tell a listener of every object there is, and from now on of every change."""
-        self._listeners.append(listener)
+    def add_handler(self, handler: DeltaHandler) -> None:
+        """Tell a handler of every object there is, and from now on of every change."""
+        self._handlers.append(handler)
         for delta in self.store.everything():
-            self._tell(listener, delta)
+            self._call_handler(handler, delta)
 
-    async def run(self, feed: Feed) -> None:
-        """Follow the feed for ever; raises `Halted` if it ends."""
+    async def run(self, feed: WatchSource) -> None:
+        """Follow the feed for ever; raises `UnexpectedExit` if it ends."""
         try:
             async with aclosing(feed(self.resource, self.scope)) as facts:
                 async for fact in facts:
-                    self.take(fact)
+                    self.handle_update(fact)
                     del fact  # a snapshot is large, and the next fact may be minutes away
         finally:
             self.last_contact = None  # nobody listens, so silence means nothing
-        raise Halted(f"the watch of {self.resource.group_resource} ended")
+        raise UnexpectedExit(f"the watch of {self.resource.group_resource} ended")
 
-    def take(self, fact: Fact) -> None:
+    def handle_update(self, fact: WatchUpdate) -> None:
         """Let one fact change the store."""
         self.last_contact = asyncio.get_running_loop().time()
         if isinstance(fact, Snapshot):
             deltas = self.store.replace(fact.items, fact.resource_version)
             self._synced.set()
-            self._announce(*deltas)
-        elif isinstance(fact, Change):
+            self._notify_handlers(*deltas)
+        elif isinstance(fact, ObjectChange):
             change = self.store.remove if fact.type == "DELETED" else self.store.put
-            self._announce(change(fact.raw, fact.resource_version))
+            self._notify_handlers(change(fact.raw, fact.resource_version))
         elif not is_newer(fact.resource_version, self.version):  # a heartbeat that says nothing new
             return
         self.version = fact.resource_version
         self._release()
 
-    def fold(self, raw: bytes, head: Head) -> None:
+    def observe_write(self, raw: bytes, head: ObjectHead) -> None:
         """Take over the server's answer to our own write, so that nobody reads what it replaced.
 
         Only where the watch would surely tell the same; the watch's own word, when newer, stands.
@@ -116,25 +116,25 @@ class Informer:
         if not self.synced or not self.scope.covers(head.metadata.namespace) or not self._may_be_ours(head):
             return
         if self._selector.matches(head.labels):
-            self._announce(self.store.put(raw, head.version))
+            self._notify_handlers(self.store.put(raw, head.version))
 
-    def _may_be_ours(self, head: Head) -> bool:
+    def _may_be_ours(self, head: ObjectHead) -> bool:
         """Whether the scope's fields select an object, as far as its head tells; what it cannot tell is a no."""
         return all(
             field.path == "metadata.name" and (head.metadata.name == field.value) != field.negated
             for field in self._fields
         )
 
-    def _announce(self, *deltas: Delta | None) -> None:
+    def _notify_handlers(self, *deltas: Delta | None) -> None:
         for delta in filter(None, deltas):
-            for listener in self._listeners:
-                self._tell(listener, delta)
+            for handler in self._handlers:
+                self._call_handler(handler, delta)
 
-    def _tell(self, listener: Listener, delta: Delta) -> None:
+    def _call_handler(self, handler: DeltaHandler, delta: Delta) -> None:
         try:
-            listener(delta)
+            handler(delta)
         except Exception:  # noqa: BLE001 - one object that nobody foresaw must not stop the watch
-            self._log.exception("listener failed on one object", key=str(delta.key))
+            self._log.exception("handler failed on one object", key=str(delta.key))
 
     def _release(self) -> None:
         held = []

@@ -30,7 +30,7 @@ def configure_logging(
     as_json = json if json is not None else not target.isatty()
     render = _renderer(as_json=as_json, colors=target.isatty())
     shared = _shared(clock or SystemClock())
-    kept = cast("TextIO", Unfailing(target))
+    kept = cast("TextIO", NonFailingStream(target))
     structlog.configure(
         processors=[structlog.contextvars.merge_contextvars, *shared, *render],
         wrapper_class=structlog.make_filtering_bound_logger(number),
@@ -40,7 +40,7 @@ def configure_logging(
     _adopt_standard_logging(kept, number, shared, render)
 
 
-class Unfailing:
+class NonFailingStream:
     """A stream whose writes never fail: whoever cannot log, on a full disk or to a reader that left, has work to do."""
 
     def __init__(self, stream: TextIO) -> None:

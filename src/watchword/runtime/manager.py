@@ -13,22 +13,27 @@ from typing import Any, TypeAlias
 from watchword._structlog import structlog
 from watchword.api.meta import ObjectKey
 from watchword.kube.client import Client
-from watchword.kube.watch import FollowOptions
+from watchword.kube.watch import WatchOptions
+from watchword.runtime.api_server_connection import (
+    ApiServerConnection,
+    check_cache_readiness,
+    leader_only_client,
+    register_cache_metrics,
+)
+from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock, SystemClock
-from watchword.runtime.connection import Connection, guarded_client, judge_cache, measure_cache
+from watchword.runtime.clock_jumps import watch_for_clock_jumps
 from watchword.runtime.controller import Controller
-from watchword.runtime.election import ElectionTiming, Elector
-from watchword.runtime.errors import Halted, RuntimeTrouble
-from watchword.runtime.events import EventRecorder, Reporter
-from watchword.runtime.health import Health, serve_health
-from watchword.runtime.jitter import Quarantine
+from watchword.runtime.errors import ControllerRuntimeError, UnexpectedExit
+from watchword.runtime.event_recorder import EventRecorder, EventReporter
+from watchword.runtime.health import HealthEndpoints, serve_health
+from watchword.runtime.leader_election import ElectionTiming, LeaderElector
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec
 from watchword.runtime.status import StatusWriter
-from watchword.runtime.suspension import watch_for_jumps
-from watchword.runtime.waiting import finishes_before
-from watchword.runtime.writes import Fence
+from watchword.runtime.tasks import run_until_stopped
+from watchword.runtime.write_transports import Fence
 
 Job: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -45,7 +50,7 @@ class ManagerOptions:
     health: tuple[str, int] | None = None  # the address of the health endpoints
     stale_after: timedelta = timedelta(minutes=10)
     check_clock_every: timedelta = timedelta(minutes=1)
-    follow: FollowOptions | None = None  # how every connection is followed that does not say otherwise
+    follow: WatchOptions | None = None  # how every connection is followed that does not say otherwise
     quarantine: Quarantine = field(default_factory=Quarantine)
 
 
@@ -61,9 +66,9 @@ class Manager:
         self.options = options
         self.clock = clock
         self.metrics = metrics or Metrics()
-        self.health = Health(self.metrics.registry)
+        self.health = HealthEndpoints(self.metrics.registry)
         self.fence = Fence(clock, is_open=options.lease is None)
-        self.connections: dict[str, Connection] = {}
+        self.connections: dict[str, ApiServerConnection] = {}
         self.controllers: list[Controller] = []
         self._clients: dict[str, Client] = {}
         self._jobs: dict[str, Job] = {}
@@ -71,25 +76,25 @@ class Manager:
         self._log: Any = structlog.get_logger("watchword.manager").bind(manager=options.name)
 
     def connect(
-        self, client: Client, *, name: str = "", follow: FollowOptions | None = None, beside: Cache | None = None
-    ) -> Connection:
+        self, client: Client, *, name: str = "", follow: WatchOptions | None = None, beside: Cache | None = None
+    ) -> ApiServerConnection:
         """Add an API server; the one without a name is the main one, and holds the lease.
 
         What a cache `beside` it follows already, run by somebody who outlives this manager, is shared with it.
         """
-        follow = follow or self.options.follow or FollowOptions()
+        follow = follow or self.options.follow or WatchOptions()
         cache = Cache.of(client, follow, beside=beside)
-        guarded = guarded_client(client, self.fence, cache, conflict=self.metrics.field_conflict)
+        guarded = leader_only_client(client, self.fence, cache, conflict=self.metrics.field_conflict)
         events = EventRecorder(
             guarded,
-            Reporter(self.options.name, self.options.identity),
+            EventReporter(self.options.name, self.options.identity),
             clock=self.clock,
             random=self._random,
             counts=self.metrics,
         )
-        connection = Connection(name, guarded, cache, StatusWriter(guarded, self.clock), events, follow)
+        connection = ApiServerConnection(name, guarded, cache, StatusWriter(guarded, self.clock), events, follow)
         self.connections[name], self._clients[name] = connection, client
-        self.health.readiness[f"cache {name}".strip()] = lambda: judge_cache(
+        self.health.readiness[f"cache {name}".strip()] = lambda: check_cache_readiness(
             cache, stale_after=self.options.stale_after
         )
         return connection
@@ -107,14 +112,14 @@ class Manager:
         self._jobs[name] = job
 
     async def run(self, stop: asyncio.Event | None = None) -> None:
-        """Run until asked to stop, then end in order; raises `NotLeading`, `Halted` or what went wrong."""
+        """Run until asked to stop, then end in order; raises `NotLeading`, `UnexpectedExit` or what went wrong."""
         stop = stop or asyncio.Event()
         try:
             async with AsyncExitStack() as stack:
                 if self.options.health is not None:
                     await stack.enter_async_context(serve_health(self.health, *self.options.health))
                 await stack.enter_async_context(self._background())
-                if await finishes_before(stop, self._sync()):
+                if await run_until_stopped(stop, self._sync()):
                     await self._lead(stop)
         except BaseExceptionGroup as group:
             raise _first(group) from group
@@ -137,7 +142,7 @@ class Manager:
                 for name, connection in self.connections.items()
             ]
             if isinstance(self.clock, SystemClock):  # no other clock jumps by itself
-                watching = watch_for_jumps(self.clock, self.options.check_clock_every, self._shift)
+                watching = watch_for_clock_jumps(self.clock, self.options.check_clock_every, self._shift)
                 tasks.append(group.create_task(watching, name="clock"))
             try:
                 yield
@@ -148,14 +153,14 @@ class Manager:
     async def _sync(self) -> None:
         for connection in self.connections.values():
             await connection.cache.sync()
-            measure_cache(connection, self.metrics)
+            register_cache_metrics(connection, self.metrics)
         self._log.info("synced")
 
     async def _lead(self, stop: asyncio.Event) -> None:
         if self.options.lease is None:
             await self._work(stop)
             return
-        elector = Elector(
+        elector = LeaderElector(
             self._clients[""],
             self.options.lease,
             self.options.identity,
@@ -174,7 +179,7 @@ class Manager:
                 jobs: dict[str, Job] = {controller.spec.name: controller.run for controller in self.controllers}
                 jobs |= {f"events {number}": recorder.run for number, recorder in enumerate(recorders)}
                 tasks = [
-                    group.create_task(_never_ending(name, job, stop), name=name)
+                    group.create_task(_must_not_end(name, job, stop), name=name)
                     for name, job in (jobs | self._jobs).items()
                 ]
                 await stop.wait()
@@ -192,16 +197,16 @@ class Manager:
             controller.queue.shift(seconds)
 
 
-async def _never_ending(name: str, job: Job, stop: asyncio.Event) -> None:
+async def _must_not_end(name: str, job: Job, stop: asyncio.Event) -> None:
     await job()
     if not stop.is_set():
-        raise Halted(f"{name} ended although nobody asked it to")
+        raise UnexpectedExit(f"{name} ended although nobody asked it to")
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the error that a person should read: ours if there is one, else the first."""
     leaves = list(_leaves(group))
-    return next((leaf for leaf in leaves if isinstance(leaf, RuntimeTrouble)), leaves[0])
+    return next((leaf for leaf in leaves if isinstance(leaf, ControllerRuntimeError)), leaves[0])
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

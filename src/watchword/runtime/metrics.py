@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 OTHER = "other"
 
 
-class Result(StrEnum):
+class ReconcileResult(StrEnum):
     """How one reconcile ended."""
 
     DONE = "done"
@@ -47,11 +47,11 @@ class LabelBudget:
 class ControllerMetrics:
     """The series of one controller, bound once so that counting costs little."""
 
-    def __init__(self, results: Mapping[Result, Counter], seconds: Histogram) -> None:
+    def __init__(self, results: Mapping[ReconcileResult, Counter], seconds: Histogram) -> None:
         self._results = results
         self._seconds = seconds
 
-    def observe(self, result: Result, seconds: float) -> None:
+    def observe(self, result: ReconcileResult, seconds: float) -> None:
         """Count one reconcile."""
         self._results[result].inc()
         self._seconds.observe(seconds)
@@ -117,7 +117,7 @@ class Metrics:
 
     def controller(self, name: str) -> ControllerMetrics:
         """Return the series of one controller."""
-        results = {result: self._reconciles.labels(name, result.value) for result in Result}
+        results = {result: self._reconciles.labels(name, result.value) for result in ReconcileResult}
         return ControllerMetrics(results, self._seconds.labels(name))
 
     def watch_queue(

@@ -12,7 +12,7 @@ from watchword.api.meta import Object, ObjectKey, Resource
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Nothing left to do until something wakes the key again."""
+    """Nothing left to do until something triggers the key again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,44 +61,44 @@ KeyMapper: TypeAlias = Callable[[Object], Iterable[ObjectKey]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wake:
+class Trigger:
     """Another kind whose changes wake the controller, and how they map to its keys."""
 
     resource: Resource
     keys: KeyMapper
-    origin: str = ""  # the name of the connection it lives on; empty: the main one
+    connection_name: str = ""  # the name of the connection it lives on; empty: the main one
 
 
-class Bell:
+class TriggerSource:
     """Wakes keys of controllers for reasons that could not be named as data beforehand; unheard until they run."""
 
     def __init__(self) -> None:
-        self._hearers: list[Callable[[ObjectKey], None]] = []
+        self._enqueue_callbacks: list[Callable[[ObjectKey], None]] = []
 
-    def connect(self, hear: Callable[[ObjectKey], None]) -> None:
+    def connect(self, enqueue_key: Callable[[ObjectKey], None]) -> None:
         """Tell who is woken, too."""
-        self._hearers.append(hear)
+        self._enqueue_callbacks.append(enqueue_key)
 
-    def ring(self, key: ObjectKey) -> None:
-        """Wake a key."""
-        for hear in self._hearers:
-            hear(key)
+    def enqueue(self, key: ObjectKey) -> None:
+        """Trigger a key."""
+        for enqueue_key in self._enqueue_callbacks:
+            enqueue_key(key)
 
-    def ring_all(self, keys: Iterable[ObjectKey]) -> None:
-        """Wake several keys."""
+    def enqueue_all(self, keys: Iterable[ObjectKey]) -> None:
+        """Trigger several keys."""
         for key in keys:
-            self.ring(key)
+            self.enqueue(key)
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerSpec:
-    """One controller as data: what it reconciles, what wakes it, who does the work."""
+    """One controller as data: what it reconciles, what triggers it, who does the work."""
 
     name: str
     root: Resource
     reconciler: Reconciler
-    wakes: tuple[Wake, ...] = ()
+    triggers: tuple[Trigger, ...] = ()
     workers: int = 8
     deadline: timedelta = timedelta(seconds=60)
-    origin: str = ""  # the name of the connection that the root kind lives on; empty: the main one
-    bell: Bell | None = None  # wakes it, too
+    connection_name: str = ""  # the name of the connection that the root kind lives on; empty: the main one
+    trigger_source: TriggerSource | None = None  # triggers it, too

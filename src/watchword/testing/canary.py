@@ -14,7 +14,7 @@ from watchword.api import resources
 from watchword.api.meta import Resource
 from watchword.api.sensitive import Sensitive
 from watchword.kube.client import Client
-from watchword.testing.errors import SecretSpilled
+from watchword.testing.errors import SecretLeaked
 
 _ALPHABET = string.ascii_lowercase + string.digits
 SHORTEST = 8  # below that, a match could be chance
@@ -51,18 +51,18 @@ class Canary:
         raw = text.encode() if isinstance(text, str) else text
         return [label for label, forms in self._planted.items() if any(form in raw for form in forms)]
 
-    def assert_silent(self, place: str, text: str | bytes) -> None:
-        """Raise `SecretSpilled` when the text gives a planted secret away."""
+    def assert_not_leaked(self, place: str, text: str | bytes) -> None:
+        """Raise `SecretLeaked` when the text gives a planted secret away."""
         found = self.found_in(text)
         if found:
-            raise SecretSpilled(f"{place} shows the secret of {', '.join(found)}")
+            raise SecretLeaked(f"{place} shows the secret of {', '.join(found)}")
 
-    async def assert_cluster_silent(self, client: Client, *kinds: Resource) -> None:
+    async def assert_cluster_not_leaking(self, client: Client, *kinds: Resource) -> None:
         """Search Events and all objects of these kinds; Secrets are where secrets belong, so never those."""
         for kind in (resources.CORE_EVENTS, *kinds):
             for obj in (await client.list(kind)).items:
                 name = (obj.get("metadata") or {}).get("name")
-                self.assert_silent(f"{kind.kind} {name}", orjson.dumps(obj))
+                self.assert_not_leaked(f"{kind.kind} {name}", orjson.dumps(obj))
 
 
 def _random_word(length: int) -> str:

@@ -16,11 +16,11 @@ from watchword.api.meta import Object
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, FixedCredential
 from watchword.kube.endpoint import Endpoint
-from watchword.kube.https import HttpsTransport
+from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.tls import ClientCertificate
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
-from watchword.pki.subjects import AlternativeNames, Subject
+from watchword.pki.subjects import AlternativeNames, CertificateSubject
 from watchword.runtime.clock import Clock, SystemClock
 
 LIFETIME = timedelta(days=7)
@@ -69,7 +69,7 @@ class ClusterCredentials:
     def client_certificate(self, user: str, groups: Sequence[str] = ()) -> ClientCertificate:
         """Issue a certificate that makes its holder this user in these groups."""
         key = PrivateKey.generate()
-        subject = Subject(user, tuple(groups))
+        subject = CertificateSubject(user, tuple(groups))
         certificate = self.authority.issue_client(key.public, subject, now=self.clock.now(), lifetime=LIFETIME)
         return ClientCertificate(certificate.pem, key.pem)
 

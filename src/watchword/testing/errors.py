@@ -3,9 +3,9 @@
 TestingError
 ├── AssetsMissing     no real control plane can be started here
 ├── PlaneFailed       a control plane did not come up, or ended
-├── PlaneUnsuited     this control plane cannot do what the test asks of it
-├── NeverHappened     what a test waited for did not come about
-└── SecretSpilled     a planted secret was seen where no secret may be
+├── UnsupportedByPlane     this control plane cannot do what the test asks of it
+├── EventuallyTimeout     what a test waited for did not come about
+└── SecretLeaked     a planted secret was seen where no secret may be
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class PlaneFailed(TestingError):
     """The control plane did not come up, or a part of it ended; the message quotes its log."""
 
 
-class PlaneUnsuited(TestingError):
+class UnsupportedByPlane(TestingError):
     """This control plane cannot do what the test asks of it; the message says which one can."""
 
 
-class NeverHappened(TestingError, AssertionError):
+class EventuallyTimeout(TestingError, AssertionError):
     """What a test waited for did not come about in time; the message shows the last state seen."""
 
 
-class SecretSpilled(TestingError, AssertionError):
+class SecretLeaked(TestingError, AssertionError):
     """A planted secret was seen where no secret may be; the message names the place, not the value."""

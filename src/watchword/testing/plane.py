@@ -14,7 +14,7 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.testing.credentials import ADMIN, ADMIN_GROUPS
-from watchword.testing.errors import PlaneUnsuited
+from watchword.testing.errors import UnsupportedByPlane
 
 Stop = Callable[[], None]
 
@@ -28,7 +28,7 @@ class Backend(Protocol):
 
     @property
     def server(self) -> str:
-        """The URL; `PlaneUnsuited` without a socket."""
+        """The URL; `UnsupportedByPlane` without a socket."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class Backend(Protocol):
         ...
 
     def kubeconfig_for(self, user: str, groups: Sequence[str]) -> Path:
-        """Write a kubeconfig of this user, 0600; `PlaneUnsuited` without a socket."""
+        """Write a kubeconfig of this user, 0600; `UnsupportedByPlane` without a socket."""
         ...
 
     async def restart(self, *, kill: bool) -> None:
@@ -126,7 +126,9 @@ class Plane:
     async def restart(self, *, kill: bool = True) -> None:
         """End the server and start it again on the same data; only on a `private_plane`."""
         if not self._private:
-            raise PlaneUnsuited("other tests use this control plane: ask for the fixture private_plane to restart it")
+            raise UnsupportedByPlane(
+                "other tests use this control plane: ask for the fixture private_plane to restart it"
+            )
         await self._backend.restart(kill=kill)
 
     async def controllers(self, *names: str) -> None:
@@ -145,10 +147,10 @@ class Plane:
 
 async def empty_namespace(client: Client, name: str) -> None:
     """Delete what a test may have left in a namespace, and the namespace; no namespace controller is needed."""
-    await asyncio.gather(*(client.exchange("DELETE", kind.path(namespace=name)) for kind in _namespaced_kinds()))
+    await asyncio.gather(*(client.request("DELETE", kind.path(namespace=name)) for kind in _namespaced_kinds()))
     path = resources.NAMESPACES.path(ObjectKey.cluster(name))
-    await client.exchange("DELETE", path)
-    await client.exchange("PUT", f"{path}/finalize", body=_without_finalizers(name))
+    await client.request("DELETE", path)
+    await client.request("PUT", f"{path}/finalize", body=_without_finalizers(name))
 
 
 def _without_finalizers(name: str) -> Object:

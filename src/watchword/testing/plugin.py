@@ -12,14 +12,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 import pytest_asyncio
 
-from watchword.runtime.loop import new_loop
+from watchword.runtime.event_loop import new_loop
 from watchword.testing.assets import Assets, find_assets
 from watchword.testing.canary import Canary
-from watchword.testing.embedded import open_embedded
+from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.errors import AssetsMissing
+from watchword.testing.kube_apiserver_backend import KubeApiserverBackend, open_kube_apiserver
 from watchword.testing.plane import Backend, Plane
-from watchword.testing.real import RealBackend, open_real
-from watchword.testing.separate import open_separate
+from watchword.testing.subprocess_backend import open_subprocess
 
 EMBEDDED = "embedded"
 REAL = "kube-apiserver"
@@ -83,9 +83,9 @@ def _plane_of(item: pytest.Item) -> str:
 
 
 @pytest.fixture(scope="session")
-def _kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealBackend]:
+def _kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiserverBackend]:
     """The one real control plane that the tests of a session share."""
-    with open_real(_assets(), tmp_path_factory.mktemp("kube-apiserver")) as backend:
+    with open_kube_apiserver(_assets(), tmp_path_factory.mktemp("kube-apiserver")) as backend:
         yield backend
 
 
@@ -111,9 +111,9 @@ async def private_plane(
     async with AsyncExitStack() as stack:
         backend: Backend
         if request.param == REAL:
-            backend = stack.enter_context(open_real(_assets(), folder))
+            backend = stack.enter_context(open_kube_apiserver(_assets(), folder))
         elif _in_real_time(request):
-            backend = stack.enter_context(open_separate(folder))
+            backend = stack.enter_context(open_subprocess(folder))
         else:
             backend = await stack.enter_async_context(open_embedded(folder, listening=False))
         yield await stack.enter_async_context(_for_one_test(backend, private=True))
@@ -125,9 +125,9 @@ def canary(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) 
     planted = Canary()
     yield planted
     printed = capfd.readouterr()
-    planted.assert_silent("standard output", printed.out)
-    planted.assert_silent("standard error", printed.err)
-    planted.assert_silent("the log", caplog.text)
+    planted.assert_not_leaked("standard output", printed.out)
+    planted.assert_not_leaked("standard error", printed.err)
+    planted.assert_not_leaked("the log", caplog.text)
 
 
 @asynccontextmanager

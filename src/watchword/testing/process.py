@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from watchword.fleet.local.blueprint import FreePorts
+from watchword.local.layout import FreePorts
 from watchword.testing.errors import PlaneFailed
 
 START_PATIENCE = 90.0
@@ -54,7 +54,7 @@ class ChildProcess:
         """Whether the process has not ended yet."""
         return self._child.poll() is None
 
-    def last_words(self, size: int = 1500) -> str:
+    def log_tail(self, size: int = 1500) -> str:
         """Return the end of the log, for the message of a failure."""
         return self.log.read_bytes()[-size:].decode("utf-8", "replace")
 
@@ -79,9 +79,9 @@ def await_ready(server: str, trust: Callable[[], ssl.SSLContext], *parts: ChildP
     while not _is_ready(f"{server}/readyz", trust):
         for part in parts:
             if not part.is_running():
-                raise PlaneFailed(f"{part.name} ended: {part.last_words()}")
+                raise PlaneFailed(f"{part.name} ended: {part.log_tail()}")
         if time.monotonic() > give_up_at:
-            raise PlaneFailed(f"not ready within {START_PATIENCE:g} seconds: {parts[-1].last_words()}")
+            raise PlaneFailed(f"not ready within {START_PATIENCE:g} seconds: {parts[-1].log_tail()}")
         time.sleep(0.02)
 
 

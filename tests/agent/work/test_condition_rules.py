@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from watchword.agent.work.completion import aggregate, judge_rules
-from watchword.agent.work.manifests import Target
+from watchword.agent.work.condition_rules import aggregate_conditions, decide_rule_conditions
+from watchword.agent.work.manifests import ObjectRef
 from watchword.api.conditions import Condition, Status
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import DEPLOYMENTS, SECRETS
@@ -17,7 +17,7 @@ DEPLOYMENT: Object = {
     "spec": {"replicas": 3},
     "status": {"readyReplicas": 3, "conditions": [{"type": "Available", "status": "True"}]},
 }
-TARGET = Target(DEPLOYMENTS, ObjectKey("ns", "web"))
+TARGET = ObjectRef(DEPLOYMENTS, ObjectKey("ns", "web"))
 
 
 def a_rule(*expressions: str, **fields: Any) -> Object:
@@ -25,9 +25,9 @@ def a_rule(*expressions: str, **fields: Any) -> Object:
     return {"condition": "Done", "type": "CEL", "celExpressions": list(expressions), **fields}
 
 
-def judge(rule: Object, obj: Object | None = DEPLOYMENT, target: Target = TARGET) -> Condition:
+def judge(rule: Object, obj: Object | None = DEPLOYMENT, target: ObjectRef = TARGET) -> Condition:
     """Return the one condition that a rule leads to."""
-    (condition,) = judge_rules(obj, [rule], target)
+    (condition,) = decide_rule_conditions(obj, [rule], target)
     return condition
 
 
@@ -79,7 +79,7 @@ def test_choose_message(fields: Object, message: str) -> None:
 
 def test_a_secret_tells_nothing_of_what_it_holds() -> None:
     secret = {"metadata": {"name": "s"}, "type": "Opaque", "data": {"password": "aHVudGVyMg=="}}
-    target = Target(SECRETS, ObjectKey("ns", "s"))
+    target = ObjectRef(SECRETS, ObjectKey("ns", "s"))
 
     asked = judge(a_rule("object.data.password.startsWith('a')"), secret, target)
     told = judge(a_rule("true", messageExpression="object.data.password"), secret, target)
@@ -104,6 +104,6 @@ def test_an_object_that_is_not_there_is_not_judged() -> None:
     ],
 )
 def test_aggregate(type_: str, statuses: tuple[Status, ...], expected: Status) -> None:
-    (said,) = aggregate(Condition(type_, status, "ConditionRuleEvaluated", "m") for status in statuses)
+    (said,) = aggregate_conditions(Condition(type_, status, "ConditionRuleEvaluated", "m") for status in statuses)
 
     assert (said.status, said.reason) == (expected, "ConditionRulesAggregated")

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.agent.work.site import Site
+from tests.agent.work.work_environment import WorkEnvironment
 
-from watchword.agent.work.ownership import applied_in
+from watchword.agent.work.ownership import read_applied_resources
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, CONFIG_MAPS, MANIFEST_WORKS
-from watchword.testing.waiting import eventually, is_gone
+from watchword.testing.eventually import eventually, is_gone
 
 
 @asynccontextmanager
-async def mortal(site: Site, cut_after: int | None) -> AsyncIterator[None]:
+async def mortal(site: WorkEnvironment, cut_after: int | None) -> AsyncIterator[None]:
     """Run an agent that dies after so many writes, and then another."""
     site.log.clear()
     site.start(cut_after=cut_after)
@@ -34,7 +34,7 @@ async def mortal(site: Site, cut_after: int | None) -> AsyncIterator[None]:
         await site.stop()
 
 
-async def live(site: Site, name: str, *, cut_after: int | None = None) -> Object:
+async def live(site: WorkEnvironment, name: str, *, cut_after: int | None = None) -> Object:
     """Apply a work, change it, remove it; return how everything was before it was removed."""
     async with mortal(site, cut_after):
         await site.has(name, site.config_map(f"{name}-1"), site.config_map(f"{name}-2"))
@@ -45,14 +45,14 @@ async def live(site: Site, name: str, *, cut_after: int | None = None) -> Object
             site.client,
             APPLIED_MANIFEST_WORKS,
             site.record_key(name),
-            lambda obj: [one.name for one in applied_in(obj or {})] == [f"{name}-1", f"{name}-3"],
+            lambda obj: [one.name for one in read_applied_resources(obj or {})] == [f"{name}-1", f"{name}-3"],
         )
         seen = await state(site, name)
         await site.removes(name)
         return seen
 
 
-async def state(site: Site, name: str) -> Object:
+async def state(site: WorkEnvironment, name: str) -> Object:
     """Return everything that matters, without what differs between any two runs."""
     objects = (await site.client.list(CONFIG_MAPS, namespace=site.namespace)).items
     own = [obj for obj in objects if obj["metadata"]["name"].startswith(f"{name}-")]
@@ -61,19 +61,19 @@ async def state(site: Site, name: str) -> Object:
     return {
         "objects": {obj["metadata"]["name"].removeprefix(name): obj["data"] for obj in own},
         "owners": [len(obj["metadata"]["ownerReferences"]) for obj in own],
-        "record": [(one.name.removeprefix(name), bool(one.uid)) for one in applied_in(record)],
+        "record": [(one.name.removeprefix(name), bool(one.uid)) for one in read_applied_resources(record)],
         "finalizers": [work["metadata"]["finalizers"], record["metadata"]["finalizers"]],
         "conditions": [(row["type"], row["status"], row["reason"]) for row in work["status"]["conditions"]],
     }
 
 
-async def nothing_is_left(site: Site, name: str) -> None:
+async def nothing_is_left(site: WorkEnvironment, name: str) -> None:
     await eventually(site.client, APPLIED_MANIFEST_WORKS, site.record_key(name), is_gone)
     objects = (await site.client.list(CONFIG_MAPS, namespace=site.namespace)).items
     assert [obj for obj in objects if obj["metadata"]["name"].startswith(f"{name}-")] == []
 
 
-async def test_an_agent_killed_after_any_write_is_continued_by_the_next(site: Site) -> None:
+async def test_an_agent_killed_after_any_write_is_continued_by_the_next(site: WorkEnvironment) -> None:
     expected = await live(site, "calm")
     await nothing_is_left(site, "calm")
     writes = len(site.writes())

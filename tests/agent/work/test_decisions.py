@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from watchword.agent.work.completion import judge_rules
-from watchword.agent.work.errors import NotPermitted, UnreadablePath
+from watchword.agent.work.api_errors import describe_api_error
+from watchword.agent.work.applied_work import decide_eviction
+from watchword.agent.work.condition_rules import decide_rule_conditions
+from watchword.agent.work.errors import InvalidFieldPath, NotPermitted
 from watchword.agent.work.executor import executor_of
 from watchword.agent.work.feedback import field_value, read_feedback
-from watchword.agent.work.ignoring import choose_applied
-from watchword.agent.work.manifests import Target
-from watchword.agent.work.ownership import Applied, Release, judge_release
-from watchword.agent.work.pace import Pace
-from watchword.agent.work.record import judge_eviction
-from watchword.agent.work.refusals import describe
-from watchword.agent.work.watches import choose_watches
+from watchword.agent.work.feedback_throttle import FeedbackThrottle
+from watchword.agent.work.ignore_fields import choose_apply_body
+from watchword.agent.work.manifests import ObjectRef
+from watchword.agent.work.object_watches import choose_watches
+from watchword.agent.work.ownership import AppliedResource, RemovalAction, decide_removal
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation
 from watchword.api.resources import CONFIG_MAPS, JOBS, NAMESPACES, SECRETS
@@ -26,7 +26,7 @@ from watchword.kube.errors import error_from_status
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-ONE = Target(CONFIG_MAPS, ObjectKey("ns", "one"))
+ONE = ObjectRef(CONFIG_MAPS, ObjectKey("ns", "one"))
 
 
 def owned(*owners: str, uid: str = "u", deleting: bool = False) -> Object:
@@ -37,18 +37,18 @@ def owned(*owners: str, uid: str = "u", deleting: bool = False) -> Object:
 @pytest.mark.parametrize(
     ("present", "keep", "expected"),
     [
-        pytest.param(None, False, Release.NOTHING, id="gone"),
-        pytest.param(owned("ours", uid="other"), False, Release.NOTHING, id="a namesake"),
-        pytest.param(owned(), False, Release.NOTHING, id="nobody's"),
-        pytest.param(owned("theirs"), False, Release.NOTHING, id="somebody else's"),
-        pytest.param(owned("ours", "theirs"), False, Release.DISOWN, id="shared"),
-        pytest.param(owned("ours"), True, Release.DISOWN, id="orphaned"),
-        pytest.param(owned("ours", deleting=True), False, Release.WAIT, id="on its way out"),
-        pytest.param(owned("ours"), False, Release.DELETE, id="ours alone"),
+        pytest.param(None, False, RemovalAction.NOTHING, id="gone"),
+        pytest.param(owned("ours", uid="other"), False, RemovalAction.NOTHING, id="a namesake"),
+        pytest.param(owned(), False, RemovalAction.NOTHING, id="nobody's"),
+        pytest.param(owned("theirs"), False, RemovalAction.NOTHING, id="somebody else's"),
+        pytest.param(owned("ours", "theirs"), False, RemovalAction.DISOWN, id="shared"),
+        pytest.param(owned("ours"), True, RemovalAction.DISOWN, id="orphaned"),
+        pytest.param(owned("ours", deleting=True), False, RemovalAction.WAIT, id="on its way out"),
+        pytest.param(owned("ours"), False, RemovalAction.DELETE, id="ours alone"),
     ],
 )
-def test_judge_release(present: Object | None, expected: Release, *, keep: bool) -> None:
-    assert judge_release(Applied.of(ONE, "u"), present, owner_uid="ours", keep=keep) is expected
+def test_judge_release(present: Object | None, expected: RemovalAction, *, keep: bool) -> None:
+    assert decide_removal(AppliedResource.of(ONE, "u"), present, owner_uid="ours", keep=keep) is expected
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_judge_release(present: Object | None, expected: Release, *, keep: bool)
     ],
 )
 def test_judge_eviction(since: datetime | None, grace: timedelta, due_in: timedelta | None, *, begin: bool) -> None:
-    verdict = judge_eviction(since, now=NOW, grace=grace)
+    verdict = decide_eviction(since, now=NOW, grace=grace)
 
     assert (verdict.begin, verdict.due_in) == (begin, due_in)
 
 
-def targets(count: int, namespace: str = "ns") -> list[Target]:
-    return [Target(CONFIG_MAPS, ObjectKey(namespace, f"m{n}")) for n in range(count)]
+def targets(count: int, namespace: str = "ns") -> list[ObjectRef]:
+    return [ObjectRef(CONFIG_MAPS, ObjectKey(namespace, f"m{n}")) for n in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def targets(count: int, namespace: str = "ns") -> list[Target]:
         pytest.param(targets(2), ["ns metadata.name=m0", "ns metadata.name=m1"], id="few are followed by name"),
         pytest.param(targets(9), ["ns "], id="many through their collection"),
         pytest.param([*targets(9), *targets(9, "b")], ["b ", "ns "], id="one collection for each namespace"),
-        pytest.param([Target(NAMESPACES, ObjectKey.cluster("x"))], [" metadata.name=x"], id="cluster-scoped"),
+        pytest.param([ObjectRef(NAMESPACES, ObjectKey.cluster("x"))], [" metadata.name=x"], id="cluster-scoped"),
     ],
 )
-def test_choose_watches(wanted: list[Target], expected: list[str]) -> None:
+def test_choose_watches(wanted: list[ObjectRef], expected: list[str]) -> None:
     chosen = choose_watches(wanted)
 
     assert sorted(f"{scope.namespace} {scope.fields}" for _, scope in chosen) == expected
@@ -124,7 +124,7 @@ def refusal(code: int, reason: str, message: str, *causes: Object) -> Any:
         ),
         pytest.param(refusal(400, "BadRequest", "cannot read hunter2"), ONE, "BadRequest", id="unreadable"),
         pytest.param(
-            refusal(403, "Forbidden", "webhook: hunter2"), Target(SECRETS, ONE.key), "Forbidden", id="about a Secret"
+            refusal(403, "Forbidden", "webhook: hunter2"), ObjectRef(SECRETS, ONE.key), "Forbidden", id="about a Secret"
         ),
         pytest.param(
             refusal(409, "Conflict", "x", {"field": ".data.a", "reason": "FieldManagerConflict"}),
@@ -135,8 +135,8 @@ def refusal(code: int, reason: str, message: str, *causes: Object) -> Any:
         pytest.param(refusal(404, "NotFound", 'namespaces "x" not found'), ONE, 'namespaces "x"', id="harmless"),
     ],
 )
-def test_refusals_are_told_without_values(error: Any, target: Target, expected: str) -> None:
-    said = describe(error, target)
+def test_refusals_are_told_without_values(error: Any, target: ObjectRef, expected: str) -> None:
+    said = describe_api_error(error, target)
 
     assert expected in said
     assert "hunter2" not in said
@@ -178,9 +178,9 @@ def test_well_known_values_of_an_unknown_kind_are_a_trouble() -> None:
 )
 def test_judge_rules(rule: Object, status: list[str]) -> None:
     job = {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}
-    target = Target(JOBS, ObjectKey("ns", "j"))
+    target = ObjectRef(JOBS, ObjectKey("ns", "j"))
 
-    assert [condition.status for condition in judge_rules(job, [rule], target)] == status
+    assert [condition.status for condition in decide_rule_conditions(job, [rule], target)] == status
 
 
 WANTED: Object = {"metadata": {"name": "x"}, "spec": {"replicas": 1, "list": [{"a": 1}, {"a": 2}]}}
@@ -197,8 +197,8 @@ WANTED: Object = {"metadata": {"name": "x"}, "spec": {"replicas": 1, "list": [{"
     ],
 )
 def test_ignored_fields_that_cannot_be_followed(rule: Object) -> None:
-    with pytest.raises(UnreadablePath):
-        choose_applied(WANTED, None, [{"condition": "OnSpokePresent", **rule}], digest="d")
+    with pytest.raises(InvalidFieldPath):
+        choose_apply_body(WANTED, None, [{"condition": "OnSpokePresent", **rule}], digest="d")
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_ignored_fields_that_cannot_be_followed(rule: Object) -> None:
 def test_ignored_fields_keep_what_the_cluster_says(rule: Object) -> None:
     present = {"metadata": {"annotations": {Annotation.APPLIED_DIGEST: "d"}}, "spec": {"replicas": 5}}
 
-    applied, depends = choose_applied(WANTED, present, [{"condition": "OnSpokePresent", **rule}], digest="d")
+    applied, depends = choose_apply_body(WANTED, present, [{"condition": "OnSpokePresent", **rule}], digest="d")
 
     assert depends
     assert applied["spec"]["replicas"] == 5
@@ -223,18 +223,18 @@ def test_ignored_fields_keep_what_the_cluster_says(rule: Object) -> None:
 def test_ignored_items_that_the_cluster_lacks_are_left_out() -> None:
     present: Object = {"metadata": {}, "spec": {}}
 
-    applied, _ = choose_applied(WANTED, present, [{"jsonPaths": [".spec.list[*].a"]}], digest="d")
+    applied, _ = choose_apply_body(WANTED, present, [{"jsonPaths": [".spec.list[*].a"]}], digest="d")
 
     assert applied["spec"] == {"replicas": 1, "list": [{}, {}]}
 
 
 async def test_reports_that_follow_each_other_wait_longer_and_longer() -> None:
-    pace, key, waits = Pace(timedelta(seconds=30)), ObjectKey("ns", "w"), []
+    throttle, key, waits = FeedbackThrottle(timedelta(seconds=30)), ObjectKey("ns", "w"), []
     for _ in range(7):
-        waits.append(pace.wait(key).total_seconds())
+        waits.append(throttle.delay(key).total_seconds())
         await asyncio.sleep(waits[-1])
-        pace.wrote(key)
+        throttle.record_write(key)
 
     assert waits == [0, 1, 2, 4, 8, 16, 30]
     await asyncio.sleep(61)
-    assert pace.wait(key) == timedelta(0)
+    assert throttle.delay(key) == timedelta(0)

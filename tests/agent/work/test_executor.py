@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.agent.work.site import Site
+from tests.agent.work.work_environment import WorkEnvironment
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, ROLE_BINDINGS, ROLES
@@ -12,12 +12,12 @@ from watchword.testing.builders import RBAC
 EXECUTOR = "deployer"
 
 
-def executor(site: Site) -> Object:
+def executor(site: WorkEnvironment) -> Object:
     account = {"namespace": site.namespace, "name": EXECUTOR}
     return {"subject": {"type": "ServiceAccount", "serviceAccount": account}}
 
 
-async def may(site: Site, verbs: list[str], resources: list[str], group: str = "") -> None:
+async def may(site: WorkEnvironment, verbs: list[str], resources: list[str], group: str = "") -> None:
     """Let the executor do this in the cluster's namespace."""
     name = site.plane.unique("right")
     rules = [{"apiGroups": [group], "resources": resources, "verbs": verbs}]
@@ -36,7 +36,7 @@ def message_in(work: Object) -> str:
     return next(str(row["message"]) for row in rows if row["type"] == "Applied")
 
 
-async def test_an_executor_without_the_right_applies_nothing(running: Site) -> None:
+async def test_an_executor_without_the_right_applies_nothing(running: WorkEnvironment) -> None:
     await may(running, ["get", "create"], ["configmaps"])
     await running.has("w", running.config_map("one"), executor=executor(running))
 
@@ -46,7 +46,7 @@ async def test_an_executor_without_the_right_applies_nothing(running: Site) -> N
     assert await running.find("one") is None
 
 
-async def test_an_executor_that_may_not_read_is_not_told_what_is_there(running: Site) -> None:
+async def test_an_executor_that_may_not_read_is_not_told_what_is_there(running: WorkEnvironment) -> None:
     await running.client.create(CONFIG_MAPS, running.config_map("one", {"a": "private"}))
     identifier = {"group": "", "resource": "configmaps", "namespace": running.namespace, "name": "one"}
     paths = [{"name": "a", "path": ".data.a"}]
@@ -62,7 +62,7 @@ async def test_an_executor_that_may_not_read_is_not_told_what_is_there(running: 
     assert "private" not in str(work["status"])
 
 
-async def test_an_executor_with_the_right_applies(running: Site) -> None:
+async def test_an_executor_with_the_right_applies(running: WorkEnvironment) -> None:
     await may(running, ["get", "create", "update", "patch", "delete"], ["configmaps"])
     await running.has("w", running.config_map("one"), executor=executor(running))
 
@@ -72,7 +72,7 @@ async def test_an_executor_with_the_right_applies(running: Site) -> None:
 
 
 @pytest.mark.planes("embedded")  # a minute has to pass
-async def test_a_right_that_is_granted_later_counts_after_a_minute(running: Site) -> None:
+async def test_a_right_that_is_granted_later_counts_after_a_minute(running: WorkEnvironment) -> None:
     await running.has("w", running.config_map("one"), executor=executor(running))
     await running.says("w", "Applied", "False")
 
@@ -81,7 +81,7 @@ async def test_a_right_that_is_granted_later_counts_after_a_minute(running: Site
     await running.says("w", "Applied", "True", within=90)
 
 
-async def test_an_executor_cannot_grant_what_it_has_not(running: Site) -> None:
+async def test_an_executor_cannot_grant_what_it_has_not(running: WorkEnvironment) -> None:
     await may(running, ["get", "create", "update", "patch", "delete"], ["roles"], RBAC)
     rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
     role = ROLES.manifest(ObjectKey(running.namespace, "escalation"), rules=rules)
@@ -93,7 +93,7 @@ async def test_an_executor_cannot_grant_what_it_has_not(running: Site) -> None:
     assert await running.find("escalation", ROLES) is None
 
 
-async def test_an_executor_can_grant_what_it_has(running: Site) -> None:
+async def test_an_executor_can_grant_what_it_has(running: WorkEnvironment) -> None:
     await may(running, ["get", "create", "update", "patch", "delete"], ["roles"], RBAC)
     await may(running, ["get"], ["secrets"])
     rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]

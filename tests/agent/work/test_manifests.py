@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from watchword.agent.work.apply_order import choose_apply_order
 from watchword.agent.work.manifests import (
-    LARGEST,
-    Meta,
-    Placed,
-    Refused,
-    choose_wanted,
-    judge_manifest,
+    MAX_MANIFEST_BYTES,
+    ManifestMeta,
+    RejectedManifest,
+    ResolvedManifest,
+    choose_desired_object,
     meta_of,
-    place,
-    refuse_repetitions,
+    reject_duplicates,
+    resolve_manifest,
+    validate_manifest,
 )
-from watchword.agent.work.order import choose_order
 from watchword.api.meta import Object, Resource
 from watchword.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, SECRETS, SERVICES
 
@@ -53,13 +53,13 @@ def a_manifest(**changes: Any) -> Object:
         pytest.param(a_manifest(metadata={"name": "x" * 254}), "name cannot", id="long name"),
         pytest.param(a_manifest(metadata={"namespace": "a/b"}), "namespace", id="odd namespace"),
         pytest.param(a_manifest(metadata={"namespace": ["x"]}), "namespace", id="namespace is a list"),
-        pytest.param(a_manifest(data={"x": "y" * LARGEST}), "larger than 500 KiB", id="too large"),
+        pytest.param(a_manifest(data={"x": "y" * MAX_MANIFEST_BYTES}), "larger than 500 KiB", id="too large"),
         pytest.param(a_manifest(), "", id="sound"),
         pytest.param(a_manifest(metadata={"name": "system:Node:x"}), "", id="names of roles have colons"),
     ],
 )
 def test_judge_manifest(manifest: Any, objection: str) -> None:
-    said = judge_manifest(manifest)
+    said = validate_manifest(manifest)
     assert objection in said if objection else said == ""
 
 
@@ -79,15 +79,15 @@ JSON = st.recursive(
 )
 def test_nothing_crashes_the_reader(manifest: Any) -> None:
     orjson.dumps(meta_of(0, manifest).row())
-    assert isinstance(judge_manifest(manifest), str)
+    assert isinstance(validate_manifest(manifest), str)
 
 
 def test_a_namespaced_object_needs_a_namespace() -> None:
     manifest = a_manifest(metadata={"namespace": ""})
 
-    refused = place(meta_of(3, manifest), manifest, CONFIG_MAPS)
+    refused = resolve_manifest(meta_of(3, manifest), manifest, CONFIG_MAPS)
 
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RejectedManifest)
     assert refused.why == "a ConfigMap lives in a namespace, and the manifest names none"
 
 
@@ -110,25 +110,25 @@ def test_what_only_a_server_can_say_is_left_out() -> None:
 def test_text_of_a_secret_is_wanted_as_the_server_keeps_it() -> None:
     manifest = {**a_manifest(), "kind": "Secret", "data": {"a": "eA=="}, "stringData": {"b": "y"}}
 
-    wanted = choose_wanted(manifest, placed_as(SECRETS, manifest).target)
+    wanted = choose_desired_object(manifest, placed_as(SECRETS, manifest).target)
 
     assert wanted["data"] == {"a": "eA==", "b": "eQ=="}
     assert "stringData" not in wanted
 
 
-def placed_as(resource: Resource, manifest: Object, ordinal: int = 0) -> Placed:
-    placed = place(meta_of(ordinal, manifest), manifest, resource)
-    assert isinstance(placed, Placed)
+def placed_as(resource: Resource, manifest: Object, ordinal: int = 0) -> ResolvedManifest:
+    placed = resolve_manifest(meta_of(ordinal, manifest), manifest, resource)
+    assert isinstance(placed, ResolvedManifest)
     return placed
 
 
 def test_only_the_first_of_two_manifests_of_one_object_counts() -> None:
     manifests = [placed_as(CONFIG_MAPS, a_manifest(), n) for n in range(2)]
 
-    first, second = refuse_repetitions(manifests)
+    first, second = reject_duplicates(manifests)
 
-    assert isinstance(first, Placed)
-    assert isinstance(second, Refused)
+    assert isinstance(first, ResolvedManifest)
+    assert isinstance(second, RejectedManifest)
     assert "manifest 0" in second.why
 
 
@@ -138,8 +138,8 @@ def test_others_stand_on_what_is_applied_first() -> None:
         placed_as(kind, {**a_manifest(), "apiVersion": kind.api_version, "kind": kind.kind}, n)
         for n, kind in enumerate(kinds)
     ]
-    custom = Placed(Meta(9, kind="Thing"), placed[0].target, {}, "")
+    custom = ResolvedManifest(ManifestMeta(9, kind="Thing"), placed[0].target, {}, "")
 
-    order = [one.meta.kind for one in choose_order([custom, *placed])]
+    order = [one.meta.kind for one in choose_apply_order([custom, *placed])]
 
     assert order == ["Namespace", "Secret", "ConfigMap", "Service", "Deployment", "Thing"]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from tests.agent.work.site import Site
+from tests.agent.work.work_environment import WorkEnvironment
 
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, MANIFEST_WORKS
 from watchword.testing.builders import a_cluster_role_binding
-from watchword.testing.waiting import eventually, is_gone
+from watchword.testing.eventually import eventually, is_gone
 
 KEEPING = ["get", "list", "watch", "create", "update", "patch"]
 
 
 @pytest.fixture
-async def role(site: Site) -> ObjectKey:
+async def role(site: WorkEnvironment) -> ObjectKey:
     """The rights of an agent that may do everything but delete what it has applied; the agent runs."""
     key = ObjectKey.cluster(site.plane.unique("careful-agent"))
     own = {"apiGroups": ["work.open-cluster-management.io"], "resources": ["*"], "verbs": ["*"]}
@@ -27,7 +27,7 @@ async def role(site: Site) -> ObjectKey:
     return key
 
 
-async def may_delete(site: Site, role: ObjectKey) -> None:
+async def may_delete(site: WorkEnvironment, role: ObjectKey) -> None:
     rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     await site.client.patch(CLUSTER_ROLES, role, {"rules": rules})
 
@@ -37,7 +37,7 @@ def message_of(work: Object, type_: str) -> str:
     return "" if said is None else said.message
 
 
-async def test_a_work_that_cannot_go_says_what_holds_it(site: Site, role: ObjectKey) -> None:
+async def test_a_work_that_cannot_go_says_what_holds_it(site: WorkEnvironment, role: ObjectKey) -> None:
     await site.has("w", site.config_map("one"))
     await site.applied("w")
     key = ObjectKey(site.cluster, "w")
@@ -52,7 +52,7 @@ async def test_a_work_that_cannot_go_says_what_holds_it(site: Site, role: Object
     await eventually(site.client, MANIFEST_WORKS, key, is_gone, within=120)
 
 
-async def test_a_leftover_that_cannot_go_is_named_until_it_goes(site: Site, role: ObjectKey) -> None:
+async def test_a_leftover_that_cannot_go_is_named_until_it_goes(site: WorkEnvironment, role: ObjectKey) -> None:
     await site.has("w", site.config_map("one"), site.config_map("two"))
     await site.applied("w")
 

@@ -7,13 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.agent.work.site import Site
+from tests.agent.work.work_environment import WorkEnvironment
 
-from watchword.agent.work.ownership import applied_in
+from watchword.agent.work.ownership import read_applied_resources
 from watchword.api.meta import Object, ObjectKey, finalizers_of
 from watchword.api.names import Finalizer
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, CONFIG_MAPS, MANIFEST_WORKS
-from watchword.testing.waiting import eventually, is_gone
+from watchword.testing.eventually import eventually, is_gone
 
 ORPHAN = {"propagationPolicy": "Orphan"}
 
@@ -23,7 +23,7 @@ def keeping(*names: str, namespace: str) -> Object:
     return {"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": rules}}
 
 
-async def gone(site: Site, name: str, *, within: float = 60) -> None:
+async def gone(site: WorkEnvironment, name: str, *, within: float = 60) -> None:
     await eventually(site.client, CONFIG_MAPS, ObjectKey(site.namespace, name), is_gone, within=within)
 
 
@@ -31,12 +31,12 @@ def owners(obj: Object | None) -> list[str]:
     return [row["name"] for row in (obj or {})["metadata"].get("ownerReferences") or []]
 
 
-async def test_a_deleted_work_takes_its_objects_and_its_record_along(running: Site) -> None:
+async def test_a_deleted_work_takes_its_objects_and_its_record_along(running: WorkEnvironment) -> None:
     await running.has("w", running.config_map("one"), running.config_map("two"))
     work = await running.applied("w")
     assert Finalizer.MANIFEST_WORK in finalizers_of(work)
     record = await running.record("w")
-    assert [(one.name, bool(one.uid)) for one in applied_in(record or {})] == [("one", True), ("two", True)]
+    assert [(one.name, bool(one.uid)) for one in read_applied_resources(record or {})] == [("one", True), ("two", True)]
 
     await running.removes("w")
 
@@ -45,7 +45,7 @@ async def test_a_deleted_work_takes_its_objects_and_its_record_along(running: Si
     assert await running.record("w") is None
 
 
-async def test_what_a_work_no_longer_names_is_removed(running: Site) -> None:
+async def test_what_a_work_no_longer_names_is_removed(running: WorkEnvironment) -> None:
     await running.has("w", running.config_map("one"), running.config_map("two"))
     await running.applied("w")
 
@@ -55,7 +55,7 @@ async def test_what_a_work_no_longer_names_is_removed(running: Site) -> None:
     assert await running.find("two") is not None
 
 
-async def test_nothing_is_removed_while_a_manifest_may_still_mean_it(running: Site) -> None:
+async def test_nothing_is_removed_while_a_manifest_may_still_mean_it(running: WorkEnvironment) -> None:
     await running.has("w", running.config_map("one"))
     await running.applied("w")
     unknown = {"apiVersion": "later.example.org/v1", "kind": "Later", "metadata": {"name": "x"}}
@@ -66,7 +66,7 @@ async def test_nothing_is_removed_while_a_manifest_may_still_mean_it(running: Si
     assert await running.find("one") is not None
 
 
-async def test_an_object_with_another_owner_only_loses_ours(running: Site) -> None:
+async def test_an_object_with_another_owner_only_loses_ours(running: WorkEnvironment) -> None:
     await running.has("w", running.config_map("one"))
     await running.has("x", running.config_map("two"))
     await running.applied("w")
@@ -83,7 +83,7 @@ async def test_an_object_with_another_owner_only_loses_ours(running: Site) -> No
     assert owners(await running.find("one")) == [other["name"]]
 
 
-async def test_a_namesake_made_by_somebody_else_survives(site: Site) -> None:
+async def test_a_namesake_made_by_somebody_else_survives(site: WorkEnvironment) -> None:
     site.start()
     await site.has("w", site.config_map("one"))
     await site.applied("w")
@@ -100,7 +100,7 @@ async def test_a_namesake_made_by_somebody_else_survives(site: Site) -> None:
 
 
 @pytest.mark.parametrize("together", [pytest.param(False, id="wished before"), pytest.param(True, id="wished with it")])
-async def test_orphans_outlive_their_work(site: Site, *, together: bool) -> None:
+async def test_orphans_outlive_their_work(site: WorkEnvironment, *, together: bool) -> None:
     site.start()
     await site.has("w", site.config_map("one"), **({} if together else {"deleteOption": ORPHAN}))
     await site.applied("w")
@@ -115,7 +115,7 @@ async def test_orphans_outlive_their_work(site: Site, *, together: bool) -> None
     assert owners(await site.find("one")) == []
 
 
-async def test_chosen_orphans_outlive_their_work(running: Site) -> None:
+async def test_chosen_orphans_outlive_their_work(running: WorkEnvironment) -> None:
     option = keeping("one", namespace=running.namespace)
     await running.has("w", running.config_map("one"), running.config_map("two"), deleteOption=option)
     await running.applied("w")
@@ -126,7 +126,7 @@ async def test_chosen_orphans_outlive_their_work(running: Site) -> None:
     assert await running.find("two") is None
 
 
-async def test_a_removed_record_is_made_anew_with_everything_in_it(running: Site) -> None:
+async def test_a_removed_record_is_made_anew_with_everything_in_it(running: WorkEnvironment) -> None:
     await running.has("w", running.config_map("one"))
     await running.applied("w")
     first = await running.record("w") or {}
@@ -137,12 +137,14 @@ async def test_a_removed_record_is_made_anew_with_everything_in_it(running: Site
         running.client,
         APPLIED_MANIFEST_WORKS,
         running.record_key("w"),
-        lambda obj: obj is not None and obj["metadata"]["uid"] != first["metadata"]["uid"] and bool(applied_in(obj)),
+        lambda obj: (
+            obj is not None and obj["metadata"]["uid"] != first["metadata"]["uid"] and bool(read_applied_resources(obj))
+        ),
     )
     await running.until("one", lambda obj: owners(obj) == [running.record_key("w").name])
 
 
-async def forget(site: Site, name: str) -> None:
+async def forget(site: WorkEnvironment, name: str) -> None:
     """Let a work vanish from the hub as if it had been restored from a backup without it."""
     key = ObjectKey(site.cluster, name)
     await site.client.patch(MANIFEST_WORKS, key, {"metadata": {"finalizers": None}})
@@ -150,7 +152,7 @@ async def forget(site: Site, name: str) -> None:
 
 
 @pytest.mark.planes("embedded")  # an hour has to pass
-async def test_a_work_that_vanished_is_evicted_after_the_grace_period_and_not_before(site: Site) -> None:
+async def test_a_work_that_vanished_is_evicted_after_the_grace_period_and_not_before(site: WorkEnvironment) -> None:
     site.start(eviction_grace=timedelta(hours=1))
     await site.has("w", site.config_map("one"))
     await site.applied("w")
@@ -166,7 +168,7 @@ async def test_a_work_that_vanished_is_evicted_after_the_grace_period_and_not_be
 
 
 @pytest.mark.planes("embedded")  # an hour has to pass
-async def test_a_work_that_comes_back_in_time_is_not_evicted(site: Site) -> None:
+async def test_a_work_that_comes_back_in_time_is_not_evicted(site: WorkEnvironment) -> None:
     site.start(eviction_grace=timedelta(hours=1))
     await site.has("w", site.config_map("one"))
     await site.applied("w")
@@ -183,7 +185,7 @@ async def test_a_work_that_comes_back_in_time_is_not_evicted(site: Site) -> None
     assert "evictionStartTime" not in (await site.record("w") or {})["status"]
 
 
-async def test_after_a_move_to_another_hub_the_works_of_the_old_one_go(site: Site) -> None:
+async def test_after_a_move_to_another_hub_the_works_of_the_old_one_go(site: WorkEnvironment) -> None:
     site.start(eviction_grace=timedelta(seconds=2))
     await site.has("w", site.config_map("one"))
     await site.has("shared", site.config_map("both"))
@@ -201,7 +203,7 @@ async def test_after_a_move_to_another_hub_the_works_of_the_old_one_go(site: Sit
     assert owners(await site.find("both")) == [site.record_key("shared").name]
 
 
-async def test_records_of_another_agent_are_left_alone(site: Site) -> None:
+async def test_records_of_another_agent_are_left_alone(site: WorkEnvironment) -> None:
     spec: dict[str, Any] = {"hubHash": "h", "agentID": f"{site.identity}-of-another-hub", "manifestWorkName": "w"}
     key = ObjectKey.cluster(site.plane.unique("theirs"))
     metadata = {"finalizers": [Finalizer.APPLIED_WORK]}

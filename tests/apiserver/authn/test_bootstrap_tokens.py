@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from watchword.api.meta import Object
-from watchword.apiserver.authn.bootstrap_tokens import judge_bootstrap_token
+from watchword.apiserver.authn.bootstrap_tokens import decide_bootstrap_user
 from watchword.apiserver.model import User
 
 NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
@@ -27,8 +27,8 @@ def _secret(*, type_: str = "bootstrap.kubernetes.io/token", metadata: Object | 
     return {"type": type_, "metadata": metadata or {}, "data": data}
 
 
-def _judge(secret: Object, *, token_id: str = "abcdef", shown: str = "0123456789abcdef") -> User | None:
-    return judge_bootstrap_token(token_id, shown, secret, now=NOW)
+def _decide_user(secret: Object, *, token_id: str = "abcdef", shown: str = "0123456789abcdef") -> User | None:
+    return decide_bootstrap_user(token_id, shown, secret, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def _judge(secret: Object, *, token_id: str = "abcdef", shown: str = "0123456789
     ],
 )
 def test_token_is_refused(secret: Object) -> None:
-    assert _judge(secret) is None
+    assert _decide_user(secret) is None
 
 
 @pytest.mark.parametrize(
@@ -86,4 +86,4 @@ def test_token_is_refused(secret: Object) -> None:
     ],
 )
 def test_token_is_believed(secret: Object, groups: tuple[str, ...]) -> None:
-    assert _judge(secret) == User("system:bootstrap:abcdef", groups=groups)
+    assert _decide_user(secret) == User("system:bootstrap:abcdef", groups=groups)

@@ -9,12 +9,12 @@ import pytest
 from watchword.api.http import Peer
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.authn.certificates import CertificateAuthenticator
-from watchword.apiserver.authn.chain import Authentication, TokenChain
+from watchword.apiserver.authn.chain import RequestAuthenticator, TokenChain
 from watchword.apiserver.authn.static_tokens import StaticToken, StaticTokenAuthenticator
 from watchword.apiserver.model import ApiError, HandlerRequest, RequestInfo, User
-from watchword.pki.authority import Authority, Leaf, choose_validity
+from watchword.pki.authority import Authority, CertificateTemplate, choose_validity
 from watchword.pki.keys import PrivateKey
-from watchword.pki.subjects import Subject
+from watchword.pki.subjects import CertificateSubject
 from watchword.pki.usages import SERVING_USAGES
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -25,19 +25,21 @@ ADMIN = User("admin", groups=("system:masters",))
 
 
 def _client(authority: Authority, *, issued: datetime = NOW, name: str = "bob") -> bytes:
-    subject = Subject(name, ("dev", "ops"))
+    subject = CertificateSubject(name, ("dev", "ops"))
     return authority.issue_client(PrivateKey.generate().public, subject, now=issued, lifetime=DAY).der
 
 
 def _serving() -> bytes:
-    validity = choose_validity(now=NOW, lifetime=DAY, signer_ends=OURS.certificate.not_after)
-    return OURS.issue(Leaf(PrivateKey.generate().public, Subject("bob"), validity, SERVING_USAGES)).der
+    validity = choose_validity(now=NOW, lifetime=DAY, signer_not_after=OURS.certificate.not_after)
+    return OURS.issue(
+        CertificateTemplate(PrivateKey.generate().public, CertificateSubject("bob"), validity, SERVING_USAGES)
+    ).der
 
 
-def _authentication() -> Authentication:
+def _authentication() -> RequestAuthenticator:
     static = StaticTokenAuthenticator((StaticToken(Sensitive("s3cret"), ADMIN),))
     certificates = CertificateAuthenticator(lambda: [OURS.certificate], now=lambda: NOW)
-    return Authentication(TokenChain((static,), ("api",)), certificates)
+    return RequestAuthenticator(TokenChain((static,), ("api",)), certificates)
 
 
 def _request(*chain: bytes, authorization: str = "") -> HandlerRequest:
@@ -99,7 +101,7 @@ async def test_certificate_without_a_common_name_is_no_credential() -> None:
 async def test_remembered_certificate_ends_with_its_validity_and_with_its_authority() -> None:
     clock, trusted = [NOW], [[OURS.certificate]]
     certificates = CertificateAuthenticator(lambda: trusted[0], now=lambda: clock[0])
-    authentication = Authentication(TokenChain((), ("api",)), certificates)
+    authentication = RequestAuthenticator(TokenChain((), ("api",)), certificates)
     request = _request(_client(OURS))
     assert await authentication(request) is not None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from watchword.apiserver.authn.impersonation import impersonate
-from watchword.apiserver.authz.model import Decision
+from watchword.apiserver.authz.model import AuthorizationDecision
 from watchword.apiserver.model import ApiError, RequestInfo, User
 
 CALLER = User("alice", groups=("system:authenticated",))
@@ -19,12 +19,12 @@ class Allowing:
 
     listed: frozenset[str] | None = None
 
-    def decide(self, user: User, info: RequestInfo) -> Decision:
+    def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
         assert user is CALLER
         assert info.verb == "impersonate"
         resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
         text = ":".join(part for part in (info.group, resource, info.namespace, info.name) if part)
-        return Decision(self.listed is None or text in self.listed)
+        return AuthorizationDecision(self.listed is None or text in self.listed)
 
 
 def test_without_headers_the_caller_stays_who_they_are() -> None:

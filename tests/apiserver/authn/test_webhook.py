@@ -10,8 +10,8 @@ import pytest
 
 from watchword.api.meta import Object
 from watchword.apiserver.authn.errors import CredentialRefused
-from watchword.apiserver.authn.model import Identity
-from watchword.apiserver.authn.webhook import WebhookTokenAuthenticator, read_answer
+from watchword.apiserver.authn.model import AuthenticatedIdentity
+from watchword.apiserver.authn.webhook import WebhookTokenAuthenticator, decide_review_result
 from watchword.apiserver.model import User
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,17 +37,17 @@ class Reviewer:
         pytest.param({"authenticated": False}, ("api",), None, id="unknown token"),
         pytest.param({**BOB, "audiences": ["vault"]}, ("api",), None, id="for another audience"),
         pytest.param(BOB, ("vault",), None, id="a reviewer without audiences speaks for this plane alone"),
-        pytest.param(BOB, ("api",), Identity(User("bob", "1", ("dev",)), ("api",)), id="known"),
+        pytest.param(BOB, ("api",), AuthenticatedIdentity(User("bob", "1", ("dev",)), ("api",)), id="known"),
         pytest.param(
             {**BOB, "audiences": ["vault", "api"]},
             ("vault", "x"),
-            Identity(User("bob", "1", ("dev",)), ("vault",)),
+            AuthenticatedIdentity(User("bob", "1", ("dev",)), ("vault",)),
             id="known for one of the audiences",
         ),
     ],
 )
-def test_read_answer(status: Object, asked: tuple[str, ...], expected: Identity | None) -> None:
-    assert read_answer(status, asked=asked, api_audiences=("api",)) == expected
+def test_read_answer(status: Object, asked: tuple[str, ...], expected: AuthenticatedIdentity | None) -> None:
+    assert decide_review_result(status, asked=asked, api_audiences=("api",)) == expected
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_read_answer(status: Object, asked: tuple[str, ...], expected: Identity 
 )
 def test_unusable_answer_is_a_refusal(status: Object) -> None:
     with pytest.raises(CredentialRefused):
-        read_answer(status, asked=("api",), api_audiences=("api",))
+        decide_review_result(status, asked=("api",), api_audiences=("api",))
 
 
 async def test_good_answer_is_remembered_for_ten_seconds() -> None:

@@ -21,10 +21,10 @@ def _binding(kind: str, name: str) -> Any:
     return {"metadata": {"name": "new"}, "roleRef": {"kind": kind, "name": name}, "subjects": subjects}
 
 
-async def test_role_with_rights_not_held_is_refused_by_name_of_the_rights(guarded: Any) -> None:
-    await guarded.grant("bob", MANAGE, READ_PODS)
+async def test_role_with_rights_not_held_is_refused_by_name_of_the_rights(secured_api: Any) -> None:
+    await secured_api.grant("bob", MANAGE, READ_PODS)
 
-    code, status = await guarded.as_user("bob", "POST", f"{RBAC}/clusterroles", _role(READ_PODS, READ_SECRETS))
+    code, status = await secured_api.as_user("bob", "POST", f"{RBAC}/clusterroles", _role(READ_PODS, READ_SECRETS))
 
     assert code == 403
     assert status["message"] == (
@@ -43,10 +43,10 @@ async def test_role_with_rights_not_held_is_refused_by_name_of_the_rights(guarde
         pytest.param([], 403, id="neither"),
     ],
 )
-async def test_creating_a_role(guarded: Any, granted: list[Any], code: int) -> None:
-    await guarded.grant("bob", MANAGE, *granted)
+async def test_creating_a_role(secured_api: Any, granted: list[Any], code: int) -> None:
+    await secured_api.grant("bob", MANAGE, *granted)
 
-    assert (await guarded.as_user("bob", "POST", f"{RBAC}/clusterroles", _role(READ_PODS)))[0] == code
+    assert (await secured_api.as_user("bob", "POST", f"{RBAC}/clusterroles", _role(READ_PODS)))[0] == code
 
 
 @pytest.mark.parametrize(
@@ -66,46 +66,48 @@ async def test_creating_a_role(guarded: Any, granted: list[Any], code: int) -> N
         pytest.param([], 403, id="neither"),
     ],
 )
-async def test_binding_a_role(guarded: Any, granted: list[Any], code: int) -> None:
-    await guarded.call("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "target"}, "rules": [READ_PODS]})
-    await guarded.grant("bob", MANAGE, *granted)
+async def test_binding_a_role(secured_api: Any, granted: list[Any], code: int) -> None:
+    await secured_api.call("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "target"}, "rules": [READ_PODS]})
+    await secured_api.grant("bob", MANAGE, *granted)
     binding = _binding("ClusterRole", "target")
 
-    assert (await guarded.as_user("bob", "POST", f"{RBAC}/clusterrolebindings", binding))[0] == code
+    assert (await secured_api.as_user("bob", "POST", f"{RBAC}/clusterrolebindings", binding))[0] == code
     in_namespace = f"{RBAC}/namespaces/default/rolebindings"
-    assert (await guarded.as_user("bob", "POST", in_namespace, binding))[0] == code
+    assert (await secured_api.as_user("bob", "POST", in_namespace, binding))[0] == code
 
 
-async def test_binding_an_unknown_role_is_not_found_to_those_who_may_not_bind_it(guarded: Any) -> None:
-    await guarded.grant("bob", MANAGE)
+async def test_binding_an_unknown_role_is_not_found_to_those_who_may_not_bind_it(secured_api: Any) -> None:
+    await secured_api.grant("bob", MANAGE)
 
-    code, status = await guarded.as_user("bob", "POST", f"{RBAC}/clusterrolebindings", _binding("ClusterRole", "no"))
+    code, status = await secured_api.as_user(
+        "bob", "POST", f"{RBAC}/clusterrolebindings", _binding("ClusterRole", "no")
+    )
 
     assert (code, status["message"]) == (404, 'clusterrolebindings.rbac.authorization.k8s.io "no" not found')
 
 
-async def test_aggregation_needs_everything(guarded: Any) -> None:
-    await guarded.grant("bob", MANAGE, READ_PODS)
+async def test_aggregation_needs_everything(secured_api: Any) -> None:
+    await secured_api.grant("bob", MANAGE, READ_PODS)
     rule = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
 
-    code, status = await guarded.as_user("bob", "POST", f"{RBAC}/clusterroles", _role(aggregationRule=rule))
+    code, status = await secured_api.as_user("bob", "POST", f"{RBAC}/clusterroles", _role(aggregationRule=rule))
 
     assert code == 403
     assert status["message"].endswith("must have cluster-admin privileges to use the aggregationRule")
 
 
-async def test_group_membership_alone_makes_a_superuser(guarded: Any) -> None:
+async def test_group_membership_alone_makes_a_superuser(secured_api: Any) -> None:
     args = ("root", "POST", f"{RBAC}/clusterroles", _role(READ_SECRETS), "system:masters")
 
-    assert (await guarded.as_user(*args))[0] == 201
+    assert (await secured_api.as_user(*args))[0] == 201
 
 
-async def test_role_ref_never_changes(guarded: Any) -> None:
-    await guarded.grant("bob", READ_PODS)
-    _, binding = await guarded.call("GET", f"{RBAC}/clusterrolebindings/granted-bob")
+async def test_role_ref_never_changes(secured_api: Any) -> None:
+    await secured_api.grant("bob", READ_PODS)
+    _, binding = await secured_api.call("GET", f"{RBAC}/clusterrolebindings/granted-bob")
 
     binding["roleRef"]["name"] = "cluster-admin"
-    code, status = await guarded.call("PUT", f"{RBAC}/clusterrolebindings/granted-bob", binding)
+    code, status = await secured_api.call("PUT", f"{RBAC}/clusterrolebindings/granted-bob", binding)
 
     assert code == 422
     assert "cannot change roleRef" in status["message"]

@@ -37,34 +37,34 @@ READ_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
         pytest.param("GET", "/metrics", 'forbidden: User "bob" cannot get path "/metrics"', id="a path"),
     ],
 )
-async def test_refusal_says_who_cannot_do_what_where(guarded: Any, method: str, path: str, message: str) -> None:
-    code, status = await guarded.as_user("bob", method, path)
+async def test_refusal_says_who_cannot_do_what_where(secured_api: Any, method: str, path: str, message: str) -> None:
+    code, status = await secured_api.as_user("bob", method, path)
 
     assert (code, status["reason"], status["message"]) == (403, "Forbidden", message)
 
 
-async def test_role_counts_in_its_namespace_only(guarded: Any) -> None:
-    await guarded.grant("bob", READ_PODS, namespace="default")
+async def test_role_counts_in_its_namespace_only(secured_api: Any) -> None:
+    await secured_api.grant("bob", READ_PODS, namespace="default")
 
-    assert (await guarded.as_user("bob", "GET", "/api/v1/namespaces/default/pods"))[0] == 200
-    assert (await guarded.as_user("bob", "GET", "/api/v1/namespaces/kube-system/pods"))[0] == 403
-    assert (await guarded.as_user("bob", "GET", "/api/v1/pods"))[0] == 403
-
-
-async def test_removed_binding_ends_the_right_at_once(guarded: Any) -> None:
-    await guarded.grant("bob", READ_PODS)
-    assert (await guarded.as_user("bob", "GET", "/api/v1/pods"))[0] == 200
-
-    await guarded.call("DELETE", f"{RBAC}/clusterrolebindings/granted-bob")
-
-    assert (await guarded.as_user("bob", "GET", "/api/v1/pods"))[0] == 403
+    assert (await secured_api.as_user("bob", "GET", "/api/v1/namespaces/default/pods"))[0] == 200
+    assert (await secured_api.as_user("bob", "GET", "/api/v1/namespaces/kube-system/pods"))[0] == 403
+    assert (await secured_api.as_user("bob", "GET", "/api/v1/pods"))[0] == 403
 
 
-async def test_binding_to_a_missing_role_is_told_in_the_refusal(guarded: Any) -> None:
-    await guarded.grant("bob", READ_PODS)
-    await guarded.call("DELETE", f"{RBAC}/clusterroles/granted-bob")
+async def test_removed_binding_ends_the_right_at_once(secured_api: Any) -> None:
+    await secured_api.grant("bob", READ_PODS)
+    assert (await secured_api.as_user("bob", "GET", "/api/v1/pods"))[0] == 200
 
-    _, status = await guarded.as_user("bob", "GET", "/api/v1/pods")
+    await secured_api.call("DELETE", f"{RBAC}/clusterrolebindings/granted-bob")
+
+    assert (await secured_api.as_user("bob", "GET", "/api/v1/pods"))[0] == 403
+
+
+async def test_binding_to_a_missing_role_is_told_in_the_refusal(secured_api: Any) -> None:
+    await secured_api.grant("bob", READ_PODS)
+    await secured_api.call("DELETE", f"{RBAC}/clusterroles/granted-bob")
+
+    _, status = await secured_api.as_user("bob", "GET", "/api/v1/pods")
 
     assert status["message"].endswith(': RBAC: clusterrole.rbac.authorization.k8s.io "granted-bob" not found')
 
@@ -85,13 +85,13 @@ async def test_binding_to_a_missing_role_is_told_in_the_refusal(guarded: Any) ->
         pytest.param("/anything", 403, id="a path that does not exist"),
     ],
 )
-async def test_what_strangers_may_see(guarded: Any, path: str, code: int) -> None:
-    assert (await guarded.call("GET", path, token=""))[0] == code
+async def test_what_strangers_may_see(secured_api: Any, path: str, code: int) -> None:
+    assert (await secured_api.call("GET", path, token=""))[0] == code
 
 
-async def test_strangers_reach_no_served_resource(guarded: Any) -> None:
-    groups = {kind.resource for kind in guarded.plane.kinds.all()}
+async def test_strangers_reach_no_served_resource(secured_api: Any) -> None:
+    groups = {kind.resource for kind in secured_api.plane.kinds.all()}
 
-    codes = {(await guarded.call("GET", resource.path(namespace="default"), token=""))[0] for resource in groups}
+    codes = {(await secured_api.call("GET", resource.path(namespace="default"), token=""))[0] for resource in groups}
 
     assert codes == {403}

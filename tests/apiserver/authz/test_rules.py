@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from watchword.apiserver.authz.rules import Rule, compacted, uncovered
-from watchword.apiserver.requestinfo import read_request
+from watchword.apiserver.requestinfo import read_request_info
 
 PODS = Rule(("get", "list"), ("",), ("pods",))
 NAMED = Rule(("get",), ("",), ("configmaps",), ("cluster-info",))
@@ -13,7 +13,7 @@ EVERYTHING = Rule(("*",), ("*",), ("*",))
 
 
 def _allows(rule: Rule, method: str, path: str, *query: tuple[str, str]) -> bool:
-    info = read_request(method, path, query)
+    info = read_request_info(method, path, query)
     return rule.allows(info, f"{info.resource}/{info.subresource}" if info.subresource else info.resource)
 
 

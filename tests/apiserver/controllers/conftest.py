@@ -12,11 +12,11 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, NAMESPACES
-from watchword.apiserver.authz.index import RbacIndex
 from watchword.apiserver.authz.rbac import RbacAuthorizer
+from watchword.apiserver.authz.rbac_index import RbacIndex
 from watchword.apiserver.controllers.catalog import BuiltInControllers
-from watchword.apiserver.controllers.parts import ControllerParts
-from watchword.apiserver.controllers.seeding import seed_policy
+from watchword.apiserver.controllers.context import ControllerContext
+from watchword.apiserver.controllers.rbac_bootstrap import ensure_bootstrap_policy
 from watchword.apiserver.kinds import BUILTINS
 from watchword.apiserver.registry.kind_table import KindTable
 from watchword.apiserver.registry.registry import ObjectRegistry
@@ -25,10 +25,10 @@ from watchword.apiserver.tokens.issuer import TokenIssuer
 from watchword.pki.authority import Authority
 from watchword.pki.jwt import TokenSigner
 from watchword.pki.keys import PrivateKey
-from watchword.runtime.virtual import VirtualClock
+from watchword.runtime.virtual_time import VirtualClock
 
 
-class World:
+class ControllerHarness:
     """What tests arrange and look at."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class World:
         index = RbacIndex()
         index.follow(self.registry)
         self.controllers = BuiltInControllers(
-            ControllerParts(
+            ControllerContext(
                 registry=self.registry,
                 now=self.clock.now,
                 authorizer=RbacAuthorizer(index),
@@ -90,9 +90,9 @@ class World:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    found = World()
-    await seed_policy(found.registry)
+async def harness() -> AsyncIterator[ControllerHarness]:
+    found = ControllerHarness()
+    await ensure_bootstrap_policy(found.registry)
     await found.controllers.start()
     await found.settles()
     assert "default" in found.names(NAMESPACES)

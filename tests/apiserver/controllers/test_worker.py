@@ -36,10 +36,10 @@ async def test_many_wakes_are_one_look_and_a_wake_meanwhile_is_one_more() -> Non
     worker = Worker("test", work.sync)
     worker.start()
     for _ in range(5):
-        worker.wake("a")
+        worker.enqueue("a")
     await asyncio.sleep(1)  # virtual
-    worker.wake("a")
-    worker.wake("a")
+    worker.enqueue("a")
+    worker.enqueue("a")
     work.gate.set()
     await asyncio.sleep(1)
 
@@ -51,7 +51,7 @@ async def test_failures_back_off_and_end() -> None:
     work = Work(failures=3)
     worker = Worker("test", work.sync)
     worker.start()
-    worker.wake("a")
+    worker.enqueue("a")
     await asyncio.sleep(10)  # virtual
 
     times = [round(time, 3) for _, time in work.seen]
@@ -63,7 +63,7 @@ async def test_key_that_asks_for_it_is_looked_at_again() -> None:
     work = Work(again=60.0)
     worker = Worker("test", work.sync)
     worker.start()
-    worker.wake("a")
+    worker.enqueue("a")
     await asyncio.sleep(150)  # virtual
 
     assert [round(time) for _, time in work.seen] == [0, 60, 120]
@@ -78,7 +78,7 @@ async def test_only_so_many_keys_run_at_once() -> None:
     worker = Worker("test", work.sync, parallel=2)
     worker.start()
     for key in "abcd":
-        worker.wake(key)
+        worker.enqueue(key)
     await asyncio.sleep(1)  # virtual
     assert [key for key, _ in work.seen] == ["a", "b"]
 
@@ -92,13 +92,13 @@ async def test_stop_ends_what_runs() -> None:
     work = Work()
     work.gate.clear()
     worker = Worker("test", work.sync)
-    worker.wake("too early")
+    worker.enqueue("too early")
     worker.start()
-    worker.wake("a")
+    worker.enqueue("a")
     await asyncio.sleep(1)  # virtual
 
     await worker.stop()
-    worker.wake("too late")
+    worker.enqueue("too late")
     await asyncio.sleep(1)
 
     assert [key for key, _ in work.seen] == ["a"]

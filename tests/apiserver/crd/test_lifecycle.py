@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.apiserver.conftest import Guarded
-from tests.apiserver.crd.definitions import a_definition, a_version, with_field
+from tests.apiserver.conftest import SecuredApi
+from tests.apiserver.crd.crd_manifests import a_definition, a_version, with_field
 
 from watchword.api.meta import Object
 
@@ -31,22 +31,24 @@ def a_foo(name: str = "a", **fields: Any) -> Object:
 
 
 @pytest.fixture
-async def foos(guarded: Guarded) -> Guarded:
+async def foos(secured_api: SecuredApi) -> SecuredApi:
     """A control plane that serves Foos with a status."""
-    await guarded.call("POST", CRDS, a_definition(versions=[a_version(SPEC, subresources={"status": {}})]))
-    return guarded
+    await secured_api.call("POST", CRDS, a_definition(versions=[a_version(SPEC, subresources={"status": {}})]))
+    return secured_api
 
 
-async def test_a_kind_is_served_as_soon_as_its_definition_is_stored(guarded: Guarded) -> None:
-    created = await guarded.send(
+async def test_a_kind_is_served_as_soon_as_its_definition_is_stored(secured_api: SecuredApi) -> None:
+    created = await secured_api.send(
         "POST", CRDS, a_definition(), headers={"Authorization": "Bearer admin-of-this-instance"}
     )
-    status, _ = await guarded.call("POST", FOOS, {"apiVersion": "ex.com/v1", "kind": "Foo", "metadata": {"name": "a"}})
+    status, _ = await secured_api.call(
+        "POST", FOOS, {"apiVersion": "ex.com/v1", "kind": "Foo", "metadata": {"name": "a"}}
+    )
 
     assert (created.status, status) == (201, 201)
 
 
-async def test_a_definition_is_told_that_it_is_established(foos: Guarded) -> None:
+async def test_a_definition_is_told_that_it_is_established(foos: SecuredApi) -> None:
     _, definition = await foos.call("GET", f"{CRDS}/foos.ex.com")
 
     conditions = {row["type"]: row["status"] for row in definition["status"]["conditions"]}
@@ -55,7 +57,7 @@ async def test_a_definition_is_told_that_it_is_established(foos: Guarded) -> Non
     assert definition["status"]["storedVersions"] == ["v1"]
 
 
-async def test_objects_are_pruned_defaulted_and_judged(foos: Guarded) -> None:
+async def test_objects_are_pruned_defaulted_and_judged(foos: SecuredApi) -> None:
     _, stored = await foos.call("POST", FOOS, a_foo(odd=1, status={"phase": "mine"}))
     code, refused = await foos.call("POST", FOOS, a_foo("b", spec={"size": 9}))
 
@@ -68,7 +70,7 @@ async def test_objects_are_pruned_defaulted_and_judged(foos: Guarded) -> None:
     )
 
 
-async def test_status_has_an_endpoint_of_its_own(foos: Guarded) -> None:
+async def test_status_has_an_endpoint_of_its_own(foos: SecuredApi) -> None:
     _, foo = await foos.call("POST", FOOS, a_foo())
     _, changed = await foos.call("PUT", f"{FOOS}/a/status", {**foo, "spec": {"size": 3}, "status": {"phase": "Up"}})
 
@@ -76,14 +78,14 @@ async def test_status_has_an_endpoint_of_its_own(foos: Guarded) -> None:
     assert changed["metadata"]["generation"] == 1
 
 
-async def test_a_bad_definition_is_refused(guarded: Guarded) -> None:
-    code, refused = await guarded.call("POST", CRDS, with_field({"type": "array"}))
+async def test_a_bad_definition_is_refused(secured_api: SecuredApi) -> None:
+    code, refused = await secured_api.call("POST", CRDS, with_field({"type": "array"}))
 
     assert code == 422
     assert refused["details"]["causes"][0]["field"] == "spec.validation.openAPIV3Schema.properties[a].items"
 
 
-async def test_a_new_version_is_served_and_the_old_one_stays(foos: Guarded) -> None:
+async def test_a_new_version_is_served_and_the_old_one_stays(foos: SecuredApi) -> None:
     await foos.call("POST", FOOS, a_foo())
     _, definition = await foos.call("GET", f"{CRDS}/foos.ex.com")
     versions = definition["spec"]["versions"]
@@ -97,7 +99,7 @@ async def test_a_new_version_is_served_and_the_old_one_stays(foos: Guarded) -> N
     assert definition["status"]["storedVersions"] == ["v1", "v2"]
 
 
-async def test_a_definition_takes_its_objects_along(foos: Guarded) -> None:
+async def test_a_definition_takes_its_objects_along(foos: SecuredApi) -> None:
     await foos.call("POST", FOOS, a_foo())
     code, deleting = await foos.call("DELETE", f"{CRDS}/foos.ex.com")
 
@@ -107,7 +109,7 @@ async def test_a_definition_takes_its_objects_along(foos: Guarded) -> None:
     assert (await foos.call("GET", FOOS))[0] == 404
 
 
-async def test_a_definition_waits_for_the_finalizers_of_its_objects(foos: Guarded) -> None:
+async def test_a_definition_waits_for_the_finalizers_of_its_objects(foos: SecuredApi) -> None:
     await foos.call("POST", FOOS, {**a_foo(), "metadata": {"name": "a", "finalizers": ["ex.com/wait"]}})
     await foos.call("DELETE", f"{CRDS}/foos.ex.com")
 
@@ -120,7 +122,7 @@ async def test_a_definition_waits_for_the_finalizers_of_its_objects(foos: Guarde
     assert (await foos.call("GET", f"{CRDS}/foos.ex.com"))[0] == 404
 
 
-async def test_names_in_use_are_not_given_twice(foos: Guarded) -> None:
+async def test_names_in_use_are_not_given_twice(foos: SecuredApi) -> None:
     rival = a_definition(names={"plural": "bars", "singular": "bar", "kind": "Foo", "listKind": "BarList"})
     await foos.call("POST", CRDS, {**rival, "metadata": {"name": "bars.ex.com"}})
 
@@ -133,7 +135,7 @@ async def test_names_in_use_are_not_given_twice(foos: Guarded) -> None:
     assert (await foos.call("GET", "/apis/ex.com/v1/bars"))[0] == 200
 
 
-async def test_metadata_of_a_wrong_type_is_refused_as_a_typed_server_does(foos: Guarded) -> None:
+async def test_metadata_of_a_wrong_type_is_refused_as_a_typed_server_does(foos: SecuredApi) -> None:
     code, refused = await foos.call("POST", FOOS, {**a_foo(), "metadata": {"name": "a", "labels": {"l": 1}}})
 
     assert code == 400
@@ -143,7 +145,7 @@ async def test_metadata_of_a_wrong_type_is_refused_as_a_typed_server_does(foos: 
     )
 
 
-async def test_an_empty_list_of_owners_forgets_them(foos: Guarded) -> None:
+async def test_an_empty_list_of_owners_forgets_them(foos: SecuredApi) -> None:
     _, foo = await foos.call("POST", FOOS, a_foo())
     metadata = {**foo["metadata"], "managedFields": []}
     _, changed = await foos.call("PUT", f"{FOOS}/a", {**foo, "metadata": metadata, "spec": {"size": 2}})
@@ -151,7 +153,7 @@ async def test_an_empty_list_of_owners_forgets_them(foos: Guarded) -> None:
     assert "managedFields" not in changed["metadata"]
 
 
-async def test_a_finalizer_without_a_domain_is_warned_about(foos: Guarded) -> None:
+async def test_a_finalizer_without_a_domain_is_warned_about(foos: SecuredApi) -> None:
     odd = {**a_foo(), "metadata": {"name": "a", "finalizers": ["mine"]}}
     answer = await foos.send("POST", FOOS, odd, headers={"Authorization": "Bearer admin-of-this-instance"})
 

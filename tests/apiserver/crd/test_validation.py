@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.apiserver.crd.definitions import a_definition, a_version, with_field, with_names, with_version
+from tests.apiserver.crd.crd_manifests import a_definition, a_version, with_field, with_names, with_version
 
 from watchword.api.meta import Object
-from watchword.apiserver.crd.validation import check_definition
+from watchword.apiserver.crd.validation import definition_errors
 from watchword.apiserver.model import FieldError
 
 TEXT = {"type": "string"}
@@ -24,7 +24,7 @@ LABEL = (
 
 
 def errors_of(definition: Object, old: Object | None = None) -> list[str]:
-    return [str(error) for error in check_definition(definition, old)]
+    return [str(error) for error in definition_errors(definition, old)]
 
 
 def test_a_plain_definition_is_accepted() -> None:
@@ -266,6 +266,6 @@ JSON = st.recursive(
 @settings(max_examples=80, deadline=None)
 @given(openapi=JSON, spec=st.dictionaries(st.sampled_from(["names", "versions", "group", "scope"]), JSON, max_size=2))
 def test_no_definition_raises_anything(openapi: Any, spec: Any) -> None:
-    found = check_definition(a_definition(**{"versions": [a_version(openapi)], **spec}))
+    found = definition_errors(a_definition(**{"versions": [a_version(openapi)], **spec}))
 
     assert all(isinstance(error, FieldError) for error in found)

@@ -11,14 +11,14 @@ import pytest
 
 from watchword.api.http import Peer, Request
 from watchword.pki.certificates import parse_certificate
-from watchword.pki.csr import build_request
+from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
-from watchword.pki.subjects import Subject
+from watchword.pki.subjects import CertificateSubject
 
 URL = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 CLIENT = "kubernetes.io/kube-apiserver-client"
-PEM = base64.b64encode(build_request(PrivateKey.generate(), Subject("bob", ("dev",)))).decode()
-ROOT = base64.b64encode(build_request(PrivateKey.generate(), Subject("eve", ("system:masters",)))).decode()
+PEM = base64.b64encode(build_csr(PrivateKey.generate(), CertificateSubject("bob", ("dev",)))).decode()
+ROOT = base64.b64encode(build_csr(PrivateKey.generate(), CertificateSubject("eve", ("system:masters",)))).decode()
 APPROVED = {"type": "Approved", "status": "True", "reason": "Test", "message": "ok"}
 SIGNERS = {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"]}
 REQUESTS = {"apiGroups": ["certificates.k8s.io"], "resources": ["*"], "verbs": ["*"]}
@@ -29,20 +29,20 @@ def _body(**spec: Any) -> Any:
     return {"metadata": {"name": "r"}, "spec": fields}
 
 
-async def _approve(guarded: Any, user: str = "", condition: Any = APPROVED) -> Any:
-    _, csr = await guarded.call("GET", f"{URL}/r")
+async def _approve(secured_api: Any, user: str = "", condition: Any = APPROVED) -> Any:
+    _, csr = await secured_api.call("GET", f"{URL}/r")
     csr["status"] = {"conditions": [condition]}
     if user:
-        return await guarded.as_user(user, "PUT", f"{URL}/r/approval", csr)
-    return await guarded.call("PUT", f"{URL}/r/approval", csr)
+        return await secured_api.as_user(user, "PUT", f"{URL}/r/approval", csr)
+    return await secured_api.call("PUT", f"{URL}/r/approval", csr)
 
 
-async def test_server_writes_who_asked_whatever_the_body_says(guarded: Any) -> None:
-    await guarded.grant("bob", REQUESTS)
+async def test_server_writes_who_asked_whatever_the_body_says(secured_api: Any) -> None:
+    await secured_api.grant("bob", REQUESTS)
     forged = {"username": "admin", "groups": ["system:masters"], "uid": "0", "extra": {"a": ["b"]}}
     body = {**_body(**forged), "status": {"conditions": [APPROVED], "certificate": "eA=="}}
 
-    code, csr = await guarded.as_user("bob", "POST", URL, body)
+    code, csr = await secured_api.as_user("bob", "POST", URL, body)
 
     assert code == 201
     assert (csr["spec"]["username"], csr["spec"]["groups"]) == ("bob", ["system:authenticated"])
@@ -91,15 +91,15 @@ async def test_server_writes_who_asked_whatever_the_body_says(guarded: Any) -> N
         ),
     ],
 )
-async def test_request_is_invalid(guarded: Any, spec: Any, message: str) -> None:
-    code, status = await guarded.call("POST", URL, _body(**spec))
+async def test_request_is_invalid(secured_api: Any, spec: Any, message: str) -> None:
+    code, status = await secured_api.call("POST", URL, _body(**spec))
 
     assert code == 422
     assert status["message"].startswith(f'CertificateSigningRequest.certificates.k8s.io "r" is invalid: {message}')
 
 
-async def test_nobody_asks_to_become_a_superuser(guarded: Any) -> None:
-    code, status = await guarded.call("POST", URL, _body(request=ROOT))
+async def test_nobody_asks_to_become_a_superuser(secured_api: Any) -> None:
+    code, status = await secured_api.call("POST", URL, _body(request=ROOT))
 
     assert code == 403
     assert status["message"].endswith(
@@ -116,72 +116,72 @@ async def test_nobody_asks_to_become_a_superuser(guarded: Any) -> None:
         pytest.param({**SIGNERS, "verbs": ["sign"], "resourceNames": [CLIENT]}, 403, id="may sign only"),
     ],
 )
-async def test_approving_needs_the_signers_right(guarded: Any, rule: Any, code: int) -> None:
+async def test_approving_needs_the_signers_right(secured_api: Any, rule: Any, code: int) -> None:
     update = {"apiGroups": ["certificates.k8s.io"], "resources": ["*/approval"], "verbs": ["update"]}
-    await guarded.grant("bob", update, rule)
-    await guarded.call("POST", URL, _body())
+    await secured_api.grant("bob", update, rule)
+    await secured_api.call("POST", URL, _body())
 
-    assert (await _approve(guarded, "bob"))[0] == code
+    assert (await _approve(secured_api, "bob"))[0] == code
 
 
-async def test_approved_request_is_signed_and_completed_with_times(guarded: Any) -> None:
-    await guarded.call("POST", URL, _body())
-    code, csr = await _approve(guarded)
+async def test_approved_request_is_signed_and_completed_with_times(secured_api: Any) -> None:
+    await secured_api.call("POST", URL, _body())
+    code, csr = await _approve(secured_api)
     assert code == 200
     assert csr["status"]["conditions"][0]["lastUpdateTime"] == "2026-01-01T00:00:00Z"
 
-    _, signed = await guarded.call("GET", f"{URL}/r")
+    _, signed = await secured_api.call("GET", f"{URL}/r")
     assert base64.b64decode(signed["status"]["certificate"]).startswith(b"-----BEGIN CERTIFICATE-----")
 
 
-async def test_certificate_and_decision_never_change_again(guarded: Any) -> None:
-    await guarded.call("POST", URL, _body())
-    await _approve(guarded)
-    _, csr = await guarded.call("GET", f"{URL}/r")
+async def test_certificate_and_decision_never_change_again(secured_api: Any) -> None:
+    await secured_api.call("POST", URL, _body())
+    await _approve(secured_api)
+    _, csr = await secured_api.call("GET", f"{URL}/r")
 
-    code, status = await guarded.call("PUT", f"{URL}/r/approval", {**csr, "status": {"conditions": []}})
+    code, status = await secured_api.call("PUT", f"{URL}/r/approval", {**csr, "status": {"conditions": []}})
     assert (code, "may not remove a condition of type" in status["message"]) == (422, True)
     both = [*csr["status"]["conditions"], {**APPROVED, "type": "Denied"}]
-    code, status = await guarded.call("PUT", f"{URL}/r/approval", {**csr, "status": {"conditions": both}})
+    code, status = await secured_api.call("PUT", f"{URL}/r/approval", {**csr, "status": {"conditions": both}})
     assert (code, "mutually exclusive" in status["message"]) == (422, True)
-    other = {**csr["status"], "certificate": base64.b64encode(guarded.rules.root_bundle()).decode()}
-    code, status = await guarded.call("PUT", f"{URL}/r/status", {**csr, "status": other})
+    other = {**csr["status"], "certificate": base64.b64encode(secured_api.rules.root_bundle()).decode()}
+    code, status = await secured_api.call("PUT", f"{URL}/r/status", {**csr, "status": other})
     assert (code, "may not modify existing certificate content" in status["message"]) == (422, True)
 
 
-async def test_plain_update_changes_labels_only(guarded: Any) -> None:
-    _, csr = await guarded.call("POST", URL, _body())
+async def test_plain_update_changes_labels_only(secured_api: Any) -> None:
+    _, csr = await secured_api.call("POST", URL, _body())
     csr["metadata"]["labels"] = {"a": "b"}
     csr["spec"]["usages"] = ["server auth"]
     csr["status"] = {"conditions": [APPROVED]}
 
-    code, updated = await guarded.call("PUT", f"{URL}/r", csr)
+    code, updated = await secured_api.call("PUT", f"{URL}/r", csr)
 
     assert (code, updated["metadata"]["labels"], updated["spec"]["usages"]) == (200, {"a": "b"}, ["client auth"])
     assert not updated["status"].get("conditions")
 
 
-async def test_signing_needs_the_right_to_sign(guarded: Any) -> None:
+async def test_signing_needs_the_right_to_sign(secured_api: Any) -> None:
     update = {"apiGroups": ["certificates.k8s.io"], "resources": ["*/status"], "verbs": ["update"]}
-    await guarded.grant("bob", update)
-    _, csr = await guarded.call("POST", URL, _body(signerName="acme.test/robots"))
-    csr["status"] = {"certificate": base64.b64encode(guarded.rules.root_bundle()).decode()}
+    await secured_api.grant("bob", update)
+    _, csr = await secured_api.call("POST", URL, _body(signerName="acme.test/robots"))
+    csr["status"] = {"certificate": base64.b64encode(secured_api.rules.root_bundle()).decode()}
 
-    code, status = await guarded.as_user("bob", "PUT", f"{URL}/r/status", csr)
+    code, status = await secured_api.as_user("bob", "PUT", f"{URL}/r/status", csr)
     assert code == 403
     assert status["message"].endswith('user not permitted to sign requests with signerName "acme.test/robots"')
-    assert (await guarded.call("PUT", f"{URL}/r/status", csr))[0] == 200
+    assert (await secured_api.call("PUT", f"{URL}/r/status", csr))[0] == 200
 
 
-async def test_issued_certificate_lets_its_holder_in_until_it_ends(guarded: Any) -> None:
-    await guarded.call("POST", URL, _body(expirationSeconds=600))
-    await _approve(guarded)
-    _, signed = await guarded.call("GET", f"{URL}/r")
+async def test_issued_certificate_lets_its_holder_in_until_it_ends(secured_api: Any) -> None:
+    await secured_api.call("POST", URL, _body(expirationSeconds=600))
+    await _approve(secured_api)
+    _, signed = await secured_api.call("GET", f"{URL}/r")
     chain = (parse_certificate(base64.b64decode(signed["status"]["certificate"])).der,)
     request = Request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=b"{}", peer=Peer("", chain))
 
-    answer = await guarded.plane.handle(request)
+    answer = await secured_api.plane.handle(request)
     info = orjson.loads(answer.body)["status"]["userInfo"]
     assert (info["username"], info["groups"]) == ("bob", ["dev", "system:authenticated"])
     await asyncio.sleep(601)  # virtual
-    assert (await guarded.plane.handle(request)).status == 401
+    assert (await secured_api.plane.handle(request)).status == 401

@@ -1,11 +1,11 @@
-"""A stage for every test of ownership."""
+"""A harness for every test of ownership."""
 
 from __future__ import annotations
 
 import pytest
-from tests.apiserver.fieldmanager.stage import Stage
+from tests.apiserver.fieldmanager.harness import FieldManagerHarness
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def harness() -> FieldManagerHarness:
+    return FieldManagerHarness()

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.apiserver.fieldmanager.stage import SCHEMA, Stage, a_thing
+from tests.apiserver.fieldmanager.harness import SCHEMA, FieldManagerHarness, a_thing
 
 from watchword.api.json import copy_json
 from watchword.apiserver.fieldmanager.apply import apply
@@ -21,10 +21,12 @@ from watchword.apiserver.model import ApiError
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_the_applier_owns_what_it_states(stage: Stage) -> None:
-    stage.apply("one", {"s": "1", "obj": {"x": "1"}, "items": [{"k": "a"}], "set": ["p"], "map": {}}, labels={"l": "1"})
+def test_the_applier_owns_what_it_states(harness: FieldManagerHarness) -> None:
+    harness.apply(
+        "one", {"s": "1", "obj": {"x": "1"}, "items": [{"k": "a"}], "set": ["p"], "map": {}}, labels={"l": "1"}
+    )
 
-    assert stage.owned() == {
+    assert harness.owned() == {
         "one": {
             "f:metadata": {"f:labels": {"f:l": {}}},
             "f:spec": {
@@ -38,20 +40,20 @@ def test_the_applier_owns_what_it_states(stage: Stage) -> None:
     }
 
 
-def test_the_same_value_is_owned_by_both(stage: Stage) -> None:
-    stage.apply("one", {"s": "1", "t": "1"})
-    stage.apply("two", {"s": "1"})
+def test_the_same_value_is_owned_by_both(harness: FieldManagerHarness) -> None:
+    harness.apply("one", {"s": "1", "t": "1"})
+    harness.apply("two", {"s": "1"})
 
-    assert stage.owned() == {"one": {"f:spec": {"f:s": {}, "f:t": {}}}, "two": {"f:spec": {"f:s": {}}}}
-    entries = stage.entries()
+    assert harness.owned() == {"one": {"f:spec": {"f:s": {}, "f:t": {}}}, "two": {"f:spec": {"f:s": {}}}}
+    entries = harness.entries()
     assert [entry.get("time") for entry in entries] == [None, "2026-01-01T00:00:01Z"]
 
 
-def test_another_value_is_a_conflict(stage: Stage) -> None:
-    stage.apply("one", {"s": "1"})
+def test_another_value_is_a_conflict(harness: FieldManagerHarness) -> None:
+    harness.apply("one", {"s": "1"})
 
     with pytest.raises(ApplyConflict) as refusal:
-        stage.apply("two", {"s": "2"})
+        harness.apply("two", {"s": "2"})
 
     assert refusal.value.message == 'Apply failed with 1 conflict: conflict with "one": .spec.s'
     assert refusal.value.details == {
@@ -59,12 +61,12 @@ def test_another_value_is_a_conflict(stage: Stage) -> None:
     }
 
 
-def test_several_conflicts_are_listed_by_manager(stage: Stage) -> None:
-    stage.apply("one", {"s": "1", "items": [{"k": "a", "v": "1"}]})
-    stage.update("upd", {"s": "1", "items": [{"k": "a", "v": "1"}], "t": "1"})
+def test_several_conflicts_are_listed_by_manager(harness: FieldManagerHarness) -> None:
+    harness.apply("one", {"s": "1", "items": [{"k": "a", "v": "1"}]})
+    harness.update("upd", {"s": "1", "items": [{"k": "a", "v": "1"}], "t": "1"})
 
     with pytest.raises(ApplyConflict) as refusal:
-        stage.apply("two", {"s": "2", "t": "2", "items": [{"k": "a", "v": "2"}]})
+        harness.apply("two", {"s": "2", "t": "2", "items": [{"k": "a", "v": "2"}]})
 
     assert refusal.value.message == (
         'Apply failed with 3 conflicts: conflicts with "one":\n- .spec.s\n- .spec.items[k="a"].v\n'
@@ -72,35 +74,35 @@ def test_several_conflicts_are_listed_by_manager(stage: Stage) -> None:
     )
 
 
-def test_force_takes_the_field(stage: Stage) -> None:
-    stage.apply("one", {"s": "1", "t": "1"})
-    result = stage.apply("two", {"s": "2"}, force=True)
+def test_force_takes_the_field(harness: FieldManagerHarness) -> None:
+    harness.apply("one", {"s": "1", "t": "1"})
+    result = harness.apply("two", {"s": "2"}, force=True)
 
     assert result["spec"] == {"s": "2", "t": "1"}
-    assert stage.owned() == {"one": {"f:spec": {"f:t": {}}}, "two": {"f:spec": {"f:s": {}}}}
+    assert harness.owned() == {"one": {"f:spec": {"f:t": {}}}, "two": {"f:spec": {"f:s": {}}}}
 
 
-def test_what_is_no_longer_stated_is_removed(stage: Stage) -> None:
-    stage.apply("one", {"s": "1", "t": "1", "items": [{"k": "a"}, {"k": "b"}], "map": {"a": "1"}}, labels={"l": "1"})
-    result = stage.apply("one", {"s": "1", "items": [{"k": "b"}]})
+def test_what_is_no_longer_stated_is_removed(harness: FieldManagerHarness) -> None:
+    harness.apply("one", {"s": "1", "t": "1", "items": [{"k": "a"}, {"k": "b"}], "map": {"a": "1"}}, labels={"l": "1"})
+    result = harness.apply("one", {"s": "1", "items": [{"k": "b"}]})
 
     assert result["spec"] == {"s": "1", "items": [{"k": "b"}]}
     assert result["metadata"]["name"] == "a"
     assert "labels" not in result["metadata"]
 
 
-def test_what_another_owns_stays(stage: Stage) -> None:
-    stage.apply("one", {"s": "1", "items": [{"k": "a", "v": "1"}]})
-    stage.apply("two", {"s": "1", "items": [{"k": "a"}]})
-    result = stage.apply("one", {})
+def test_what_another_owns_stays(harness: FieldManagerHarness) -> None:
+    harness.apply("one", {"s": "1", "items": [{"k": "a", "v": "1"}]})
+    harness.apply("two", {"s": "1", "items": [{"k": "a"}]})
+    result = harness.apply("one", {})
 
     assert result["spec"] == {"s": "1", "items": [{"k": "a"}]}
 
 
-def test_what_an_update_owns_or_nobody_owns_stays(stage: Stage) -> None:
-    stage.apply("one", {"s": "1", "obj": {"x": "1"}})
-    stage.update("upd", {"s": "1", "obj": {"x": "1", "y": "1"}})
-    result = stage.apply("one", {"s": "1"})
+def test_what_an_update_owns_or_nobody_owns_stays(harness: FieldManagerHarness) -> None:
+    harness.apply("one", {"s": "1", "obj": {"x": "1"}})
+    harness.update("upd", {"s": "1", "obj": {"x": "1", "y": "1"}})
+    result = harness.apply("one", {"s": "1"})
 
     assert result["spec"] == {"s": "1", "obj": {"y": "1"}}
 
@@ -114,32 +116,32 @@ def test_what_an_update_owns_or_nobody_owns_stays(stage: Stage) -> None:
         pytest.param("abcd", "db", "acdb", id="others keep their neighbours"),
     ],
 )
-def test_order_of_merged_lists(stage: Stage, live: str, applied: str, merged: str) -> None:
-    stage.apply("one", {"set": list(live)})
-    result = stage.apply("two", {"set": list(applied)})
+def test_order_of_merged_lists(harness: FieldManagerHarness, live: str, applied: str, merged: str) -> None:
+    harness.apply("one", {"set": list(live)})
+    result = harness.apply("two", {"set": list(applied)})
 
     assert result["spec"]["set"] == list(merged)
 
 
-def test_an_atomic_value_is_replaced_as_one(stage: Stage) -> None:
-    stage.apply("one", {"whole": {"p": "1"}, "list": ["a"]})
-    result = stage.apply("two", {"whole": {"q": "1"}, "list": ["b"]}, force=True)
+def test_an_atomic_value_is_replaced_as_one(harness: FieldManagerHarness) -> None:
+    harness.apply("one", {"whole": {"p": "1"}, "list": ["a"]})
+    result = harness.apply("two", {"whole": {"q": "1"}, "list": ["b"]}, force=True)
 
     assert result["spec"] == {"whole": {"q": "1"}, "list": ["b"]}
-    assert "one" not in stage.owned()
+    assert "one" not in harness.owned()
 
 
-def test_the_first_apply_finds_an_owner_for_what_is_there(stage: Stage) -> None:
-    stage.live = a_thing({"s": "1"}, uid="u")
-    stage.apply("one", {"t": "1"})
+def test_the_first_apply_finds_an_owner_for_what_is_there(harness: FieldManagerHarness) -> None:
+    harness.live = a_thing({"s": "1"}, uid="u")
+    harness.apply("one", {"t": "1"})
 
-    assert stage.owned() == {"one": {"f:spec": {"f:t": {}}}, "before-first-apply!": {"f:spec": {".": {}, "f:s": {}}}}
+    assert harness.owned() == {"one": {"f:spec": {"f:t": {}}}, "before-first-apply!": {"f:spec": {".": {}, "f:s": {}}}}
 
 
-def test_applying_again_changes_nothing_not_even_the_time(stage: Stage) -> None:
-    first = copy_json(stage.apply("one", {"s": "1", "set": ["a"]}))
+def test_applying_again_changes_nothing_not_even_the_time(harness: FieldManagerHarness) -> None:
+    first = copy_json(harness.apply("one", {"s": "1", "set": ["a"]}))
 
-    assert stage.apply("one", {"s": "1", "set": ["a"]}) == first
+    assert harness.apply("one", {"s": "1", "set": ["a"]}) == first
 
 
 @pytest.mark.parametrize(
@@ -154,39 +156,39 @@ def test_applying_again_changes_nothing_not_even_the_time(stage: Stage) -> None:
         pytest.param({"set": [None]}, ".spec.set: element 0: associative list without keys has", id="null in a set"),
     ],
 )
-def test_a_configuration_that_does_not_fit_is_refused(stage: Stage, spec: Any, told: str) -> None:
+def test_a_configuration_that_does_not_fit_is_refused(harness: FieldManagerHarness, spec: Any, told: str) -> None:
     with pytest.raises(ApiError) as refusal:
-        stage.apply("one", spec)
+        harness.apply("one", spec)
 
     assert refusal.value.code == 500
     assert f"failed to create typed patch object (/a; ex.com/v1, Kind=Thing): {told}" in refusal.value.message
 
 
-def test_a_configuration_may_not_name_owners(stage: Stage) -> None:
+def test_a_configuration_may_not_name_owners(harness: FieldManagerHarness) -> None:
     with pytest.raises(ApiError) as refusal:
-        stage.apply("one", {}, managedFields=[])
+        harness.apply("one", {}, managedFields=[])
 
     assert (refusal.value.code, refusal.value.message) == (400, "metadata.managedFields must be nil")
 
 
-def test_kubectl_takes_over_from_its_client_side_self(stage: Stage) -> None:
+def test_kubectl_takes_over_from_its_client_side_self(harness: FieldManagerHarness) -> None:
     remembered = orjson.dumps(a_thing({"s": "1"})).decode()
-    stage.update("kubectl-client-side-apply", {"s": "1"}, metadata={"annotations": {LAST_APPLIED: remembered}})
+    harness.update("kubectl-client-side-apply", {"s": "1"}, metadata={"annotations": {LAST_APPLIED: remembered}})
 
     with pytest.raises(ApplyConflict):
-        stage.apply("other", {"s": "2"})
-    result = stage.apply("kubectl", {"s": "2"})
+        harness.apply("other", {"s": "2"})
+    result = harness.apply("kubectl", {"s": "2"})
 
     assert result["spec"] == {"s": "2"}
     assert orjson.loads(result["metadata"]["annotations"][LAST_APPLIED])["spec"] == {"s": "2"}
 
 
-def test_kubectl_does_not_take_what_changed_since(stage: Stage) -> None:
+def test_kubectl_does_not_take_what_changed_since(harness: FieldManagerHarness) -> None:
     remembered = orjson.dumps(a_thing({"s": "0"})).decode()
-    stage.update("kubectl-edit", {"s": "1"}, metadata={"annotations": {LAST_APPLIED: remembered}})
+    harness.update("kubectl-edit", {"s": "1"}, metadata={"annotations": {LAST_APPLIED: remembered}})
 
     with pytest.raises(ApplyConflict):
-        stage.apply("kubectl", {"s": "2"})
+        harness.apply("kubectl", {"s": "2"})
 
 
 # Empty lists with identities state nothing, in the reference server too.
@@ -202,9 +204,9 @@ SPECS = st.fixed_dictionaries({"s": st.sampled_from("ab")}, optional=VALUES)
 @settings(max_examples=50, deadline=None)
 @given(specs=st.lists(st.tuples(st.sampled_from(["one", "two"]), SPECS), min_size=1, max_size=4))
 def test_forced_apply_always_yields_what_was_stated(specs: list[tuple[str, Any]]) -> None:
-    stage = Stage()
+    harness = FieldManagerHarness()
     for manager, spec in specs:
-        result = stage.apply(manager, spec, force=True)["spec"]
+        result = harness.apply(manager, spec, force=True)["spec"]
         for key, value in spec.items():
             if isinstance(value, list):
                 assert [item for item in result[key] if item in value] == value

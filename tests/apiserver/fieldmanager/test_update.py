@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.apiserver.fieldmanager.stage import SCHEMA, Stage, a_thing
+from tests.apiserver.fieldmanager.harness import SCHEMA, FieldManagerHarness, a_thing
 
 from watchword.apiserver.fieldmanager.update import track_update
 from watchword.apiserver.model import ApiError
@@ -17,8 +17,8 @@ from watchword.apiserver.model import ApiError
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_the_creator_owns_everything_but_the_name(stage: Stage) -> None:
-    stage.update(
+def test_the_creator_owns_everything_but_the_name(harness: FieldManagerHarness) -> None:
+    harness.update(
         "creator",
         {
             "s": "1",
@@ -31,7 +31,7 @@ def test_the_creator_owns_everything_but_the_name(stage: Stage) -> None:
         metadata={"labels": {"l": "1"}, "uid": "u", "generation": 1},
     )
 
-    assert stage.owned() == {
+    assert harness.owned() == {
         "creator!": {
             "f:metadata": {"f:labels": {".": {}, "f:l": {}}},
             "f:spec": {
@@ -47,8 +47,8 @@ def test_the_creator_owns_everything_but_the_name(stage: Stage) -> None:
     }
 
 
-def test_an_entry_says_who_when_and_how(stage: Stage) -> None:
-    created = stage.update("", {"s": "1"})
+def test_an_entry_says_who_when_and_how(harness: FieldManagerHarness) -> None:
+    created = harness.update("", {"s": "1"})
 
     assert created["metadata"]["managedFields"] == [
         {
@@ -62,65 +62,65 @@ def test_an_entry_says_who_when_and_how(stage: Stage) -> None:
     ]
 
 
-def test_a_changed_field_changes_hands(stage: Stage) -> None:
-    stage.update("one", {"s": "1", "t": "1"})
-    stage.update("two", {"s": "1", "t": "2", "map": {"a": "1"}})
+def test_a_changed_field_changes_hands(harness: FieldManagerHarness) -> None:
+    harness.update("one", {"s": "1", "t": "1"})
+    harness.update("two", {"s": "1", "t": "2", "map": {"a": "1"}})
 
-    assert stage.owned() == {
+    assert harness.owned() == {
         "one!": {"f:spec": {".": {}, "f:s": {}}},
         "two!": {"f:spec": {"f:t": {}, "f:map": {".": {}, "f:a": {}}}},
     }
 
 
-def test_a_removed_field_is_nobodys(stage: Stage) -> None:
-    stage.update("one", {"s": "1", "t": "1"})
-    stage.update("two", {"s": "1"})
+def test_a_removed_field_is_nobodys(harness: FieldManagerHarness) -> None:
+    harness.update("one", {"s": "1", "t": "1"})
+    harness.update("two", {"s": "1"})
 
-    assert stage.owned() == {"one!": {"f:spec": {".": {}, "f:s": {}}}}
+    assert harness.owned() == {"one!": {"f:spec": {".": {}, "f:s": {}}}}
 
 
-def test_nothing_changes_hands_when_nothing_changes(stage: Stage) -> None:
-    before = stage.update("one", {"s": "1"})["metadata"]["managedFields"]
+def test_nothing_changes_hands_when_nothing_changes(harness: FieldManagerHarness) -> None:
+    before = harness.update("one", {"s": "1"})["metadata"]["managedFields"]
 
-    after = stage.update("two", {"s": "1"}, metadata={"resourceVersion": "7"})
+    after = harness.update("two", {"s": "1"}, metadata={"resourceVersion": "7"})
 
     assert after["metadata"]["managedFields"] == before
 
 
-def test_the_status_endpoint_owns_status_alone(stage: Stage) -> None:
-    stage.update("one", {"s": "1"})
-    stage.update("two", {"s": "changed"}, subresource="status", status={"phase": "Up"})
+def test_the_status_endpoint_owns_status_alone(harness: FieldManagerHarness) -> None:
+    harness.update("one", {"s": "1"})
+    harness.update("two", {"s": "changed"}, subresource="status", status={"phase": "Up"})
 
-    entries = stage.entries()
+    entries = harness.entries()
     assert entries[1]["subresource"] == "status"
-    assert stage.owned()["two!"] == {"f:status": {".": {}, "f:phase": {}}}
+    assert harness.owned()["two!"] == {"f:status": {".": {}, "f:phase": {}}}
 
 
-def test_too_many_updaters_become_ancient(stage: Stage) -> None:
-    stage.update("first", {"s": "1"})
+def test_too_many_updaters_become_ancient(harness: FieldManagerHarness) -> None:
+    harness.update("first", {"s": "1"})
     for index in range(12):
-        stage.update(f"m{index:02}", {"s": "1", "map": {f"k{i}": "1" for i in range(index + 1)}})
+        harness.update(f"m{index:02}", {"s": "1", "map": {f"k{i}": "1" for i in range(index + 1)}})
 
-    owned = stage.owned()
+    owned = harness.owned()
     assert len(owned) == 10
     assert owned["ancient-changes!"]["f:spec"]["f:map"].keys() >= {"f:k0", "f:k1"}
 
 
 @pytest.mark.parametrize("reset", [[], [{}]], ids=["empty list", "list of one empty entry"])
-def test_owners_are_forgotten_on_request(stage: Stage, reset: Any) -> None:
-    stage.update("one", {"s": "1"})
+def test_owners_are_forgotten_on_request(harness: FieldManagerHarness, reset: Any) -> None:
+    harness.update("one", {"s": "1"})
 
-    stage.update("two", {"s": "2"}, metadata={"managedFields": reset})
+    harness.update("two", {"s": "2"}, metadata={"managedFields": reset})
 
-    assert stage.owned() == {}
+    assert harness.owned() == {}
 
 
-def test_an_untracked_object_stays_untracked(stage: Stage) -> None:
-    stage.live = a_thing({"s": "1"}, uid="u")
+def test_an_untracked_object_stays_untracked(harness: FieldManagerHarness) -> None:
+    harness.live = a_thing({"s": "1"}, uid="u")
 
-    stage.update("one", {"s": "2"})
+    harness.update("one", {"s": "2"})
 
-    assert stage.owned() == {}
+    assert harness.owned() == {}
 
 
 @pytest.mark.parametrize(
@@ -134,18 +134,18 @@ def test_an_untracked_object_stays_untracked(stage: Stage) -> None:
         ),
     ],
 )
-def test_a_client_cannot_lose_the_owners_by_accident(stage: Stage, said: Any) -> None:
-    stage.update("one", {"s": "1"})
+def test_a_client_cannot_lose_the_owners_by_accident(harness: FieldManagerHarness, said: Any) -> None:
+    harness.update("one", {"s": "1"})
 
-    stage.update("two", {"s": "1", "t": "1"}, metadata={"managedFields": said})
+    harness.update("two", {"s": "1", "t": "1"}, metadata={"managedFields": said})
 
-    assert stage.owned()["one!"] == {"f:spec": {".": {}, "f:s": {}}}
+    assert harness.owned()["one!"] == {"f:spec": {".": {}, "f:s": {}}}
 
 
-def test_items_without_identity_leave_the_object_untracked(stage: Stage) -> None:
-    stage.update("one", {"items": [{"v": "no key"}]})
+def test_items_without_identity_leave_the_object_untracked(harness: FieldManagerHarness) -> None:
+    harness.update("one", {"items": [{"v": "no key"}]})
 
-    assert stage.owned() == {}
+    assert harness.owned() == {}
 
 
 JSON = st.recursive(

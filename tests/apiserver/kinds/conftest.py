@@ -14,7 +14,7 @@ from watchword.apiserver.model import FieldError, Operation, ResourceKind, User
 
 
 @dataclass(frozen=True)
-class Bench:
+class KindHarness:
     """Sends bodies through one kind's hooks, without store or HTTP."""
 
     kinds: dict[tuple[str, str], ResourceKind] = field(
@@ -53,5 +53,5 @@ class Bench:
 
 
 @pytest.fixture(scope="session")
-def bench() -> Bench:
-    return Bench()
+def kind_harness() -> KindHarness:
+    return KindHarness()

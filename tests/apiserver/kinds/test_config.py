@@ -14,8 +14,8 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def test_a_secret_is_opaque_and_its_plain_text_is_encoded_over_its_data(bench: Any) -> None:
-    stored, errors = bench.write("Secret", {"data": {"a": encoded("old"), "b": ""}, "stringData": {"a": "new"}})
+def test_a_secret_is_opaque_and_its_plain_text_is_encoded_over_its_data(kind_harness: Any) -> None:
+    stored, errors = kind_harness.write("Secret", {"data": {"a": encoded("old"), "b": ""}, "stringData": {"a": "new"}})
 
     assert errors == []
     assert (stored["type"], stored["data"]) == ("Opaque", {"a": encoded("new"), "b": ""})
@@ -36,16 +36,16 @@ def test_a_secret_is_opaque_and_its_plain_text_is_encoded_over_its_data(bench: A
         ),
     ],
 )
-def test_the_type_of_a_secret_promises_keys(bench: Any, secret: Object, complaints: list[str]) -> None:
-    _, errors = bench.write("Secret", secret)
+def test_the_type_of_a_secret_promises_keys(kind_harness: Any, secret: Object, complaints: list[str]) -> None:
+    _, errors = kind_harness.write("Secret", secret)
 
     assert errors == [f"{path}: Required value" for path in complaints]
 
 
-def test_a_broken_docker_configuration_is_refused_without_showing_it(bench: Any) -> None:
+def test_a_broken_docker_configuration_is_refused_without_showing_it(kind_harness: Any) -> None:
     secret = {"type": "kubernetes.io/dockercfg", "stringData": {".dockercfg": "planted-password"}}
 
-    _, errors = bench.write("Secret", secret)
+    _, errors = kind_harness.write("Secret", secret)
 
     assert errors == [
         (
@@ -55,39 +55,39 @@ def test_a_broken_docker_configuration_is_refused_without_showing_it(bench: Any)
     ]
 
 
-def test_the_values_of_a_secret_are_bounded(bench: Any) -> None:
-    _, exact = bench.write("Secret", {"stringData": {"a": "x" * 1048576}})
-    _, beyond = bench.write("Secret", {"stringData": {"a": "x" * 1048577}})
+def test_the_values_of_a_secret_are_bounded(kind_harness: Any) -> None:
+    _, exact = kind_harness.write("Secret", {"stringData": {"a": "x" * 1048576}})
+    _, beyond = kind_harness.write("Secret", {"stringData": {"a": "x" * 1048577}})
 
     assert exact == []
     assert beyond == ["data: Too long: may not be more than 1048576 bytes"]
 
 
 @pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
-def test_what_is_immutable_stays(bench: Any, kind: str) -> None:
-    old, _ = bench.write(kind, {"immutable": True, "data": {"a": ""}})
+def test_what_is_immutable_stays(kind_harness: Any, kind: str) -> None:
+    old, _ = kind_harness.write(kind, {"immutable": True, "data": {"a": ""}})
 
-    _, errors = bench.write(kind, {**old, "immutable": False, "data": {"a": "YQ=="}}, old=old)
+    _, errors = kind_harness.write(kind, {**old, "immutable": False, "data": {"a": "YQ=="}}, old=old)
 
     detail = "Forbidden: field is immutable when `immutable` is set"
     assert errors == [f"immutable: {detail}", f"data: {detail}"]
 
 
-def test_the_type_of_a_secret_never_changes(bench: Any) -> None:
-    old, _ = bench.write("Secret", {})
+def test_the_type_of_a_secret_never_changes(kind_harness: Any) -> None:
+    old, _ = kind_harness.write("Secret", {})
 
-    _, errors = bench.write("Secret", {**old, "type": "other"}, old=old)
+    _, errors = kind_harness.write("Secret", {**old, "type": "other"}, old=old)
 
     assert errors == ['type: Invalid value: "other": field is immutable']
 
 
-def test_a_key_may_not_be_text_and_bytes(bench: Any) -> None:
-    _, errors = bench.write("ConfigMap", {"data": {"a": "x"}, "binaryData": {"a": "YQ=="}})
+def test_a_key_may_not_be_text_and_bytes(kind_harness: Any) -> None:
+    _, errors = kind_harness.write("ConfigMap", {"data": {"a": "x"}, "binaryData": {"a": "YQ=="}})
 
     assert errors == ['data[a]: Invalid value: "a": duplicate of key present in binaryData']
 
 
-def test_a_service_account_keeps_only_the_names_of_its_secrets(bench: Any) -> None:
-    stored, _ = bench.write("ServiceAccount", {"secrets": [{"name": "a", "namespace": "b", "uid": "c"}]})
+def test_a_service_account_keeps_only_the_names_of_its_secrets(kind_harness: Any) -> None:
+    stored, _ = kind_harness.write("ServiceAccount", {"secrets": [{"name": "a", "namespace": "b", "uid": "c"}]})
 
     assert stored["secrets"] == [{"name": "a"}]

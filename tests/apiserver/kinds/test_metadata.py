@@ -100,26 +100,26 @@ def test_generated_prefixes(prefix: str, right: bool) -> None:  # noqa: FBT001 -
         ),
     ],
 )
-def test_metadata_of_a_new_object(bench: Any, metadata: Object, complaints: list[str]) -> None:
-    _, errors = bench.write("ConfigMap", {"metadata": metadata})
+def test_metadata_of_a_new_object(kind_harness: Any, metadata: Object, complaints: list[str]) -> None:
+    _, errors = kind_harness.write("ConfigMap", {"metadata": metadata})
 
     assert errors == complaints
 
 
-def test_two_controllers_are_refused(bench: Any) -> None:
+def test_two_controllers_are_refused(kind_harness: Any) -> None:
     owners = [{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True} for name in "ab"]
 
-    _, errors = bench.write("ConfigMap", {"metadata": {"ownerReferences": owners}})
+    _, errors = kind_harness.write("ConfigMap", {"metadata": {"ownerReferences": owners}})
 
     assert len(errors) == 1
     assert errors[0].endswith('Found "true" in references for Pod/a and Pod/b')
 
 
-def test_a_deleting_object_gains_no_finalizers(bench: Any) -> None:
+def test_a_deleting_object_gains_no_finalizers(kind_harness: Any) -> None:
     old = {"metadata": {"name": "thing", "namespace": "default", "deletionTimestamp": "2024-01-01T00:00:00Z"}}
     body = {"metadata": {**old["metadata"], "finalizers": ["a.io/b"]}}
 
-    _, errors = bench.write("ConfigMap", body, old=old)
+    _, errors = kind_harness.write("ConfigMap", body, old=old)
 
     assert (
         errors

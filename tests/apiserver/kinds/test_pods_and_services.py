@@ -15,8 +15,8 @@ def pod(**spec: Any) -> Object:
     return {"spec": {"containers": [{"name": "c", "image": "a:1"}], **spec}}
 
 
-def test_a_new_pod_is_pending_and_tolerates_short_troubles(bench: Any) -> None:
-    stored, errors = bench.write("Pod", pod())
+def test_a_new_pod_is_pending_and_tolerates_short_troubles(kind_harness: Any) -> None:
+    stored, errors = kind_harness.write("Pod", pod())
 
     assert errors == []
     assert stored["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
@@ -82,20 +82,20 @@ def test_a_new_pod_is_pending_and_tolerates_short_troubles(bench: Any) -> None:
         ),
     ],
 )
-def test_pods_that_are_refused(bench: Any, spec: Object, complaints: list[str]) -> None:
-    _, errors = bench.write("Pod", pod(**spec))
+def test_pods_that_are_refused(kind_harness: Any, spec: Object, complaints: list[str]) -> None:
+    _, errors = kind_harness.write("Pod", pod(**spec))
 
     assert errors == complaints
 
 
-def test_of_a_stored_pod_only_the_image_changes(bench: Any) -> None:
-    old, _ = bench.write("Pod", pod())
+def test_of_a_stored_pod_only_the_image_changes(kind_harness: Any) -> None:
+    old, _ = kind_harness.write("Pod", pod())
     repainted, renamed = deepcopy(old), deepcopy(old)
     repainted["spec"]["containers"][0]["image"] = "a:2"
     renamed["spec"]["hostNetwork"] = True
 
-    _, fine = bench.write("Pod", repainted, old=old)
-    _, refused = bench.write("Pod", renamed, old=old)
+    _, fine = kind_harness.write("Pod", repainted, old=old)
+    _, refused = kind_harness.write("Pod", renamed, old=old)
 
     assert fine == []
     assert len(refused) == 1
@@ -132,18 +132,18 @@ def test_quality_of_service(resources: Object, expected: str) -> None:
     assert qos_class({"containers": [{"resources": resources}]}) == expected
 
 
-def test_everything_a_node_has_is_allocatable_unless_it_says_otherwise(bench: Any) -> None:
-    stored, errors = bench.write("Node", {"status": {"capacity": {"cpu": 4}}})
+def test_everything_a_node_has_is_allocatable_unless_it_says_otherwise(kind_harness: Any) -> None:
+    stored, errors = kind_harness.write("Node", {"status": {"capacity": {"cpu": 4}}})
 
     assert errors == []
     assert stored["status"]["allocatable"] == {"cpu": "4"}
 
 
-def test_a_service_gets_an_address_and_keeps_it(bench: Any) -> None:
-    first, errors = bench.write("Service", {"spec": {"ports": [{"port": 80}], "type": "NodePort"}})
+def test_a_service_gets_an_address_and_keeps_it(kind_harness: Any) -> None:
+    first, errors = kind_harness.write("Service", {"spec": {"ports": [{"port": 80}], "type": "NodePort"}})
     body = {**deepcopy(first), "spec": {"ports": [{"port": 80}], "type": "NodePort"}}
 
-    again, more = bench.write("Service", body, old=first)
+    again, more = kind_harness.write("Service", body, old=first)
 
     assert errors == more == []
     assert again["spec"] == first["spec"]
@@ -182,7 +182,7 @@ def test_a_service_gets_an_address_and_keeps_it(bench: Any) -> None:
         ),
     ],
 )
-def test_services_that_are_judged(bench: Any, spec: Object, complaints: list[str]) -> None:
-    _, errors = bench.write("Service", {"spec": spec})
+def test_services_that_are_judged(kind_harness: Any, spec: Object, complaints: list[str]) -> None:
+    _, errors = kind_harness.write("Service", {"spec": spec})
 
     assert errors == complaints

@@ -9,30 +9,30 @@ import pytest
 from watchword.api.meta import Object
 
 
-def test_a_new_namespace_is_active_labelled_and_finalized(bench: Any) -> None:
-    stored, errors = bench.write("Namespace", {"metadata": {"name": "blue"}, "status": {"phase": "Terminating"}})
+def test_a_new_namespace_is_active_labelled_and_finalized(kind_harness: Any) -> None:
+    stored, errors = kind_harness.write("Namespace", {"metadata": {"name": "blue"}, "status": {"phase": "Terminating"}})
 
     assert errors == []
     assert stored["metadata"]["labels"] == {"kubernetes.io/metadata.name": "blue"}
     assert (stored["spec"], stored["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
 
 
-def test_only_the_finalize_endpoint_changes_the_finalizers_of_a_namespace(bench: Any) -> None:
-    old, _ = bench.write("Namespace", {})
+def test_only_the_finalize_endpoint_changes_the_finalizers_of_a_namespace(kind_harness: Any) -> None:
+    old, _ = kind_harness.write("Namespace", {})
     body = {**old, "spec": {"finalizers": []}, "status": {"phase": "Terminating"}}
 
-    updated, _ = bench.write("Namespace", body, old=old)
-    finalized, _ = bench.write("Namespace", body, old=old, subresource="finalize")
+    updated, _ = kind_harness.write("Namespace", body, old=old)
+    finalized, _ = kind_harness.write("Namespace", body, old=old, subresource="finalize")
 
     assert updated["spec"] == {"finalizers": ["kubernetes"]}
     assert finalized["spec"] == {}
     assert updated["status"] == finalized["status"] == {"phase": "Active"}
 
 
-def test_an_event_of_either_group_is_the_same_stored_object(bench: Any) -> None:
-    modern = bench.kind("Event.events.k8s.io")
+def test_an_event_of_either_group_is_the_same_stored_object(kind_harness: Any) -> None:
+    modern = kind_harness.kind("Event.events.k8s.io")
     body = {"regarding": {"kind": "Pod", "name": "p", "namespace": "default"}, "note": "hello", "type": "Normal"}
-    shaped, _ = bench.write("Event.events.k8s.io", body)
+    shaped, _ = kind_harness.write("Event.events.k8s.io", body)
 
     stored = modern.to_stored(shaped)
 
@@ -69,8 +69,8 @@ def test_an_event_of_either_group_is_the_same_stored_object(bench: Any) -> None:
         ),
     ],
 )
-def test_events(bench: Any, kind: str, event: Object, complaints: list[str]) -> None:
-    _, errors = bench.write(kind, event)
+def test_events(kind_harness: Any, kind: str, event: Object, complaints: list[str]) -> None:
+    _, errors = kind_harness.write(kind, event)
 
     assert errors == complaints
 
@@ -94,7 +94,7 @@ def test_events(bench: Any, kind: str, event: Object, complaints: list[str]) -> 
         ),
     ],
 )
-def test_leases(bench: Any, spec: Object, complaints: list[str]) -> None:
-    _, errors = bench.write("Lease.coordination.k8s.io", {"spec": spec})
+def test_leases(kind_harness: Any, spec: Object, complaints: list[str]) -> None:
+    _, errors = kind_harness.write("Lease.coordination.k8s.io", {"spec": spec})
 
     assert errors == complaints

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from watchword.api.meta import Object
 from watchword.apiserver.kinds.messages import messages, typed
-from watchword.apiserver.kinds.scalars import Misfit
+from watchword.apiserver.kinds.scalars import TypeMismatch
 from watchword.apiserver.model import ApiError
 
 CORE = "io.k8s.api.core.v1."
@@ -91,10 +91,10 @@ APPS = "io.k8s.api.apps.v1."
     ],
 )
 def test_a_misfit_is_refused_in_the_words_of_a_typed_server(
-    bench: Any, group: str, kind: str, body: Object, complaint: str
+    kind_harness: Any, group: str, kind: str, body: Object, complaint: str
 ) -> None:
     with pytest.raises(ApiError) as refusal:
-        bench.write(f"{kind}.{group}" if group else kind, body)
+        kind_harness.write(f"{kind}.{group}" if group else kind, body)
 
     assert refusal.value.code == 400
     assert refusal.value.message == f'{kind} in version "v1" cannot be handled as a {kind}: {complaint}'
@@ -156,7 +156,7 @@ def test_any_json_is_shaped_or_refused_and_shaping_twice_changes_nothing(
 
     try:
         once = typed().conform(name, body)
-    except Misfit:
+    except TypeMismatch:
         return
 
     assert typed().conform(name, once) == once

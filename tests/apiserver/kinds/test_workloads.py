@@ -22,8 +22,8 @@ def job(**spec: Any) -> Object:
     return {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}, **spec}}
 
 
-def test_a_deployment_is_filled_as_a_cluster_fills_it(bench: Any) -> None:
-    stored, errors = bench.write("Deployment.apps", deployment(replicas=0))
+def test_a_deployment_is_filled_as_a_cluster_fills_it(kind_harness: Any) -> None:
+    stored, errors = kind_harness.write("Deployment.apps", deployment(replicas=0))
 
     pod = stored["spec"]["template"]["spec"]
     assert errors == []
@@ -99,14 +99,14 @@ def test_a_deployment_is_filled_as_a_cluster_fills_it(bench: Any) -> None:
         ),
     ],
 )
-def test_deployments_that_are_refused(bench: Any, spec: Object, complaints: list[str]) -> None:
-    _, errors = bench.write("Deployment.apps", deployment(**spec))
+def test_deployments_that_are_refused(kind_harness: Any, spec: Object, complaints: list[str]) -> None:
+    _, errors = kind_harness.write("Deployment.apps", deployment(**spec))
 
     assert errors == complaints
 
 
-def test_an_empty_deployment_is_told_everything_it_lacks(bench: Any) -> None:
-    _, errors = bench.write("Deployment.apps", {})
+def test_an_empty_deployment_is_told_everything_it_lacks(kind_harness: Any) -> None:
+    _, errors = kind_harness.write("Deployment.apps", {})
 
     assert errors == [
         "spec.selector: Required value",
@@ -115,50 +115,50 @@ def test_an_empty_deployment_is_told_everything_it_lacks(bench: Any) -> None:
     ]
 
 
-def test_the_selector_of_a_deployment_never_changes(bench: Any) -> None:
-    old, _ = bench.write("Deployment.apps", deployment())
+def test_the_selector_of_a_deployment_never_changes(kind_harness: Any) -> None:
+    old, _ = kind_harness.write("Deployment.apps", deployment())
     body = deepcopy(old)
     body["spec"]["selector"] = {"matchLabels": {"app": "x", "more": "y"}}
     body["spec"]["template"]["metadata"]["labels"]["more"] = "y"
 
-    _, errors = bench.write("Deployment.apps", body, old=old)
+    _, errors = kind_harness.write("Deployment.apps", body, old=old)
 
     assert errors == ['spec.selector: Invalid value: {"matchLabels":{"app":"x","more":"y"}}: field is immutable']
 
 
-def test_spec_and_status_change_under_their_own_endpoints(bench: Any) -> None:
-    old, _ = bench.write("Deployment.apps", deployment())
+def test_spec_and_status_change_under_their_own_endpoints(kind_harness: Any) -> None:
+    old, _ = kind_harness.write("Deployment.apps", deployment())
     body = deepcopy(old)
     body["spec"]["replicas"], body["status"] = 5, {"replicas": 3}
 
-    by_spec, _ = bench.write("Deployment.apps", body, old=old)
-    by_status, _ = bench.write("Deployment.apps", body, old=old, subresource="status")
+    by_spec, _ = kind_harness.write("Deployment.apps", body, old=old)
+    by_status, _ = kind_harness.write("Deployment.apps", body, old=old, subresource="status")
 
     assert (by_spec["spec"]["replicas"], by_spec["status"]) == (5, {})
     assert (by_status["spec"]["replicas"], by_status["status"]) == (1, {"replicas": 3})
 
 
-def test_a_changed_annotation_of_a_deployment_is_a_new_generation(bench: Any) -> None:
-    old, _ = bench.write("Deployment.apps", deployment())
+def test_a_changed_annotation_of_a_deployment_is_a_new_generation(kind_harness: Any) -> None:
+    old, _ = kind_harness.write("Deployment.apps", deployment())
     old["metadata"]["generation"] = 4
     body = deepcopy(old)
     body["metadata"]["annotations"] = {"a": "b"}
 
-    annotated, _ = bench.write("Deployment.apps", body, old=old)
-    unchanged, _ = bench.write("Deployment.apps", old, old=old)
+    annotated, _ = kind_harness.write("Deployment.apps", body, old=old)
+    unchanged, _ = kind_harness.write("Deployment.apps", old, old=old)
 
     assert (annotated["metadata"]["generation"], unchanged["metadata"]["generation"]) == (5, 4)
 
 
-def test_a_replica_set_takes_the_labels_of_its_template(bench: Any) -> None:
-    stored, errors = bench.write("ReplicaSet.apps", deployment())
+def test_a_replica_set_takes_the_labels_of_its_template(kind_harness: Any) -> None:
+    stored, errors = kind_harness.write("ReplicaSet.apps", deployment())
 
     assert errors == []
     assert (stored["metadata"]["labels"], stored["status"]) == (LABELS, {"replicas": 0})
 
 
-def test_a_job_selects_its_pods_by_its_own_uid(bench: Any) -> None:
-    stored, errors = bench.write("Job.batch", job())
+def test_a_job_selects_its_pods_by_its_own_uid(kind_harness: Any) -> None:
+    stored, errors = kind_harness.write("Job.batch", job())
 
     labels = {
         "batch.kubernetes.io/controller-uid": "uid-1",
@@ -195,14 +195,14 @@ def test_a_job_selects_its_pods_by_its_own_uid(bench: Any) -> None:
         ),
     ],
 )
-def test_jobs_that_are_refused(bench: Any, spec: Object, complaints: list[str]) -> None:
-    _, errors = bench.write("Job.batch", job(**spec))
+def test_jobs_that_are_refused(kind_harness: Any, spec: Object, complaints: list[str]) -> None:
+    _, errors = kind_harness.write("Job.batch", job(**spec))
 
     assert errors == complaints
 
 
-def test_a_cron_job_is_filled_and_its_template_left_a_template(bench: Any) -> None:
-    stored, errors = bench.write("CronJob.batch", {"spec": {"schedule": "@hourly", "jobTemplate": job()}})
+def test_a_cron_job_is_filled_and_its_template_left_a_template(kind_harness: Any) -> None:
+    stored, errors = kind_harness.write("CronJob.batch", {"spec": {"schedule": "@hourly", "jobTemplate": job()}})
 
     assert errors == []
     assert (stored["spec"]["concurrencyPolicy"], stored["spec"]["suspend"]) == ("Allow", False)
@@ -210,10 +210,10 @@ def test_a_cron_job_is_filled_and_its_template_left_a_template(bench: Any) -> No
     assert "backoffLimit" not in stored["spec"]["jobTemplate"]["spec"]
 
 
-def test_a_cron_job_with_a_bad_schedule_and_zone_is_refused(bench: Any) -> None:
+def test_a_cron_job_with_a_bad_schedule_and_zone_is_refused(kind_harness: Any) -> None:
     spec = {"schedule": "* * * *", "timeZone": "x", "jobTemplate": job()}
 
-    _, errors = bench.write("CronJob.batch", {"spec": spec})
+    _, errors = kind_harness.write("CronJob.batch", {"spec": spec})
 
     assert errors == [
         'spec.schedule: Invalid value: "* * * *": expected exactly 5 fields, found 4: [* * * *]',

@@ -13,17 +13,17 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import NAMESPACES, NODES, PODS
-from watchword.apiserver.access import Access
+from watchword.apiserver.access_config import AccessConfig, access_control_factory
+from watchword.apiserver.access_control import AccessControl
+from watchword.apiserver.control_plane import ControlPlane
+from watchword.apiserver.ephemeral_access import ephemeral_access_config
 from watchword.apiserver.model import Registry
 from watchword.apiserver.node.model import HttpProbe, Launch, NodeSettings
-from watchword.apiserver.node.node import NodeParts, ProcessNode
-from watchword.apiserver.plane import ControlPlane
-from watchword.apiserver.standard import StandardRules, standard_access
+from watchword.apiserver.node.node import NodeContext, ProcessNode
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.tokens.issuer import TokenIssuer
-from watchword.apiserver.trust import passing_rules
 from watchword.pki.jwt import TokenSigner
-from watchword.runtime.virtual import VirtualClock
+from watchword.runtime.virtual_time import VirtualClock
 
 
 @dataclass
@@ -45,7 +45,7 @@ class TaskContainer:
     def kill(self) -> None:
         self.exits(137)
 
-    async def probe(self, question: HttpProbe) -> bool:
+    async def probe(self, probe_spec: HttpProbe) -> bool:
         return self.well
 
     def exits(self, code: int) -> None:
@@ -69,18 +69,18 @@ class TaskRunner:
         return container
 
 
-class World:
+class NodeHarness:
     """What tests arrange and look at."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = VirtualClock(asyncio.get_running_loop())
         self.runner = TaskRunner()
         self.settings = NodeSettings(folder, "127.0.0.1", 6443)
-        self._rules: StandardRules = passing_rules(self.clock.now)
+        self._rules: AccessConfig = ephemeral_access_config(self.clock.now)
         self._plane = ControlPlane(MemoryStore(), self.clock.now, self._compose)
 
-    def _compose(self, registry: Registry) -> Access:
-        return standard_access(self._rules, now=self.clock.now, entropy=os.urandom)(registry)
+    def _compose(self, registry: Registry) -> AccessControl:
+        return access_control_factory(self._rules, now=self.clock.now, entropy=os.urandom)(registry)
 
     @property
     def registry(self) -> Registry:
@@ -93,7 +93,7 @@ class World:
 
     async def start_node(self) -> None:
         issuer = TokenIssuer(self._rules.issuer, TokenSigner(self._rules.token_keys.signing))
-        parts = NodeParts(self.registry, issuer, self._rules.audiences, self.clock.now)
+        parts = NodeContext(self.registry, issuer, self._rules.audiences, self.clock.now)
         self.node = ProcessNode(parts, self.settings, self.runner)
         await self.node.start()
 
@@ -131,8 +131,8 @@ class World:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    found = World(tmp_path / "pods")
+async def harness(tmp_path: Path) -> AsyncIterator[NodeHarness]:
+    found = NodeHarness(tmp_path / "pods")
     await found.start()
     yield found
     await found.stop()

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.apiserver.node.conftest import World, a_template
+from tests.apiserver.node.conftest import NodeHarness, a_template
 
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CRON_JOBS, JOBS, PODS
-from watchword.apiserver.node.cron_jobs import judge_schedule
-from watchword.apiserver.node.jobs import Tally, judge_job
+from watchword.apiserver.node.cron_jobs import decide_schedule
+from watchword.apiserver.node.jobs import PodCounts, decide_job
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 MINUTE = 60.0
@@ -22,115 +22,115 @@ def a_job_spec(**spec: Any) -> Object:
     return {"template": a_template("clean-clusters", restartPolicy="Never"), **spec}
 
 
-async def test_a_job_whose_pod_succeeds_is_complete(world: World) -> None:
-    world.runner.script = [0]
+async def test_a_job_whose_pod_succeeds_is_complete(harness: NodeHarness) -> None:
+    harness.runner.script = [0]
 
-    await world.has(JOBS, "once", "apps", spec=a_job_spec())
+    await harness.has(JOBS, "once", "apps", spec=a_job_spec())
 
-    status = world.get(JOBS, "once")["status"]
-    assert is_true(world.get(JOBS, "once"), "Complete")
+    status = harness.get(JOBS, "once")["status"]
+    assert is_true(harness.get(JOBS, "once"), "Complete")
     assert (status["succeeded"], status.get("active")) == (1, None)
     assert status["completionTime"] >= status["startTime"]
 
 
-async def test_a_job_that_keeps_failing_is_tried_again_and_then_given_up(world: World) -> None:
-    world.runner.script = [1] * 10
+async def test_a_job_that_keeps_failing_is_tried_again_and_then_given_up(harness: NodeHarness) -> None:
+    harness.runner.script = [1] * 10
 
-    await world.has(JOBS, "once", "apps", spec=a_job_spec(backoffLimit=2))
-    assert len(world.runner.started) == 1
-    await world.settles(10)
-    assert len(world.runner.started) == 2
-    await world.settles(300)
+    await harness.has(JOBS, "once", "apps", spec=a_job_spec(backoffLimit=2))
+    assert len(harness.runner.started) == 1
+    await harness.settles(10)
+    assert len(harness.runner.started) == 2
+    await harness.settles(300)
 
-    assert len(world.runner.started) == 3
-    assert is_true(world.get(JOBS, "once"), "Failed")
-    assert world.get(JOBS, "once")["status"]["failed"] == 3
+    assert len(harness.runner.started) == 3
+    assert is_true(harness.get(JOBS, "once"), "Failed")
+    assert harness.get(JOBS, "once")["status"]["failed"] == 3
 
 
-async def test_a_job_runs_several_pods_side_by_side(world: World) -> None:
-    await world.has(JOBS, "many", "apps", spec=a_job_spec(completions=3, parallelism=2))
-    assert len(world.runner.started) == 2
+async def test_a_job_runs_several_pods_side_by_side(harness: NodeHarness) -> None:
+    await harness.has(JOBS, "many", "apps", spec=a_job_spec(completions=3, parallelism=2))
+    assert len(harness.runner.started) == 2
 
-    for container in world.runner.started:
+    for container in harness.runner.started:
         container.exits(0)
-    await world.settles()
-    world.runner.started[2].exits(0)
-    await world.settles()
+    await harness.settles()
+    harness.runner.started[2].exits(0)
+    await harness.settles()
 
-    assert is_true(world.get(JOBS, "many"), "Complete")
-    assert len(world.runner.started) == 3
-
-
-async def test_a_job_that_takes_too_long_is_ended(world: World) -> None:
-    await world.has(JOBS, "slow", "apps", spec=a_job_spec(activeDeadlineSeconds=30))
-
-    await world.settles(31)
-
-    assert is_true(world.get(JOBS, "slow"), "Failed")
-    assert world.runner.started[0].ended.done()
+    assert is_true(harness.get(JOBS, "many"), "Complete")
+    assert len(harness.runner.started) == 3
 
 
-async def test_a_finished_job_goes_after_its_time(world: World) -> None:
-    world.runner.script = [0]
-    await world.has(JOBS, "once", "apps", spec=a_job_spec(ttlSecondsAfterFinished=60))
+async def test_a_job_that_takes_too_long_is_ended(harness: NodeHarness) -> None:
+    await harness.has(JOBS, "slow", "apps", spec=a_job_spec(activeDeadlineSeconds=30))
 
-    await world.settles(61)
+    await harness.settles(31)
 
-    assert world.registry.list(JOBS, "apps") == []
-    assert world.registry.list(PODS, "apps") == []
+    assert is_true(harness.get(JOBS, "slow"), "Failed")
+    assert harness.runner.started[0].ended.done()
 
 
-async def test_a_cron_job_starts_a_job_at_each_due_minute_and_keeps_three(world: World) -> None:
-    world.runner.script = [0] * 100
-    await world.has(
+async def test_a_finished_job_goes_after_its_time(harness: NodeHarness) -> None:
+    harness.runner.script = [0]
+    await harness.has(JOBS, "once", "apps", spec=a_job_spec(ttlSecondsAfterFinished=60))
+
+    await harness.settles(61)
+
+    assert harness.registry.list(JOBS, "apps") == []
+    assert harness.registry.list(PODS, "apps") == []
+
+
+async def test_a_cron_job_starts_a_job_at_each_due_minute_and_keeps_three(harness: NodeHarness) -> None:
+    harness.runner.script = [0] * 100
+    await harness.has(
         CRON_JOBS, "clean", "apps", spec={"schedule": "*/10 * * * *", "jobTemplate": {"spec": a_job_spec()}}
     )
 
-    await world.settles(61 * MINUTE)
+    await harness.settles(61 * MINUTE)
 
-    assert len(world.runner.started) == 6
-    assert len(world.registry.list(JOBS, "apps")) == 3
-    status = world.get(CRON_JOBS, "clean")["status"]
+    assert len(harness.runner.started) == 6
+    assert len(harness.registry.list(JOBS, "apps")) == 3
+    status = harness.get(CRON_JOBS, "clean")["status"]
     assert status["lastScheduleTime"].endswith("01:00:00Z")
     assert status["lastSuccessfulTime"].startswith("2026-01-01T01:00:0")
 
 
-async def test_forbid_starts_nothing_while_a_job_runs(world: World) -> None:
+async def test_forbid_starts_nothing_while_a_job_runs(harness: NodeHarness) -> None:
     spec = {"schedule": "* * * * *", "concurrencyPolicy": "Forbid", "jobTemplate": {"spec": a_job_spec()}}
-    await world.has(CRON_JOBS, "clean", "apps", spec=spec)
+    await harness.has(CRON_JOBS, "clean", "apps", spec=spec)
 
-    await world.settles(5 * MINUTE)
-    assert len(world.runner.started) == 1
-    world.runner.started[0].exits(0)
-    await world.settles(2 * MINUTE)
+    await harness.settles(5 * MINUTE)
+    assert len(harness.runner.started) == 1
+    harness.runner.started[0].exits(0)
+    await harness.settles(2 * MINUTE)
 
-    assert len(world.runner.started) == 2
+    assert len(harness.runner.started) == 2
 
 
-async def test_a_suspended_cron_job_starts_nothing(world: World) -> None:
+async def test_a_suspended_cron_job_starts_nothing(harness: NodeHarness) -> None:
     spec = {"schedule": "* * * * *", "suspend": True, "jobTemplate": {"spec": a_job_spec()}}
-    await world.has(CRON_JOBS, "clean", "apps", spec=spec)
+    await harness.has(CRON_JOBS, "clean", "apps", spec=spec)
 
-    await world.settles(5 * MINUTE)
-    assert world.runner.started == []
-    await world.registry.delete(CRON_JOBS, ObjectKey("apps", "clean"))
+    await harness.settles(5 * MINUTE)
+    assert harness.runner.started == []
+    await harness.registry.delete(CRON_JOBS, ObjectKey("apps", "clean"))
 
 
 @pytest.mark.parametrize(
-    ("spec", "tally", "end", "start"),
+    ("spec", "counts", "end", "start"),
     [
-        pytest.param({"completions": 1}, Tally(0, 0, 0, 7, NOON), "Failed", 0, id="given up"),
-        pytest.param({"completions": 2}, Tally(0, 0, 2, 0, None), "Complete", 0, id="enough"),
-        pytest.param({}, Tally(1, 0, 1, 0, None), None, 0, id="one done, others still run"),
-        pytest.param({}, Tally(0, 0, 1, 0, None), "Complete", 0, id="one done is done"),
-        pytest.param({"completions": 1, "suspend": True}, Tally(0, 0, 0, 0, None), None, 0, id="suspended"),
-        pytest.param({"completions": 5, "parallelism": 3}, Tally(1, 1, 0, 0, None), None, 2, id="room for two"),
-        pytest.param({"completions": 5, "parallelism": 3}, Tally(0, 0, 4, 0, None), None, 1, id="one left"),
-        pytest.param({"completions": 1}, Tally(0, 0, 0, 1, NOON), None, 0, id="failed just now"),
+        pytest.param({"completions": 1}, PodCounts(0, 0, 0, 7, NOON), "Failed", 0, id="given up"),
+        pytest.param({"completions": 2}, PodCounts(0, 0, 2, 0, None), "Complete", 0, id="enough"),
+        pytest.param({}, PodCounts(1, 0, 1, 0, None), None, 0, id="one done, others still run"),
+        pytest.param({}, PodCounts(0, 0, 1, 0, None), "Complete", 0, id="one done is done"),
+        pytest.param({"completions": 1, "suspend": True}, PodCounts(0, 0, 0, 0, None), None, 0, id="suspended"),
+        pytest.param({"completions": 5, "parallelism": 3}, PodCounts(1, 1, 0, 0, None), None, 2, id="room for two"),
+        pytest.param({"completions": 5, "parallelism": 3}, PodCounts(0, 0, 4, 0, None), None, 1, id="one left"),
+        pytest.param({"completions": 1}, PodCounts(0, 0, 0, 1, NOON), None, 0, id="failed just now"),
     ],
 )
-def test_judge_job(spec: Object, tally: Tally, end: str | None, start: int) -> None:
-    verdict = judge_job({"spec": spec}, tally, now=NOON)
+def test_judge_job(spec: Object, counts: PodCounts, end: str | None, start: int) -> None:
+    verdict = decide_job({"spec": spec}, counts, now=NOON)
 
     assert (verdict.end.type if verdict.end else None, verdict.start) == (end, start)
 
@@ -148,6 +148,6 @@ def test_judge_schedule(schedule: str, since: timedelta, missed: str | None, fol
     now = NOON + timedelta(minutes=5, seconds=30)
     created = (now - since).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    due = judge_schedule({"metadata": {"creationTimestamp": created}, "spec": {"schedule": schedule}}, now=now)
+    due = decide_schedule({"metadata": {"creationTimestamp": created}, "spec": {"schedule": schedule}}, now=now)
 
     assert [f"{t:%H:%M}" if t else None for t in (due.missed, due.following)] == [missed, following]

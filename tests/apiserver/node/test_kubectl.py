@@ -12,9 +12,9 @@ import orjson
 import pytest
 from tests.apiserver.node.conftest import TaskRunner, a_template
 
-from watchword.apiserver.instance import Instance, Settings
+from watchword.apiserver.instance import Instance, InstanceSettings
 from watchword.apiserver.node.model import NodeSettings
-from watchword.apiserver.node.node import NodeParts, ProcessNode
+from watchword.apiserver.node.node import NodeContext, ProcessNode
 from watchword.apiserver.tokens.issuer import TokenIssuer
 from watchword.pki.jwt import TokenSigner
 
@@ -48,11 +48,11 @@ def runner() -> TaskRunner:
 
 @pytest.fixture
 async def kubectl(tmp_path: Path, runner: TaskRunner) -> AsyncIterator[Kubectl]:
-    instance = Instance(Settings(tmp_path / "data", port=0, synchronous="NORMAL"), lambda: datetime.now(UTC))
+    instance = Instance(InstanceSettings(tmp_path / "data", port=0, synchronous="NORMAL"), lambda: datetime.now(UTC))
     await instance.start()
     rules = instance._rules()
     issuer = TokenIssuer(rules.issuer, TokenSigner(rules.token_keys.signing))
-    parts = NodeParts(instance.plane.registry, issuer, rules.audiences, lambda: datetime.now(UTC))
+    parts = NodeContext(instance.plane.registry, issuer, rules.audiences, lambda: datetime.now(UTC))
     node = ProcessNode(parts, NodeSettings(tmp_path / "pods", "127.0.0.1", instance.port), runner)
     await node.start()
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.apiserver.node.conftest import TaskContainer, World, a_template
+from tests.apiserver.node.conftest import NodeHarness, TaskContainer, a_template
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CORE_EVENTS, PODS, SECRETS
-from watchword.apiserver.node.container_run import choose_backoff, judge_restart
+from watchword.apiserver.node.container_run import choose_backoff, is_restart_needed
 from watchword.apiserver.node.containers import expand, relocate
-from watchword.apiserver.node.images import find_unmounted, is_served, judge_pod
 from watchword.apiserver.node.model import NodeSettings
-from watchword.apiserver.node.pod_making import PodMaker
+from watchword.apiserver.node.pod_admission import find_unmounted, is_served, validate_runnable_pod
+from watchword.apiserver.node.pod_factory import PodFactory
 from watchword.kube.incluster import incluster_credential, incluster_endpoint, is_in_cluster
 
 SETTINGS = NodeSettings(Path("/pods"), "127.0.0.1", 6443)
@@ -25,22 +25,22 @@ BOOTSTRAP = {"name": "boot", "secret": {"secretName": "boot", "optional": True}}
 MOUNT = {"name": "boot", "mountPath": "/spoke/bootstrap"}
 
 
-async def a_pod(world: World, *arguments: str, **spec: Any) -> Object:
+async def a_pod(harness: NodeHarness, *arguments: str, **spec: Any) -> Object:
     """Create a pod as a workload's controller does, with its account's token mounted."""
-    owner = {"apiVersion": "v1", "kind": "Node", "metadata": world.get_node_metadata()}
-    maker = PodMaker(world.registry, lambda size: bytes(range(size)))
-    pod = await maker.make(owner, a_template(*arguments, **spec))
-    await world.settles()
-    return world.get(PODS, pod["metadata"]["name"])
+    owner = {"apiVersion": "v1", "kind": "Node", "metadata": harness.get_node_metadata()}
+    pod_factory = PodFactory(harness.registry, lambda size: bytes(range(size)))
+    pod = await pod_factory.make(owner, a_template(*arguments, **spec))
+    await harness.settles()
+    return harness.get(PODS, pod["metadata"]["name"])
 
 
 def root_of(container: TaskContainer) -> Path:
     return container.launch.root
 
 
-async def test_a_pod_finds_its_identity_and_nothing_of_the_server(world: World) -> None:
-    await a_pod(world, "hub")
-    (container,) = world.runner.started
+async def test_a_pod_finds_its_identity_and_nothing_of_the_server(harness: NodeHarness) -> None:
+    await a_pod(harness, "hub")
+    (container,) = harness.runner.started
 
     environment = container.launch.environment
     assert is_in_cluster(environment)
@@ -50,110 +50,110 @@ async def test_a_pod_finds_its_identity_and_nothing_of_the_server(world: World) 
     assert "KUBECONFIG" not in environment
 
 
-async def test_a_token_is_replaced_before_it_expires(world: World) -> None:
-    await a_pod(world, "hub")
-    place = Path(world.runner.started[0].launch.environment["WATCHWORD_SERVICE_ACCOUNT"]) / "token"
+async def test_a_token_is_replaced_before_it_expires(harness: NodeHarness) -> None:
+    await a_pod(harness, "hub")
+    place = Path(harness.runner.started[0].launch.environment["WATCHWORD_SERVICE_ACCOUNT"]) / "token"
     first = place.read_bytes()
 
-    await world.settles(3607 * 0.79)
+    await harness.settles(3607 * 0.79)
     assert place.read_bytes() == first
-    await world.settles(3607 * 0.02)
+    await harness.settles(3607 * 0.02)
 
     assert place.read_bytes() != first
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
 
 
-async def test_mounted_secrets_are_private_files_that_follow_the_secret(world: World) -> None:
+async def test_mounted_secrets_are_private_files_that_follow_the_secret(harness: NodeHarness) -> None:
     arguments = ("agent", "--bootstrap-kubeconfig=/spoke/bootstrap/kubeconfig")
-    await a_pod(world, *arguments, volumes=[BOOTSTRAP], container={"volumeMounts": [MOUNT]})
-    (container,) = world.runner.started
+    await a_pod(harness, *arguments, volumes=[BOOTSTRAP], container={"volumeMounts": [MOUNT]})
+    (container,) = harness.runner.started
     place = root_of(container) / "spoke/bootstrap/kubeconfig"
     assert container.launch.arguments[1] == f"--bootstrap-kubeconfig={place}"
     assert not place.exists()
 
-    await world.has(SECRETS, "boot", "apps", data={"kubeconfig": base64.b64encode(b"one").decode()})
+    await harness.has(SECRETS, "boot", "apps", data={"kubeconfig": base64.b64encode(b"one").decode()})
     assert (place.read_bytes(), stat.S_IMODE(place.stat().st_mode)) == (b"one", 0o600)
-    await world.changes(SECRETS, "boot", lambda s: s["data"].update(kubeconfig=base64.b64encode(b"two").decode()))
+    await harness.changes(SECRETS, "boot", lambda s: s["data"].update(kubeconfig=base64.b64encode(b"two").decode()))
     assert place.read_bytes() == b"two"
-    await world.registry.delete(SECRETS, ObjectKey("apps", "boot"))
-    await world.settles()
+    await harness.registry.delete(SECRETS, ObjectKey("apps", "boot"))
+    await harness.settles()
     assert not place.exists()
 
 
-async def test_a_pod_waits_for_a_secret_that_it_must_have(world: World) -> None:
+async def test_a_pod_waits_for_a_secret_that_it_must_have(harness: NodeHarness) -> None:
     volume = {"name": "boot", "secret": {"secretName": "boot"}}
-    pod = await a_pod(world, "agent", volumes=[volume], container={"volumeMounts": [MOUNT]})
-    assert (pod["status"]["phase"], world.runner.started) == ("Pending", [])
-    assert "FailedMount" in {event["reason"] for event in world.registry.list(CORE_EVENTS, "apps")}
+    pod = await a_pod(harness, "agent", volumes=[volume], container={"volumeMounts": [MOUNT]})
+    assert (pod["status"]["phase"], harness.runner.started) == ("Pending", [])
+    assert "FailedMount" in {event["reason"] for event in harness.registry.list(CORE_EVENTS, "apps")}
 
-    await world.has(SECRETS, "boot", "apps", data={})
+    await harness.has(SECRETS, "boot", "apps", data={})
 
-    assert len(world.runner.started) == 1
+    assert len(harness.runner.started) == 1
 
 
-async def test_a_container_that_fails_is_restarted_ever_more_slowly(world: World) -> None:
-    world.runner.script = [1, 1, 1]
-    pod = await a_pod(world, "hub")
-    assert len(world.runner.started) == 2  # the first restart is at once
-    waiting = world.get(PODS, pod["metadata"]["name"])["status"]["containerStatuses"][0]["state"]["waiting"]
+async def test_a_container_that_fails_is_restarted_ever_more_slowly(harness: NodeHarness) -> None:
+    harness.runner.script = [1, 1, 1]
+    pod = await a_pod(harness, "hub")
+    assert len(harness.runner.started) == 2  # the first restart is at once
+    waiting = harness.get(PODS, pod["metadata"]["name"])["status"]["containerStatuses"][0]["state"]["waiting"]
     assert waiting["reason"] == "CrashLoopBackOff"
 
-    await world.settles(10)
-    assert len(world.runner.started) == 3
-    await world.settles(20)
+    await harness.settles(10)
+    assert len(harness.runner.started) == 3
+    await harness.settles(20)
 
-    status = world.get(PODS, pod["metadata"]["name"])["status"]["containerStatuses"][0]
+    status = harness.get(PODS, pod["metadata"]["name"])["status"]["containerStatuses"][0]
     assert (status["restartCount"], status["ready"]) == (3, True)
     assert status["lastState"]["terminated"]["exitCode"] == 1
 
 
-async def test_a_container_that_is_not_well_is_started_again(world: World) -> None:
+async def test_a_container_that_is_not_well_is_started_again(harness: NodeHarness) -> None:
     probe = {"httpGet": {"path": "/healthz", "port": 8000}, "periodSeconds": 10}
-    await a_pod(world, "hub", container={"livenessProbe": probe})
-    world.runner.started[0].well = False
+    await a_pod(harness, "hub", container={"livenessProbe": probe})
+    harness.runner.started[0].well = False
 
-    await world.settles(60)
+    await harness.settles(60)
 
-    assert await world.runner.started[0].wait() == 137
-    assert len(world.runner.started) == 2
+    assert await harness.runner.started[0].wait() == 137
+    assert len(harness.runner.started) == 2
 
 
-async def test_a_container_is_ready_when_it_says_so(world: World) -> None:
-    world.runner.make = lambda launch: TaskContainer(launch, well=False)
+async def test_a_container_is_ready_when_it_says_so(harness: NodeHarness) -> None:
+    harness.runner.make = lambda launch: TaskContainer(launch, well=False)
     probe = {"httpGet": {"path": "/readyz", "port": 8000}, "periodSeconds": 10}
-    pod = await a_pod(world, "hub", container={"readinessProbe": probe})
+    pod = await a_pod(harness, "hub", container={"readinessProbe": probe})
     assert not pod["status"]["containerStatuses"][0]["ready"]
 
-    world.runner.started[0].well = True
-    await world.settles(11)
+    harness.runner.started[0].well = True
+    await harness.settles(11)
 
-    assert world.get(PODS, pod["metadata"]["name"])["status"]["containerStatuses"][0]["ready"]
+    assert harness.get(PODS, pod["metadata"]["name"])["status"]["containerStatuses"][0]["ready"]
 
 
-async def test_a_pod_that_does_not_end_when_asked_is_ended(world: World) -> None:
-    world.runner.make = lambda launch: TaskContainer(launch, heeds_terminate=False)
-    pod = await a_pod(world, "hub", terminationGracePeriodSeconds=7)
+async def test_a_pod_that_does_not_end_when_asked_is_ended(harness: NodeHarness) -> None:
+    harness.runner.make = lambda launch: TaskContainer(launch, heeds_terminate=False)
+    pod = await a_pod(harness, "hub", terminationGracePeriodSeconds=7)
     before = asyncio.get_running_loop().time()
 
-    await world.registry.delete(PODS, ObjectKey.of(pod))
-    code = await world.runner.started[0].wait()
+    await harness.registry.delete(PODS, ObjectKey.of(pod))
+    code = await harness.runner.started[0].wait()
 
     assert code == 137
     assert asyncio.get_running_loop().time() - before == pytest.approx(7, abs=0.1)
-    await world.settles()
-    assert world.pods() == []
+    await harness.settles()
+    assert harness.pods() == []
 
 
-async def test_what_ran_before_a_restart_of_the_node_runs_again_in_the_same_pod(world: World) -> None:
-    pod = await a_pod(world, "hub")
-    await world.node.stop()
-    assert not root_of(world.runner.started[0]).exists()  # no secret stays on the disk
+async def test_what_ran_before_a_restart_of_the_node_runs_again_in_the_same_pod(harness: NodeHarness) -> None:
+    pod = await a_pod(harness, "hub")
+    await harness.node.stop()
+    assert not root_of(harness.runner.started[0]).exists()  # no secret stays on the disk
 
-    await world.start_node()
-    await world.settles()
+    await harness.start_node()
+    await harness.settles()
 
-    again = world.get(PODS, pod["metadata"]["name"])
-    assert len(world.runner.started) == 2
+    again = harness.get(PODS, pod["metadata"]["name"])
+    assert len(harness.runner.started) == 2
     assert again["status"]["containerStatuses"][0]["restartCount"] == 1
     assert again["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"] == "NodeRestarted"
 
@@ -185,7 +185,7 @@ async def test_what_ran_before_a_restart_of_the_node_runs_again_in_the_same_pod(
 def test_which_pods_are_run(spec: Object, objection: str | None) -> None:
     pod = {"spec": a_template(container=spec)["spec"]}
 
-    verdict = judge_pod(pod, SETTINGS)
+    verdict = validate_runnable_pod(pod, SETTINGS)
 
     assert verdict is None if objection is None else objection in (verdict or "")
 
@@ -198,7 +198,7 @@ def test_which_pods_are_run(spec: Object, objection: str | None) -> None:
     ],
 )
 def test_which_pods_are_not_run(spec: Object, objection: str) -> None:
-    assert objection in (judge_pod({"spec": a_template(**spec)["spec"]}, SETTINGS) or "")
+    assert objection in (validate_runnable_pod({"spec": a_template(**spec)["spec"]}, SETTINGS) or "")
 
 
 @pytest.mark.parametrize(
@@ -258,4 +258,4 @@ def test_choose_backoff(failures: int, seconds: float) -> None:
     [("Always", 0, True), ("Always", 1, True), ("OnFailure", 0, False), ("OnFailure", 1, True), ("Never", 1, False)],
 )
 def test_judge_restart(policy: str, code: int, again: bool) -> None:  # noqa: FBT001 - a column
-    assert judge_restart(policy, code) is again
+    assert is_restart_needed(policy, code) is again

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.real_time
 STUBBORN = """#!{python}
 import os, signal, sys, time
 sys.path[:0] = {path!r}
-from watchword.cli._lifeline import end_with_parent
+from watchword.cli._parent_process import exit_with_parent
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-end_with_parent(os.environ)
+exit_with_parent(os.environ)
 print("ready", flush=True)
 time.sleep(60)
 """

@@ -12,7 +12,7 @@ import pytest
 from watchword.api.meta import Object, Resource
 from watchword.apiserver.kinds import BUILTINS
 from watchword.apiserver.model import ApiError, HandlerRequest, RequestInfo, ResourceKind
-from watchword.apiserver.openapi import OpenApi, document, document_v2
+from watchword.apiserver.openapi import OpenApiHandler, document, document_v2
 from watchword.apiserver.openapi.documents import component_of
 from watchword.apiserver.schema.model import Schema
 
@@ -145,7 +145,7 @@ def test_version_two_has_neither_junctors_nor_references_to_version_three() -> N
 
 
 async def test_the_index_leads_to_documents_that_never_change() -> None:
-    api = OpenApi(lambda: [*BUILTINS, WIDGET])
+    api = OpenApiHandler(lambda: [*BUILTINS, WIDGET])
     index = orjson.loads((await api.handle(asking("/openapi/v3"))).body)["paths"]
     path, _, hashed = index["apis/example.com/v1"]["serverRelativeURL"].partition("?hash=")
 
@@ -160,10 +160,10 @@ async def test_the_index_leads_to_documents_that_never_change() -> None:
 
 async def test_a_changed_definition_changes_only_its_own_document() -> None:
     kinds = [*BUILTINS, WIDGET]
-    api = OpenApi(lambda: kinds)
+    api = OpenApiHandler(lambda: kinds)
     before = api.index()
 
-    kinds[-1] = replace(WIDGET, drawing=Schema("object", description="another widget"))
+    kinds[-1] = replace(WIDGET, schema_source=Schema("object", description="another widget"))
     after = api.index()
 
     assert {place for place in after if before[place] != after[place]} == {"apis/example.com/v1"}
@@ -171,12 +171,14 @@ async def test_a_changed_definition_changes_only_its_own_document() -> None:
 
 @pytest.mark.parametrize("path", ["/openapi/v3/apis/none/v1", "/openapi/v4", "/openapi/v3/api"])
 async def test_documents_of_nothing(path: str) -> None:
-    assert (await OpenApi(lambda: BUILTINS).handle(asking(path))).status == 404
+    assert (await OpenApiHandler(lambda: BUILTINS).handle(asking(path))).status == 404
 
 
 async def test_protobuf_alone_is_not_acceptable() -> None:
     with pytest.raises(ApiError) as refusal:
-        await OpenApi(lambda: BUILTINS).handle(asking("/openapi/v2", accept="application/x.spec.v2@v1.0+protobuf"))
+        await OpenApiHandler(lambda: BUILTINS).handle(
+            asking("/openapi/v2", accept="application/x.spec.v2@v1.0+protobuf")
+        )
 
     assert refusal.value.code == 406
 

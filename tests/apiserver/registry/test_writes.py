@@ -14,10 +14,10 @@ import orjson
 import pytest
 
 from watchword.api.http import Request
-from watchword.apiserver.access import Access
-from watchword.apiserver.authz.model import Decision
+from watchword.apiserver.access_control import AccessControl
+from watchword.apiserver.authz.model import AuthorizationDecision
+from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.model import HandlerRequest, RequestInfo, User
-from watchword.apiserver.plane import ControlPlane
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.store.sqlite import SqliteStore
 
@@ -25,9 +25,9 @@ COLLECTION = "/api/v1/namespaces/default/configmaps"
 MERGE = (("Content-Type", "application/merge-patch+json"),)
 
 
-class Anything:
-    def decide(self, user: User, info: RequestInfo) -> Decision:
-        return Decision(allowed=True)
+class AllowAll:
+    def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
+        return AuthorizationDecision(allowed=True)
 
 
 async def anybody(_: HandlerRequest) -> User:
@@ -42,7 +42,7 @@ async def ask(plane: ControlPlane, method: str, path: str, body: Any, headers: A
 @pytest.fixture
 async def durable(tmp_path: Path) -> AsyncIterator[ControlPlane]:
     store = SqliteStore(tmp_path / "state.db")
-    plane = ControlPlane(store, lambda: datetime.now(UTC), lambda _: Access(anybody, Anything()))
+    plane = ControlPlane(store, lambda: datetime.now(UTC), lambda _: AccessControl(anybody, AllowAll()))
     await plane.start()
     await ask(plane, "POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
     await ask(plane, "POST", COLLECTION, {"metadata": {"name": "a"}})
@@ -74,7 +74,7 @@ async def test_of_concurrent_updates_with_one_revision_one_wins(durable: Control
 @pytest.mark.real_time
 async def test_a_write_that_cannot_be_stored_is_refused_and_reading_goes_on(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "state.db", max_bytes=512 * 1024)
-    plane = ControlPlane(store, lambda: datetime.now(UTC), lambda _: Access(anybody, Anything()))
+    plane = ControlPlane(store, lambda: datetime.now(UTC), lambda _: AccessControl(anybody, AllowAll()))
     await plane.start()
     await ask(plane, "POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
 
@@ -89,7 +89,10 @@ async def test_a_write_that_cannot_be_stored_is_refused_and_reading_goes_on(tmp_
 
 async def test_names_that_cannot_be_made_unique_are_refused_with_advice() -> None:
     plane = ControlPlane(
-        MemoryStore(), lambda: datetime.now(UTC), lambda _: Access(anybody, Anything()), entropy=lambda n: b"\7" * n
+        MemoryStore(),
+        lambda: datetime.now(UTC),
+        lambda _: AccessControl(anybody, AllowAll()),
+        entropy=lambda n: b"\7" * n,
     )
     await ask(plane, "POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
     first, made = await ask(plane, "POST", COLLECTION, {"metadata": {"generateName": "x-"}})

@@ -11,18 +11,18 @@ AUTHZ = "/apis/authorization.k8s.io/v1"
 GET_PODS = {"verb": "get", "resource": "pods", "namespace": "default"}
 
 
-async def _decision(guarded: Any, **spec: Any) -> Any:
-    code, review = await guarded.call("POST", f"{AUTHZ}/subjectaccessreviews", {"spec": spec})
+async def _decision(secured_api: Any, **spec: Any) -> Any:
+    code, review = await secured_api.call("POST", f"{AUTHZ}/subjectaccessreviews", {"spec": spec})
     assert code == 201
     return review["status"]
 
 
-async def test_token_review_names_the_holder_and_the_audiences(guarded: Any) -> None:
+async def test_token_review_names_the_holder_and_the_audiences(secured_api: Any) -> None:
     url = "/api/v1/namespaces/default/serviceaccounts/default/token"
-    _, reply = await guarded.call("POST", url, {"spec": {"audiences": ["vault"]}})
+    _, reply = await secured_api.call("POST", url, {"spec": {"audiences": ["vault"]}})
     spec = {"token": reply["status"]["token"], "audiences": ["vault", "other"]}
 
-    code, review = await guarded.call("POST", f"{AUTHN}/tokenreviews", {"spec": spec})
+    code, review = await secured_api.call("POST", f"{AUTHN}/tokenreviews", {"spec": spec})
 
     assert (code, review["status"]["authenticated"], review["status"]["audiences"]) == (201, True, ["vault"])
     assert review["status"]["user"]["username"] == "system:serviceaccount:default:default"
@@ -37,30 +37,30 @@ async def test_token_review_names_the_holder_and_the_audiences(guarded: Any) -> 
         ),
     ],
 )
-async def test_token_review_of_a_bad_token_is_an_answer(guarded: Any, spec: Any, error: str | None) -> None:
-    code, review = await guarded.call("POST", f"{AUTHN}/tokenreviews", {"spec": spec})
+async def test_token_review_of_a_bad_token_is_an_answer(secured_api: Any, spec: Any, error: str | None) -> None:
+    code, review = await secured_api.call("POST", f"{AUTHN}/tokenreviews", {"spec": spec})
 
     assert (code, review["status"].get("error")) == (201, error)
     assert review["status"].get("authenticated", False) is (error is None)
 
 
-async def test_token_review_without_a_token_is_a_bad_request(guarded: Any) -> None:
-    code, status = await guarded.call("POST", f"{AUTHN}/tokenreviews", {"spec": {}})
+async def test_token_review_without_a_token_is_a_bad_request(secured_api: Any) -> None:
+    code, status = await secured_api.call("POST", f"{AUTHN}/tokenreviews", {"spec": {}})
 
     assert (code, status["message"]) == (400, "token is required for TokenReview in authentication")
 
 
-async def test_self_review_shows_the_impersonated_user(guarded: Any) -> None:
-    code, review = await guarded.as_user("bob", "POST", f"{AUTHN}/selfsubjectreviews", {})
+async def test_self_review_shows_the_impersonated_user(secured_api: Any) -> None:
+    code, review = await secured_api.as_user("bob", "POST", f"{AUTHN}/selfsubjectreviews", {})
 
     assert code == 201
     assert review["status"] == {"userInfo": {"username": "bob", "groups": ["system:authenticated"]}}
 
 
-async def test_access_review_gives_the_binding_as_reason(guarded: Any) -> None:
-    nobody = await _decision(guarded, user="bob", resourceAttributes=GET_PODS)
+async def test_access_review_gives_the_binding_as_reason(secured_api: Any) -> None:
+    nobody = await _decision(secured_api, user="bob", resourceAttributes=GET_PODS)
     anybody = await _decision(
-        guarded, groups=["system:authenticated"], nonResourceAttributes={"path": "/api", "verb": "get"}
+        secured_api, groups=["system:authenticated"], nonResourceAttributes={"path": "/api", "verb": "get"}
     )
 
     assert nobody == {"allowed": False}
@@ -71,14 +71,14 @@ async def test_access_review_gives_the_binding_as_reason(guarded: Any) -> None:
     }
 
 
-async def test_superusers_are_allowed_without_a_reason(guarded: Any) -> None:
-    assert await _decision(guarded, groups=["system:masters"], resourceAttributes=GET_PODS) == {"allowed": True}
+async def test_superusers_are_allowed_without_a_reason(secured_api: Any) -> None:
+    assert await _decision(secured_api, groups=["system:masters"], resourceAttributes=GET_PODS) == {"allowed": True}
 
 
-async def test_unreadable_selector_is_left_out_and_told(guarded: Any) -> None:
+async def test_unreadable_selector_is_left_out_and_told(secured_api: Any) -> None:
     selector = {"requirements": [{"key": "a", "operator": "Like", "values": ["b"]}]}
 
-    status = await _decision(guarded, user="bob", resourceAttributes={**GET_PODS, "labelSelector": selector})
+    status = await _decision(secured_api, user="bob", resourceAttributes={**GET_PODS, "labelSelector": selector})
 
     assert status["evaluationError"] == "spec.resourceAttributes.labelSelector ignored due to parse error"
 
@@ -122,8 +122,8 @@ async def test_unreadable_selector_is_left_out_and_told(guarded: Any) -> None:
         ),
     ],
 )
-async def test_unclear_question_is_invalid(guarded: Any, path: str, spec: Any, message: str) -> None:
-    code, status = await guarded.call("POST", f"{AUTHZ}/{path}", {"spec": spec})
+async def test_unclear_question_is_invalid(secured_api: Any, path: str, spec: Any, message: str) -> None:
+    code, status = await secured_api.call("POST", f"{AUTHZ}/{path}", {"spec": spec})
 
     assert (code, status["message"]) == (422, f'.authorization.k8s.io "" is invalid: {message}')
 
@@ -137,17 +137,17 @@ async def test_unclear_question_is_invalid(guarded: Any, path: str, spec: Any, m
         pytest.param({"user": "a", "extra": {"k": "v"}, "resourceAttributes": GET_PODS}, id="text for extra"),
     ],
 )
-async def test_nonsense_is_a_bad_request(guarded: Any, spec: Any) -> None:
-    assert (await guarded.call("POST", f"{AUTHZ}/subjectaccessreviews", {"spec": spec}))[0] == 400
+async def test_nonsense_is_a_bad_request(secured_api: Any, spec: Any) -> None:
+    assert (await secured_api.call("POST", f"{AUTHZ}/subjectaccessreviews", {"spec": spec}))[0] == 400
 
 
-async def test_everybody_may_ask_what_they_may(guarded: Any) -> None:
-    code, review = await guarded.as_user(
+async def test_everybody_may_ask_what_they_may(secured_api: Any) -> None:
+    code, review = await secured_api.as_user(
         "bob", "POST", f"{AUTHZ}/selfsubjectaccessreviews", {"spec": {"resourceAttributes": GET_PODS}}
     )
     assert (code, review["status"]) == (201, {"allowed": False})
 
-    code, rules = await guarded.as_user(
+    code, rules = await secured_api.as_user(
         "bob", "POST", f"{AUTHZ}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}
     )
     assert code == 201

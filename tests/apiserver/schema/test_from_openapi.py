@@ -15,7 +15,7 @@ from watchword.apiserver.schema.formats import is_formatted, is_known_format
 from watchword.apiserver.schema.from_openapi import from_openapi
 from watchword.apiserver.schema.model import Schema
 from watchword.apiserver.schema.structural import check_structural
-from watchword.cel.patterns import compile_pattern
+from watchword.cel.re2_patterns import compile_pattern
 
 
 def test_a_document_is_read() -> None:

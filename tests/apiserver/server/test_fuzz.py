@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from watchword.api.http import Request
-from watchword.apiserver.access import Access
-from watchword.apiserver.authz.model import Decision
+from watchword.apiserver.access_control import AccessControl
+from watchword.apiserver.authz.model import AuthorizationDecision
+from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.model import HandlerRequest, RequestInfo, User
-from watchword.apiserver.plane import ControlPlane
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.runtime.virtual import run_virtual
+from watchword.runtime.virtual_time import run_virtual
 
 EXAMPLES = int(os.environ.get("WATCHWORD_FUZZ_EXAMPLES", "40"))
 KINDS = ("configmaps", "secrets", "pods", "services", "serviceaccounts", "events")
@@ -73,9 +73,9 @@ def requests(draw: st.DrawFn) -> Request:
     return Request(method, f"{collection}{name}", tuple(draw(queries).items()), headers, body)
 
 
-class Anything:
-    def decide(self, user: User, info: RequestInfo) -> Decision:
-        return Decision(allowed=True)
+class AllowAll:
+    def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
+        return AuthorizationDecision(allowed=True)
 
 
 async def anybody(_: HandlerRequest) -> User:
@@ -83,7 +83,9 @@ async def anybody(_: HandlerRequest) -> User:
 
 
 async def answers(sent: list[Request]) -> list[tuple[Request, int, bytes]]:
-    plane = ControlPlane(MemoryStore(), lambda: datetime(2030, 1, 1, tzinfo=UTC), lambda _: Access(anybody, Anything()))
+    plane = ControlPlane(
+        MemoryStore(), lambda: datetime(2030, 1, 1, tzinfo=UTC), lambda _: AccessControl(anybody, AllowAll())
+    )
     await plane.start()
     await plane.handle(Request("POST", "/api/v1/namespaces", body=b'{"metadata":{"name":"default"}}'))
     found = []

@@ -13,9 +13,9 @@ import orjson
 import pytest
 
 from watchword.api.http import Request
-from watchword.apiserver.instance import Instance, Settings
-from watchword.apiserver.material import ANNOUNCED, Material
-from watchword.apiserver.store.errors import CannotOpen, Locked
+from watchword.apiserver.instance import Instance, InstanceSettings
+from watchword.apiserver.pki_directory import ANNOUNCED, PkiDirectory
+from watchword.apiserver.store.errors import StoreLocked, StoreOpenError
 
 NAMESPACES = "/api/v1/namespaces"
 
@@ -26,7 +26,9 @@ def now() -> datetime:
 
 @asynccontextmanager
 async def running(folder: Path) -> AsyncIterator[Instance]:
-    instance = Instance(Settings(folder, port=0, synchronous="NORMAL", audit_log=folder.parent / "audit.log"), now)
+    instance = Instance(
+        InstanceSettings(folder, port=0, synchronous="NORMAL", audit_log=folder.parent / "audit.log"), now
+    )
     await instance.start()
     try:
         yield instance
@@ -69,16 +71,16 @@ async def test_secrets_on_disk_are_for_the_owner_alone(tmp_path: Path) -> None:
 @pytest.mark.real_time
 async def test_a_second_instance_on_the_same_data_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path / "data"):
-        with pytest.raises(Locked, match="stop it first"):
-            Instance(Settings(tmp_path / "data", port=0), now)
+        with pytest.raises(StoreLocked, match="stop it first"):
+            Instance(InstanceSettings(tmp_path / "data", port=0), now)
 
 
 def test_a_directory_that_others_may_read_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir(mode=0o755)
 
-    with pytest.raises(CannotOpen, match="chmod 700"):
-        Instance(Settings(folder, port=0), now)
+    with pytest.raises(StoreOpenError, match="chmod 700"):
+        Instance(InstanceSettings(folder, port=0), now)
 
 
 @pytest.mark.real_time
@@ -102,7 +104,7 @@ class Calendar:
 
 def test_the_serving_certificate_is_renewed_before_it_ends(tmp_path: Path) -> None:
     calendar = Calendar()
-    material = Material(tmp_path / "pki", ("127.0.0.1",), calendar)
+    material = PkiDirectory(tmp_path / "pki", ("127.0.0.1",), calendar)
     first = (tmp_path / "pki" / "serving.crt").read_bytes()
 
     calendar.today += timedelta(days=100)
@@ -117,7 +119,7 @@ def test_the_serving_certificate_is_renewed_before_it_ends(tmp_path: Path) -> No
 
 def test_a_new_ca_is_published_long_before_it_signs(tmp_path: Path) -> None:
     calendar = Calendar()
-    material = Material(tmp_path / "pki", ("127.0.0.1",), calendar, ca_lifetime=timedelta(days=1000))
+    material = PkiDirectory(tmp_path / "pki", ("127.0.0.1",), calendar, ca_lifetime=timedelta(days=1000))
     old = material.signing_authority()
 
     calendar.today += timedelta(days=810)
@@ -133,7 +135,7 @@ def test_a_new_ca_is_published_long_before_it_signs(tmp_path: Path) -> None:
 
 def test_an_ended_ca_is_believed_no_more(tmp_path: Path) -> None:
     calendar = Calendar()
-    material = Material(tmp_path / "pki", ("127.0.0.1",), calendar, ca_lifetime=timedelta(days=1000))
+    material = PkiDirectory(tmp_path / "pki", ("127.0.0.1",), calendar, ca_lifetime=timedelta(days=1000))
     old = material.signing_authority()
     calendar.today += timedelta(days=850)
     material.renew()
@@ -146,9 +148,9 @@ def test_an_ended_ca_is_believed_no_more(tmp_path: Path) -> None:
 
 def test_new_names_get_a_new_serving_certificate(tmp_path: Path) -> None:
     calendar = Calendar()
-    Material(tmp_path / "pki", ("127.0.0.1",), calendar)
+    PkiDirectory(tmp_path / "pki", ("127.0.0.1",), calendar)
     first = (tmp_path / "pki" / "serving.crt").read_bytes()
 
-    Material(tmp_path / "pki", ("127.0.0.1", "hub.example.com"), calendar)
+    PkiDirectory(tmp_path / "pki", ("127.0.0.1", "hub.example.com"), calendar)
 
     assert (tmp_path / "pki" / "serving.crt").read_bytes() != first

@@ -16,20 +16,20 @@ import pytest
 
 from watchword.api.http import Request, Response
 from watchword.apiserver.listener import API_LIMITS, api_listener, serving_context
-from watchword.apiserver.material import Material
+from watchword.apiserver.pki_directory import PkiDirectory
+from watchword.http.server import HttpServer, ServerLimits
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
-from watchword.pki.subjects import Subject
-from watchword.sockets.listener import Listener, ListenerLimits
+from watchword.pki.subjects import CertificateSubject
 
 pytestmark = pytest.mark.real_time
 
 
 @dataclass
-class Stage:
+class ListenerHarness:
     """A listener with a scripted function behind it."""
 
-    material: Material
+    material: PkiDirectory
     folder: Path
     requests: list[Request] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,28 +58,30 @@ class Stage:
         key, now = PrivateKey.generate(), datetime.now(UTC)
         then = now if lifetime > timedelta(0) else now - timedelta(days=2)
         certificate = self.material.signing_authority().issue_client(
-            key.public, Subject(user), now=then, lifetime=abs(lifetime)
+            key.public, CertificateSubject(user), now=then, lifetime=abs(lifetime)
         )
         (self.folder / "c.pem").write_bytes(certificate.pem + key.pem.reveal())
         context.load_cert_chain(self.folder / "c.pem")
 
 
 @contextlib.asynccontextmanager
-async def listening(folder: Path, limits: ListenerLimits = API_LIMITS) -> AsyncIterator[tuple[Stage, Listener]]:
-    stage = Stage(Material(folder / "pki", ("127.0.0.1",), lambda: datetime.now(UTC)), folder)
-    listener = api_listener(stage.handle, lambda: stage.material.context, limits)
-    stage.port = await listener.start("127.0.0.1", 0)
+async def listening(
+    folder: Path, limits: ServerLimits = API_LIMITS
+) -> AsyncIterator[tuple[ListenerHarness, HttpServer]]:
+    harness = ListenerHarness(PkiDirectory(folder / "pki", ("127.0.0.1",), lambda: datetime.now(UTC)), folder)
+    listener = api_listener(harness.handle, lambda: harness.material.context, limits)
+    harness.port = await listener.start("127.0.0.1", 0)
     try:
-        yield stage, listener
+        yield harness, listener
     finally:
         await listener.stop()
 
 
 async def test_a_stranger_is_let_through_without_a_certificate(tmp_path: Path) -> None:
-    async with listening(tmp_path) as (stage, _), stage.client() as client, client.get("/x?a=1&a=2") as answer:
+    async with listening(tmp_path) as (harness, _), harness.client() as client, client.get("/x?a=1&a=2") as answer:
         assert await answer.text() == "hello"
 
-    (request,) = stage.requests
+    (request,) = harness.requests
     assert (request.method, request.path, request.query) == ("GET", "/x", (("a", "1"), ("a", "2")))
     assert request.peer.certificate_chain == ()
     assert request.peer.address == "127.0.0.1"
@@ -91,50 +93,50 @@ async def test_a_stranger_is_let_through_without_a_certificate(tmp_path: Path) -
 )
 async def test_a_client_certificate_reaches_the_authenticator(tmp_path: Path, lifetime: timedelta) -> None:
     async with (
-        listening(tmp_path) as (stage, _),
-        stage.client("alice", lifetime=lifetime) as client,
+        listening(tmp_path) as (harness, _),
+        harness.client("alice", lifetime=lifetime) as client,
         client.get("/") as answer,
     ):
         assert answer.status == 200
 
-    leaf = parse_certificate(stage.requests[0].peer.certificate_chain[0])
+    leaf = parse_certificate(harness.requests[0].peer.certificate_chain[0])
     assert leaf.common_name == "alice"
 
 
 async def test_a_new_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:
-    async with listening(tmp_path) as (stage, _):
-        async with stage.client() as client, client.get("/"):
+    async with listening(tmp_path) as (harness, _):
+        async with harness.client() as client, client.get("/"):
             pass
-        other = Material(tmp_path / "other", ("127.0.0.1",), lambda: datetime.now(UTC))
-        stage.material = other
+        other = PkiDirectory(tmp_path / "other", ("127.0.0.1",), lambda: datetime.now(UTC))
+        harness.material = other
 
-        async with stage.client() as client, client.get("/") as answer:
+        async with harness.client() as client, client.get("/") as answer:
             assert answer.status == 200
 
 
 async def test_a_body_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
     body = io.BytesIO(b"x" * (4 * 1024 * 1024))
-    async with listening(tmp_path) as (stage, _), stage.client() as client, client.post("/", data=body) as answer:
+    async with listening(tmp_path) as (harness, _), harness.client() as client, client.post("/", data=body) as answer:
         assert answer.status == 413
         assert (await answer.json())["reason"] == "RequestEntityTooLarge"
 
-    assert stage.requests == []
+    assert harness.requests == []
 
 
 async def test_headers_beyond_the_limit_are_refused(tmp_path: Path) -> None:
     long = {"X-Long": "x" * 100_000}
-    async with listening(tmp_path) as (stage, _), stage.client() as client, client.get("/", headers=long) as answer:
+    async with listening(tmp_path) as (harness, _), harness.client() as client, client.get("/", headers=long) as answer:
         assert answer.status == 431
 
-    assert stage.requests == []
+    assert harness.requests == []
 
 
 async def test_connections_beyond_the_limit_are_turned_away(tmp_path: Path) -> None:
     async with (
-        listening(tmp_path, ListenerLimits(connections=1)) as (stage, _),
-        stage.client() as first,
+        listening(tmp_path, ServerLimits(connections=1)) as (harness, _),
+        harness.client() as first,
         first.get("/watch") as held,
-        stage.client() as second,
+        harness.client() as second,
     ):
         await held.content.readline()
 
@@ -143,34 +145,34 @@ async def test_connections_beyond_the_limit_are_turned_away(tmp_path: Path) -> N
 
 
 async def test_a_watch_is_flushed_at_once_and_ends_cleanly_when_the_server_stops(tmp_path: Path) -> None:
-    async with listening(tmp_path) as (stage, listener), stage.client() as client, client.get("/watch") as answer:
+    async with listening(tmp_path) as (harness, listener), harness.client() as client, client.get("/watch") as answer:
         assert await answer.content.readline() == b"one\n"
 
         await listener.stop()
 
         assert await answer.content.read() == b""
-        assert stage.ended.is_set()
+        assert harness.ended.is_set()
 
 
 async def test_a_watcher_that_hangs_up_frees_its_stream(tmp_path: Path) -> None:
-    async with listening(tmp_path) as (stage, _), stage.client() as client:
+    async with listening(tmp_path) as (harness, _), harness.client() as client:
         answer = await client.get("/watch")
         await answer.content.readline()
 
         answer.close()
 
         async with asyncio.timeout(5):
-            await stage.ended.wait()
+            await harness.ended.wait()
 
 
-async def raw(stage: Stage) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    context = ssl.create_default_context(cadata=stage.material.root_bundle.decode())
-    return await asyncio.open_connection("127.0.0.1", stage.port, ssl=context)
+async def raw(harness: ListenerHarness) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    context = ssl.create_default_context(cadata=harness.material.root_bundle.decode())
+    return await asyncio.open_connection("127.0.0.1", harness.port, ssl=context)
 
 
 async def test_requests_sent_ahead_are_answered_in_their_order(tmp_path: Path) -> None:
-    async with listening(tmp_path) as (stage, _):
-        reader, writer = await raw(stage)
+    async with listening(tmp_path) as (harness, _):
+        reader, writer = await raw(harness)
         writer.write(b"".join(b"GET /%d HTTP/1.1\r\n\r\n" % number for number in range(50)))
         writer.write(b"GET /last HTTP/1.1\r\nConnection: close\r\n\r\n")
 
@@ -178,12 +180,12 @@ async def test_requests_sent_ahead_are_answered_in_their_order(tmp_path: Path) -
         writer.close()
 
     assert answers.count(b"HTTP/1.1 200 OK") == 51
-    assert [request.path for request in stage.requests] == [*(f"/{number}" for number in range(50)), "/last"]
+    assert [request.path for request in harness.requests] == [*(f"/{number}" for number in range(50)), "/last"]
 
 
 async def test_a_client_that_asks_first_is_told_to_send_its_body(tmp_path: Path) -> None:
-    async with listening(tmp_path) as (stage, _):
-        reader, writer = await raw(stage)
+    async with listening(tmp_path) as (harness, _):
+        reader, writer = await raw(harness)
         writer.write(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 
         assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -191,12 +193,12 @@ async def test_a_client_that_asks_first_is_told_to_send_its_body(tmp_path: Path)
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
         writer.close()
 
-    assert stage.requests[0].body == b"ok"
+    assert harness.requests[0].body == b"ok"
 
 
 async def test_an_older_client_gets_a_stream_without_chunks(tmp_path: Path) -> None:
-    async with listening(tmp_path) as (stage, listener):
-        reader, writer = await raw(stage)
+    async with listening(tmp_path) as (harness, listener):
+        reader, writer = await raw(harness)
         writer.write(b"GET /watch HTTP/1.0\r\n\r\n")
         head = await reader.readuntil(b"\r\n\r\n")
         assert await reader.readexactly(4) == b"one\n"
@@ -210,18 +212,18 @@ async def test_an_older_client_gets_a_stream_without_chunks(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("limits", "sent"),
     [
-        pytest.param(ListenerLimits(request_seconds=0.1), b"GET / HTTP/1.1\r\nX: ", id="a head that does not end"),
+        pytest.param(ServerLimits(request_seconds=0.1), b"GET / HTTP/1.1\r\nX: ", id="a head that does not end"),
         pytest.param(
-            ListenerLimits(request_seconds=0.1),
+            ServerLimits(request_seconds=0.1),
             b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nab",
             id="a body that does not end",
         ),
-        pytest.param(ListenerLimits(keepalive_seconds=0.1), b"", id="no request"),
+        pytest.param(ServerLimits(keepalive_seconds=0.1), b"", id="no request"),
     ],
 )
-async def test_a_client_that_keeps_us_waiting_is_let_go(tmp_path: Path, limits: ListenerLimits, sent: bytes) -> None:
-    async with listening(tmp_path, limits) as (stage, _):
-        reader, writer = await raw(stage)
+async def test_a_client_that_keeps_us_waiting_is_let_go(tmp_path: Path, limits: ServerLimits, sent: bytes) -> None:
+    async with listening(tmp_path, limits) as (harness, _):
+        reader, writer = await raw(harness)
         writer.write(sent)
 
         async with asyncio.timeout(10):
@@ -229,11 +231,11 @@ async def test_a_client_that_keeps_us_waiting_is_let_go(tmp_path: Path, limits: 
                 assert await reader.read() == b""
         writer.close()
 
-    assert stage.requests == []
+    assert harness.requests == []
 
 
 def test_a_context_accepts_no_protocol_older_than_tls_1_2(tmp_path: Path) -> None:
-    material = Material(tmp_path / "pki", ("127.0.0.1",), lambda: datetime.now(UTC))
+    material = PkiDirectory(tmp_path / "pki", ("127.0.0.1",), lambda: datetime.now(UTC))
     folder = tmp_path / "pki"
 
     context = serving_context(str(folder / "serving.crt"), str(folder / "serving.key"), material.root_bundle)

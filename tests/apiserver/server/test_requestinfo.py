@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from watchword.apiserver.model import RequestInfo
-from watchword.apiserver.requestinfo import read_request
+from watchword.apiserver.requestinfo import read_request_info
 
 
 def resource(verb: str, path: str, **fields: str) -> RequestInfo:
@@ -85,4 +85,4 @@ def resource(verb: str, path: str, **fields: str) -> RequestInfo:
     ],
 )
 def test_read_request(method: str, path: str, query: dict[str, str], expected: RequestInfo) -> None:
-    assert read_request(method, path, tuple(query.items())) == expected
+    assert read_request_info(method, path, tuple(query.items())) == expected

@@ -9,22 +9,22 @@ import orjson
 import pytest
 
 from watchword.api.http import Peer, Request, Response
-from watchword.apiserver.access import Access
+from watchword.apiserver.access_control import AccessControl
 from watchword.apiserver.audit import audit_event
-from watchword.apiserver.authz.model import Decision
+from watchword.apiserver.authz.model import AuthorizationDecision
+from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.errors import unauthorized
-from watchword.apiserver.limits import Rate, RateLimits
 from watchword.apiserver.model import HandlerRequest, RequestInfo, User
-from watchword.apiserver.plane import ControlPlane
-from watchword.apiserver.server import Exchange
+from watchword.apiserver.rate_limits import Rate, RequestRateLimiter
+from watchword.apiserver.server import CompletedRequest
 from watchword.apiserver.store.memory import MemoryStore
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-class Anything:
-    def decide(self, user: User, info: RequestInfo) -> Decision:
-        return Decision(allowed=True)
+class AllowAll:
+    def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
+        return AuthorizationDecision(allowed=True)
 
 
 async def by_header(request: HandlerRequest) -> User | None:
@@ -39,7 +39,7 @@ async def broken(_: HandlerRequest) -> Response:
 
 
 def a_plane(**options: Any) -> ControlPlane:
-    access = Access(by_header, Anything(), paths={"/broken": broken})
+    access = AccessControl(by_header, AllowAll(), paths={"/broken": broken})
     return ControlPlane(MemoryStore(), lambda: NOON, lambda _: access, **options)
 
 
@@ -95,7 +95,7 @@ async def codes(plane: ControlPlane, count: int, who: str = "", address: str = "
 
 async def test_strangers_are_limited_by_address() -> None:
     clock = Clock()
-    plane = a_plane(limit=RateLimits(clock, strangers=Rate(1, 2)))
+    plane = a_plane(limit=RequestRateLimiter(clock, anonymous=Rate(1, 2)))
 
     assert await codes(plane, 3) == [200, 200, 429]
     assert await codes(plane, 1, address="10.0.0.2") == [200]
@@ -104,7 +104,7 @@ async def test_strangers_are_limited_by_address() -> None:
 
 
 async def test_users_are_limited_by_name_and_told_when_to_return() -> None:
-    plane = a_plane(limit=RateLimits(Clock(), users=Rate(0.1, 1)))
+    plane = a_plane(limit=RequestRateLimiter(Clock(), users=Rate(0.1, 1)))
 
     assert await codes(plane, 2, "alice") == [200, 429]
     assert await codes(plane, 1, "bob") == [200]
@@ -113,14 +113,14 @@ async def test_users_are_limited_by_name_and_told_when_to_return() -> None:
 
 
 async def test_wrong_credentials_are_soon_not_even_looked_at() -> None:
-    plane = a_plane(limit=RateLimits(Clock(), failures=Rate(1, 2)))
+    plane = a_plane(limit=RequestRateLimiter(Clock(), failures=Rate(1, 2)))
 
     assert await codes(plane, 4, "wrong") == [401, 401, 429, 429]
     assert await codes(plane, 1, "wrong", address="10.0.0.2") == [401]
 
 
 async def test_the_audit_tells_who_and_what_but_no_content() -> None:
-    seen: list[Exchange] = []
+    seen: list[CompletedRequest] = []
     plane = a_plane(observe=seen.append)
     body = orjson.dumps({"metadata": {"name": "n"}, "stringData": {"password": "hunter2"}})
     headers = (("Authorization", "alice"), ("User-Agent", "tests/1"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from watchword.apiserver.store.model import Event
+from watchword.apiserver.store.model import StoreEvent
 from watchword.apiserver.store.sqlite import SqliteStore
 
 ROUNDS = int(os.environ.get("WATCHWORD_CRASH_ROUNDS", "6"))
@@ -19,13 +19,13 @@ WRITER = Path(__file__).with_name("crash_writer.py")
 
 
 @dataclass
-class Witness:
+class AcknowledgedWrites:
     """What the killed processes said."""
 
     tried: set[str] = field(default_factory=set)
     acknowledged: dict[int, tuple[str, str, bool]] = field(default_factory=dict)
 
-    def hear(self, line: str) -> None:
+    def record_line(self, line: str) -> None:
         word, *rest = line.split()
         if word == "try" and len(rest) == 2:
             self.tried.add(rest[1])
@@ -34,7 +34,7 @@ class Witness:
             self.acknowledged[int(rest[1])] = (rest[0], rest[2], rest[3] == "1")
 
 
-def crash_after(database: Path, acknowledgements: int, seed: int) -> Witness:
+def crash_after(database: Path, acknowledgements: int, seed: int) -> AcknowledgedWrites:
     """Run writers, kill them in the middle of things, and note every complete line they got out."""
     command = [sys.executable, str(WRITER), str(database), str(seed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -46,22 +46,22 @@ def crash_after(database: Path, acknowledgements: int, seed: int) -> Witness:
             lines.append(line)
         process.kill()
         lines.extend(process.stdout.read().splitlines(keepends=True))
-    witness = Witness()
+    witness = AcknowledgedWrites()
     for line in lines:
         if line.endswith("\n"):
-            witness.hear(line)
+            witness.record_line(line)
     return witness
 
 
-def as_said(event: Event) -> tuple[str, str, bool]:
+def as_printed(event: StoreEvent) -> tuple[str, str, bool]:
     return (event.record.path, event.record.body.decode(), event.deleted)
 
 
 @pytest.mark.real_time
 async def test_no_acknowledged_write_is_lost_and_no_phantom_appears(tmp_path: Path) -> None:
-    dice, database, checked = random.Random(4711), tmp_path / "data.db", 0
+    rng, database, checked = random.Random(4711), tmp_path / "data.db", 0
     for round_number in range(ROUNDS):
-        witness = crash_after(database, dice.randrange(5, 120), round_number)
+        witness = crash_after(database, rng.randrange(5, 120), round_number)
 
         store = SqliteStore(database)
         history = {event.revision: event for event in store.events_after("things", checked)}
@@ -70,5 +70,5 @@ async def test_no_acknowledged_write_is_lost_and_no_phantom_appears(tmp_path: Pa
         assert sorted(history) == list(range(checked + 1, checked + len(history) + 1)), "a gap or a double"
         assert {event.record.body.decode() for event in history.values()} <= witness.tried
         for revision, said in witness.acknowledged.items():
-            assert as_said(history[revision]) == said
+            assert as_printed(history[revision]) == said
         checked = store.revision

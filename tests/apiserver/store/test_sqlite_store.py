@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from watchword.apiserver.store.errors import CannotOpen, Compacted, Corrupt, Locked, StorageFull
-from watchword.apiserver.store.model import Change, Record
+from watchword.apiserver.store.errors import Compacted, StorageFull, StoreCorrupt, StoreLocked, StoreOpenError
+from watchword.apiserver.store.model import Record, StoreChange
 from watchword.apiserver.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.real_time
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.real_time
 B = "things.example.com"
 
 
-def put(path: str, body: bytes = b"{}", expected: int = 0) -> Change:
-    return Change(B, path, expected, lambda _: body)
+def put(path: str, body: bytes = b"{}", expected: int = 0) -> StoreChange:
+    return StoreChange(B, path, expected, lambda _: body)
 
 
-def erase(path: str, expected: int) -> Change:
-    return Change(B, path, expected, lambda _: b"{}", deleted=True)
+def erase(path: str, expected: int) -> StoreChange:
+    return StoreChange(B, path, expected, lambda _: b"{}", deleted=True)
 
 
 async def reopened(store: SqliteStore, path: Path) -> SqliteStore:
@@ -91,7 +91,7 @@ async def test_the_files_are_for_the_owner_alone(tmp_path: Path) -> None:
 async def test_a_second_store_on_the_same_file_is_refused(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "data.db")
 
-    with pytest.raises(Locked, match="in use"):
+    with pytest.raises(StoreLocked, match="in use"):
         SqliteStore(tmp_path / "data.db")
 
     await store.write(put("ns/a"))
@@ -106,7 +106,7 @@ async def test_a_file_that_is_not_ours_is_refused_and_left_alone(tmp_path: Path,
     file = tmp_path / "data.db"
     file.write_bytes(content)
 
-    with pytest.raises(CannotOpen):
+    with pytest.raises(StoreOpenError):
         SqliteStore(file)
 
     assert file.read_bytes() == content
@@ -122,7 +122,7 @@ async def test_a_damaged_page_is_refused_and_left_alone(tmp_path: Path) -> None:
     content[3 * 4096 : 4 * 4096] = b"\xa5" * 4096
     file.write_bytes(content)
 
-    with pytest.raises(Corrupt, match="damaged"):
+    with pytest.raises(StoreCorrupt, match="damaged"):
         SqliteStore(file)
 
     assert file.read_bytes() == bytes(content)
@@ -176,7 +176,7 @@ async def test_a_write_whose_caller_gave_up_is_still_committed(tmp_path: Path) -
     await asyncio.sleep(0)
     writing.cancel()
 
-    await store.settled()
+    await store.flush()
 
     assert store.get(B, "ns/a") is not None
     await store.close()

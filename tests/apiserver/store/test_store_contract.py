@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from watchword.apiserver.store.errors import Compacted, Stale
+from watchword.apiserver.store.errors import Compacted, RevisionConflict
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.store.model import Change, Event, Record, Store
+from watchword.apiserver.store.model import Record, Store, StoreChange, StoreEvent
 from watchword.apiserver.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.real_time
@@ -25,12 +25,12 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await opened.close()
 
 
-def put(path: str, text: str = "", expected: int = 0, bucket: str = B) -> Change:
-    return Change(bucket, path, expected, _rendering(text))
+def put(path: str, text: str = "", expected: int = 0, bucket: str = B) -> StoreChange:
+    return StoreChange(bucket, path, expected, _rendering(text))
 
 
-def erase(path: str, expected: int, text: str = "") -> Change:
-    return Change(B, path, expected, _rendering(text), deleted=True)
+def erase(path: str, expected: int, text: str = "") -> StoreChange:
+    return StoreChange(B, path, expected, _rendering(text), deleted=True)
 
 
 def _rendering(text: str) -> Callable[[int], bytes]:
@@ -68,11 +68,11 @@ async def test_the_body_is_rendered_with_its_own_revision(store: Store) -> None:
         pytest.param(1, erase("ns/a", expected=9), id="delete of another revision"),
     ],
 )
-async def test_a_write_built_on_something_else_is_refused(store: Store, existing: int, change: Change) -> None:
+async def test_a_write_built_on_something_else_is_refused(store: Store, existing: int, change: StoreChange) -> None:
     if existing:
         await store.write(put("ns/a", "x"))
 
-    with pytest.raises(Stale):
+    with pytest.raises(RevisionConflict):
         await store.write(change)
 
     assert store.revision == existing
@@ -85,7 +85,7 @@ async def test_of_writers_racing_for_one_object_exactly_one_wins(store: Store) -
 
     winners = [outcome for outcome in outcomes if isinstance(outcome, Record)]
     assert len(winners) == 1
-    assert sum(isinstance(outcome, Stale) for outcome in outcomes) == 19
+    assert sum(isinstance(outcome, RevisionConflict) for outcome in outcomes) == 19
     assert store.get(B, "ns/a") == winners[0]
 
 
@@ -99,7 +99,7 @@ async def test_a_counter_loses_no_increment_under_concurrent_writers(store: Stor
             number = int(latest.body.partition(b"@")[0]) + 1
             try:
                 await store.write(put("ns/n", str(number), latest.revision))
-            except Stale:
+            except RevisionConflict:
                 continue
             return
 
@@ -135,7 +135,7 @@ async def test_events_tell_every_change_after_a_revision(store: Store) -> None:
 
     events = store.events_after(B, first.revision)
 
-    assert events == [Event(second, first), Event(third, second, deleted=True)]
+    assert events == [StoreEvent(second, first), StoreEvent(third, second, deleted=True)]
     assert store.events_after(B, third.revision) == []
 
 
@@ -198,7 +198,7 @@ async def test_settled_waits_for_writes_under_way(store: Store) -> None:
     writes = [asyncio.ensure_future(store.write(put(f"ns/{number}"))) for number in range(10)]
     await asyncio.sleep(0)
 
-    await store.settled()
+    await store.flush()
 
     assert store.revision == 10
     await asyncio.gather(*writes)

@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from watchword.pki.unverified import read_unverified_claims, read_unverified_header
+from watchword.pki.unverified_jwt import read_unverified_claims, read_unverified_header
 
 URL = "/api/v1/namespaces/default/serviceaccounts/default/token"
 POD = {"apiVersion": "v1", "kind": "Pod", "name": "p"}
 
 
-async def _pod(guarded: Any, **spec: Any) -> Any:
+async def _pod(secured_api: Any, **spec: Any) -> Any:
     body = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
-    return (await guarded.call("POST", "/api/v1/namespaces/default/pods", body))[1]
+    return (await secured_api.call("POST", "/api/v1/namespaces/default/pods", body))[1]
 
 
-async def test_token_says_whose_it_is_for_whom_and_until_when(guarded: Any) -> None:
-    _, account = await guarded.call("GET", "/api/v1/namespaces/default/serviceaccounts/default")
-    now = int(guarded.clock.now().timestamp())
+async def test_token_says_whose_it_is_for_whom_and_until_when(secured_api: Any) -> None:
+    _, account = await secured_api.call("GET", "/api/v1/namespaces/default/serviceaccounts/default")
+    now = int(secured_api.clock.now().timestamp())
 
-    code, reply = await guarded.call("POST", URL, {"spec": {"audiences": ["a", "b"], "expirationSeconds": 600}})
+    code, reply = await secured_api.call("POST", URL, {"spec": {"audiences": ["a", "b"], "expirationSeconds": 600}})
 
     claims = read_unverified_claims(reply["status"]["token"])
     assert (code, len(claims.pop("jti"))) == (201, 36)
@@ -40,8 +40,8 @@ async def test_token_says_whose_it_is_for_whom_and_until_when(guarded: Any) -> N
     assert read_unverified_header(reply["status"]["token"]).keys() == {"alg", "kid"}
 
 
-async def test_defaults_are_an_hour_and_this_plane(guarded: Any) -> None:
-    _, reply = await guarded.call("POST", URL, {})
+async def test_defaults_are_an_hour_and_this_plane(secured_api: Any) -> None:
+    _, reply = await secured_api.call("POST", URL, {})
 
     assert reply["spec"] == {
         "audiences": ["https://issuer.test"],
@@ -50,9 +50,9 @@ async def test_defaults_are_an_hour_and_this_plane(guarded: Any) -> None:
     }
 
 
-async def test_too_long_a_life_is_shortened_with_a_warning(guarded: Any) -> None:
+async def test_too_long_a_life_is_shortened_with_a_warning(secured_api: Any) -> None:
     headers = {"Authorization": "Bearer admin-of-this-instance"}
-    response = await guarded.send("POST", URL, {"spec": {"expirationSeconds": 500000}}, headers=headers)
+    response = await secured_api.send("POST", URL, {"spec": {"expirationSeconds": 500000}}, headers=headers)
 
     expected = '299 - "requested expiration of 500000 seconds shortened to 86400 seconds"'
     assert response.header("Warning") == expected
@@ -98,12 +98,12 @@ async def test_too_long_a_life_is_shortened_with_a_warning(guarded: Any) -> None
         pytest.param({"spec": {"boundObjectRef": POD}}, 404, 'pods "p" not found', id="a pod that is not there"),
     ],
 )
-async def test_request_is_refused(guarded: Any, body: Any, code: int, message: str) -> None:
-    assert await guarded.call("POST", URL, body) == (code, _matching(message))
+async def test_request_is_refused(secured_api: Any, body: Any, code: int, message: str) -> None:
+    assert await secured_api.call("POST", URL, body) == (code, _matching(message))
 
 
-async def test_uid_of_an_earlier_account_is_a_conflict(guarded: Any) -> None:
-    code, status = await guarded.call("POST", URL, {"metadata": {"uid": "u"}})
+async def test_uid_of_an_earlier_account_is_a_conflict(secured_api: Any) -> None:
+    code, status = await secured_api.call("POST", URL, {"metadata": {"uid": "u"}})
 
     assert code == 409
     assert status["message"].startswith(
@@ -111,34 +111,34 @@ async def test_uid_of_an_earlier_account_is_a_conflict(guarded: Any) -> None:
     )
 
 
-async def test_pod_bound_token_carries_pod_and_node(guarded: Any) -> None:
-    pod = await _pod(guarded, nodeName="n")
+async def test_pod_bound_token_carries_pod_and_node(secured_api: Any) -> None:
+    pod = await _pod(secured_api, nodeName="n")
 
-    _, reply = await guarded.call("POST", URL, {"spec": {"boundObjectRef": {**POD, "uid": pod["metadata"]["uid"]}}})
+    _, reply = await secured_api.call("POST", URL, {"spec": {"boundObjectRef": {**POD, "uid": pod["metadata"]["uid"]}}})
 
     private = read_unverified_claims(reply["status"]["token"])["kubernetes.io"]
     assert private["pod"] == {"name": "p", "uid": pod["metadata"]["uid"]}
     assert private["node"] == {"name": "n"}  # the Node object is gone or was never there
 
 
-async def test_token_of_a_pods_projected_volume_lives_on_with_a_mark(guarded: Any) -> None:
-    await _pod(guarded)
-    now = int(guarded.clock.now().timestamp())
+async def test_token_of_a_pods_projected_volume_lives_on_with_a_mark(secured_api: Any) -> None:
+    await _pod(secured_api)
+    now = int(secured_api.clock.now().timestamp())
 
-    _, reply = await guarded.call("POST", URL, {"spec": {"expirationSeconds": 3607, "boundObjectRef": POD}})
+    _, reply = await secured_api.call("POST", URL, {"spec": {"expirationSeconds": 3607, "boundObjectRef": POD}})
 
     claims = read_unverified_claims(reply["status"]["token"])
     assert (claims["exp"], claims["kubernetes.io"]["warnafter"]) == (now + 31536000, now + 3607)
     assert reply["spec"]["expirationSeconds"] == 3607
 
 
-async def test_pod_of_another_account_and_recreated_pods_are_refused(guarded: Any) -> None:
-    await guarded.call("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "robot"}})
-    await _pod(guarded)
+async def test_pod_of_another_account_and_recreated_pods_are_refused(secured_api: Any) -> None:
+    await secured_api.call("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "robot"}})
+    await _pod(secured_api)
 
-    code, status = await guarded.call("POST", URL.replace("/default/token", "/robot/token"), _bound())
+    code, status = await secured_api.call("POST", URL.replace("/default/token", "/robot/token"), _bound())
     assert (code, status["reason"]) == (400, "BadRequest")
-    code, status = await guarded.call("POST", URL, _bound(uid="earlier"))
+    code, status = await secured_api.call("POST", URL, _bound(uid="earlier"))
     assert (code, status["reason"]) == (409, "Conflict")
 
 

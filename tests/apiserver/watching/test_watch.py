@@ -167,16 +167,16 @@ async def test_a_watcher_that_falls_behind_is_cut_off_after_what_it_has(
 
 async def test_an_abandoned_stream_leaves_nothing_behind(api: Any) -> None:
     stream = await opened(api, resourceVersion="1")
-    hub = api.plane._server._parts.resources.verbs.watch.hub
+    broadcaster = api.plane._server._config.resources.verbs.watch.broadcaster
     first = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
     await create(api, "a")
     await first
-    assert hub.count() == 1
+    assert broadcaster.count() == 1
 
     await stream.aclose()  # type: ignore[attr-defined] # an async generator
 
-    assert hub.count() == 0
+    assert broadcaster.count() == 0
 
 
 async def test_changes_between_the_answer_and_its_reading_are_not_lost(api: Any) -> None:

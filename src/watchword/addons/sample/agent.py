@@ -11,9 +11,9 @@ from watchword.addons.sample.hub import NAME, REPORT
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, LEASES
 from watchword.api.time import rfc3339, rfc3339_micro
+from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
-from watchword.kube.reviews import who_am_i
 from watchword.runtime.clock import Clock
 
 LEASE_SECONDS = 60

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from watchword.addons.definition import AddonDefinition, Site
-from watchword.addons.on_cluster import lease_keeper
+from watchword.addons.agent_manifests import lease_manifests
+from watchword.addons.definition import AddonDefinition, AddonInstance
 from watchword.addons.rbac import status_writer
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import DEPLOYMENTS
@@ -14,9 +14,9 @@ SECRET = f"{NAME}-hub-kubeconfig"
 MOUNT = "/managed/hub-kubeconfig"
 
 
-def deployment(site: Site) -> Object:
+def deployment(instance: AddonInstance) -> Object:
     """Return the agent's Deployment on a cluster: one replica that holds the add-on's own credential."""
-    namespace = site.addon.namespace_on_cluster()
+    namespace = instance.addon.namespace_on_cluster()
     container = {
         "name": "agent",
         "image": "watchword",
@@ -37,5 +37,5 @@ def deployment(site: Site) -> Object:
 
 
 SAMPLE = AddonDefinition(
-    NAME, grants=(status_writer(REPORT),), manifests=lambda site: [*lease_keeper(site), deployment(site)]
+    NAME, grants=(status_writer(REPORT),), manifests=lambda instance: [*lease_manifests(instance), deployment(instance)]
 )

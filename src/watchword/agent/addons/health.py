@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from watchword.agent.addons.secrets import FollowNamespace
+from watchword.agent.addons.secrets import WatchNamespace
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey
@@ -16,7 +16,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
 
-PATIENCE = timedelta(seconds=60) * 5  # five renewals may be missed
+LEASE_GRACE_PERIOD = timedelta(seconds=60) * 5  # five renewals may be missed
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class AddonHealthReconciler:
     status: StatusWriter
     clock: Clock
     namespace: str
-    follow: FollowNamespace
+    watch_namespace: WatchNamespace
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write the condition, and look again when the lease would be overdue."""
@@ -39,31 +39,31 @@ class AddonHealthReconciler:
         if not addon.healthy_by_lease or addon.deleting:
             return Done()
         namespace = addon.namespace_on_cluster(self.namespace)
-        await self.follow(namespace)
+        await self.watch_namespace(namespace)
         lease = self.cluster.get(LEASES, ObjectKey(namespace, addon.name))
-        verdict = judge_lease(addon.name, lease, now=self.clock.now())
-        await self.status.set_condition(MANAGED_CLUSTER_ADDONS, found, verdict.condition)
-        return Done() if verdict.recheck_in is None else RetryAfter(verdict.recheck_in)
+        decision = decide_addon_health(addon.name, lease, now=self.clock.now())
+        await self.status.set_condition(MANAGED_CLUSTER_ADDONS, found, decision.condition)
+        return Done() if decision.recheck_in is None else RetryAfter(decision.recheck_in)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AddonHealthDecision:
     """What a lease says, and when it could say something else without being touched."""
 
     condition: Condition
     recheck_in: timedelta | None = None
 
 
-def judge_lease(addon: str, lease: Object | None, *, now: datetime) -> Verdict:
+def decide_addon_health(addon: str, lease: Object | None, *, now: datetime) -> AddonHealthDecision:
     """Decide from the lease alone."""
     available = ConditionType.ADDON_AVAILABLE
     renewed = parse_rfc3339(str(((lease or {}).get("spec") or {}).get("renewTime") or ""))
     if lease is None or renewed is None:
         message = f"the agent of add-on {addon} has no lease on the managed cluster"
-        return Verdict(Condition.unknown(available, "ManagedClusterAddOnLeaseNotFound", message))
-    left = renewed + PATIENCE - now
+        return AddonHealthDecision(Condition.unknown(available, "ManagedClusterAddOnLeaseNotFound", message))
+    left = renewed + LEASE_GRACE_PERIOD - now
     if left > timedelta(0):
         message = f"the agent of add-on {addon} renews its lease"
-        return Verdict(Condition.true(available, "ManagedClusterAddOnLeaseUpdated", message), left)
+        return AddonHealthDecision(Condition.true(available, "ManagedClusterAddOnLeaseUpdated", message), left)
     message = f"the agent of add-on {addon} stopped renewing its lease"
-    return Verdict(Condition.false(available, "ManagedClusterAddOnLeaseUpdateStopped", message))
+    return AddonHealthDecision(Condition.false(available, "ManagedClusterAddOnLeaseUpdateStopped", message))

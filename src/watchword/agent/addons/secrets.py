@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from watchword.agent.addons.book import Holding
+from watchword.agent.addons.credential_index import CredentialSecret
 from watchword.agent.addons.credentials import AddonCredentials
 from watchword.agent.credential import CredentialReconciler
 from watchword.api.meta import ObjectKey, is_deleting, uid_of
@@ -19,11 +19,11 @@ from watchword.kube.errors import AlreadyExists, ConfigError, Forbidden, Invalid
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
-MARKED_RECHECK = timedelta(seconds=30)  # the mark makes it visible, and its event wakes us sooner
+LABELED_RECHECK = timedelta(seconds=30)  # the mark makes it visible, and its event wakes us sooner
 CONFLICT_RECHECK = timedelta(minutes=1)  # what is in the way carries no mark of ours, so its removal wakes nobody
-STRANGER_RECHECK = timedelta(minutes=1)  # a credential of the cluster's own wakes us, perhaps before it is used
+BOOTSTRAP_RECHECK = timedelta(minutes=1)  # a credential of the cluster's own wakes us, perhaps before it is used
 
-FollowNamespace = Callable[[str], Awaitable[None]]
+WatchNamespace = Callable[[str], Awaitable[None]]
 """Follow the add-ons' Secrets of one more namespace; returns when it is known what is there."""
 
 
@@ -34,69 +34,69 @@ class AddonSecretReconciler:
     reader: Reader  # of this cluster
     cluster: Client
     credentials: AddonCredentials
-    keeper: CredentialReconciler
-    follow: FollowNamespace
+    credential_reconciler: CredentialReconciler
+    watch_namespace: WatchNamespace
     own: ObjectKey  # the Secret of the agent itself: seen here, kept elsewhere
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring the Secret in line with what its add-on asks for."""
         if key == self.own:
             return Done()
-        await self.follow(key.namespace)
-        holding = self.credentials.holding(key)
-        if holding is None:
-            return await self._release(key)
-        for rival in self.credentials.book.candidates(key):
-            if rival.addon.name != holding.addon.name:
-                await self._conflict(rival)
+        await self.watch_namespace(key.namespace)
+        credential_secret = self.credentials.credential_secret(key)
+        if credential_secret is None:
+            return await self._delete_orphaned(key)
+        for rival in self.credentials.credential_index.candidates(key):
+            if rival.addon.name != credential_secret.addon.name:
+                await self._report_conflict(rival)
         try:
-            return await self._keep(key, holding)
+            return await self._reconcile_credential(key, credential_secret)
         except AlreadyExists:
-            return await self._take_over(key, holding)
+            return await self._adopt(key, credential_secret)
         except (Forbidden, NotFound, Invalid, ConfigError) as trouble:
             message = f"the credential cannot be stored in Secret {key}: {trouble}"
-            await self._complain(holding, "SecretNotStored", message)
+            await self._report_failure(credential_secret, "SecretNotStored", message)
             raise
 
-    async def _keep(self, key: ObjectKey, holding: Holding) -> Outcome:
+    async def _reconcile_credential(self, key: ObjectKey, credential_secret: CredentialSecret) -> Outcome:
         secret = self.reader.get(SECRETS, key)
-        if secret is not None and not self.credentials.book.may_take(secret, holding.addon):
-            return await self._conflict(holding)
+        if secret is not None and not self.credentials.credential_index.may_adopt(secret, credential_secret.addon):
+            return await self._report_conflict(credential_secret)
         if secret is not None and is_deleting(secret):
             return Done()  # its end wakes us
-        if not self.credentials.is_itself():
-            return RetryAfter(STRANGER_RECHECK)  # what a joining cluster asks for an add-on is decided by nobody
-        return await self.keeper.reconcile(key)
+        if not self.credentials.is_using_own_credential():
+            return RetryAfter(BOOTSTRAP_RECHECK)  # what a joining cluster asks for an add-on is decided by nobody
+        return await self.credential_reconciler.reconcile(key)
 
-    async def _release(self, key: ObjectKey) -> Outcome:
+    async def _delete_orphaned(self, key: ObjectKey) -> Outcome:
         """Remove what was made for an add-on that is gone, also when it went while no agent ran."""
         secret = self.reader.get(SECRETS, key)
         self.credentials.forget(key)
-        if secret is not None and self.credentials.book.is_marked(secret) and not is_deleting(secret):
+        if secret is not None and self.credentials.credential_index.is_labeled(secret) and not is_deleting(secret):
             with contextlib.suppress(NotFound):  # somebody was faster
                 await self.cluster.delete(SECRETS, key, uid=uid_of(secret))
         return Done()
 
-    async def _take_over(self, key: ObjectKey, holding: Holding) -> Outcome:
+    async def _adopt(self, key: ObjectKey, credential_secret: CredentialSecret) -> Outcome:
         """Mark a Secret that another agent left behind; whatever else has the name stays as it is."""
         present = await self.cluster.get(SECRETS, key)
-        if not self.credentials.book.may_take(present, holding.addon):
-            return await self._conflict(holding)
-        labels = self.credentials.book.labels(holding.addon)
+        if not self.credentials.credential_index.may_adopt(present, credential_secret.addon):
+            return await self._report_conflict(credential_secret)
+        labels = self.credentials.credential_index.labels(credential_secret.addon)
         await self.cluster.patch(SECRETS, key, with_preconditions(present, {"metadata": {"labels": labels}}))
-        return RetryAfter(MARKED_RECHECK)
+        return RetryAfter(LABELED_RECHECK)
 
-    async def _conflict(self, holding: Holding) -> Outcome:
-        message = f"Secret {holding.key} exists and was not made for this add-on: rename or remove it"
-        await self._complain(holding, "NameConflict", message)
+    async def _report_conflict(self, credential_secret: CredentialSecret) -> Outcome:
+        message = f"Secret {credential_secret.key} exists and was not made for this add-on: rename or remove it"
+        await self._report_failure(credential_secret, "NameConflict", message)
         return RetryAfter(CONFLICT_RECHECK)
 
-    async def _complain(self, holding: Holding, reason: str, message: str) -> None:
+    async def _report_failure(self, credential_secret: CredentialSecret, reason: str, message: str) -> None:
         refusal = Pending(reason, message, recheck=CONFLICT_RECHECK, failed=True)
-        await self.credentials.report_about(holding, refusal)
+        await self.credentials.report_status(credential_secret, refusal)
 
 
-async def wait_briefly(ready: Awaitable[None], *, seconds: float = 10.0) -> None:
+async def wait_with_timeout(ready: Awaitable[None], *, seconds: float = 10.0) -> None:
     """Wait, but not for ever: what may not be listed can still be written."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from watchword.agent.work.duty import work_duty
+from watchword.agent.work.controllers import work_controllers
 
-__all__ = ["work_duty"]
+__all__ = ["work_controllers"]

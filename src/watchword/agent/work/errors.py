@@ -1,7 +1,7 @@
 """What keeps a work from being done.
 
 WorkError (an AgentError)
-├── UnreadablePath    a path in the work's configuration leads nowhere anybody can follow
+├── InvalidFieldPath    a path in the work's configuration leads nowhere anybody can follow
 └── NotPermitted      the work's executor may not do what the work asks for
 """
 
@@ -14,7 +14,7 @@ class WorkError(AgentError):
     """Base of everything that work raises."""
 
 
-class UnreadablePath(WorkError):
+class InvalidFieldPath(WorkError):
     """A path is not understood; the message says which."""
 
 

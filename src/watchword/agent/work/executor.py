@@ -9,19 +9,19 @@ from datetime import timedelta
 from typing import Any
 
 from watchword.agent.work.errors import NotPermitted
-from watchword.agent.work.manifests import Target
+from watchword.agent.work.manifests import ObjectRef
 from watchword.api.meta import ObjectKey
 from watchword.api.names import service_account_user
+from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may
 from watchword.kube.client import Client
-from watchword.kube.reviews import Access, Identity, may
 
 ALLOWED_FOR = timedelta(minutes=4)
 DENIED_FOR = timedelta(seconds=55)  # a denied work is looked at again after a minute
-MOST_ANSWERS = 4096
+MAX_CACHED_REVIEWS = 4096
 RBAC_GROUP = "rbac.authorization.k8s.io"
-READING = ("get",)
-WRITING = ("get", "create", "update", "patch")
-REMOVING = ("delete",)
+READ_VERBS = ("get",)
+WRITE_VERBS = ("get", "create", "update", "patch")
+DELETE_VERBS = ("delete",)
 
 
 def executor_of(work: Mapping[str, Any]) -> ObjectKey | None:
@@ -40,45 +40,45 @@ def executor_of(work: Mapping[str, Any]) -> ObjectKey | None:
     return ObjectKey(str(namespace), str(name))
 
 
-def identity_of(account: ObjectKey) -> Identity:
+def service_account_identity(account: ObjectKey) -> UserIdentity:
     """Return whom the server takes a ServiceAccount for."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", "system:authenticated")
-    return Identity(service_account_user(account.namespace, account.name), groups=groups)
+    return UserIdentity(service_account_user(account.namespace, account.name), groups=groups)
 
 
-def is_escalating(target: Target) -> bool:
+def is_escalating(target: ObjectRef) -> bool:
     """Whether an object grants rights, so that the right to write it says too little."""
     return target.resource.group == RBAC_GROUP
 
 
 @dataclass
-class Permits:
+class ExecutorPermissions:
     """Answers are kept for a few minutes, refusals for one; a right that is withdrawn counts after that."""
 
     client: Client
-    _answers: dict[tuple[str, Access], tuple[bool, float]] = field(default_factory=dict, init=False)
+    _reviews: dict[tuple[str, ResourceAccess], tuple[bool, float]] = field(default_factory=dict, init=False)
 
-    async def require(self, account: ObjectKey | None, verbs: Sequence[str], target: Target) -> None:
+    async def require(self, account: ObjectKey | None, verbs: Sequence[str], target: ObjectRef) -> None:
         """Return when the executor may do all of this; raises `NotPermitted`, which names what it may not do."""
         if account is None:
             return
-        who = identity_of(account)
+        who = service_account_identity(account)
         for verb in verbs:
-            if not await self._ask(who, Access(verb, target.resource, target.key)):
+            if not await self._is_allowed(who, ResourceAccess(verb, target.resource, target.key)):
                 raise NotPermitted(f"the executor {account} may not {verb} {target}: bind a role that allows it")
 
-    def acting_as(self, account: ObjectKey) -> Client:
+    def impersonating(self, account: ObjectKey) -> Client:
         """Return a client with which something is tried as the executor."""
-        return self.client.acting_as(identity_of(account).username)
+        return self.client.impersonating(service_account_identity(account).username)
 
-    async def _ask(self, who: Identity, access: Access) -> bool:
+    async def _is_allowed(self, who: UserIdentity, access: ResourceAccess) -> bool:
         now = asyncio.get_running_loop().time()
-        answer, until = self._answers.get((who.username, access), (False, 0.0))
+        answer, until = self._reviews.get((who.username, access), (False, 0.0))
         if until > now:
             return answer
         answer = await may(self.client, who, access)
-        if len(self._answers) >= MOST_ANSWERS:
-            self._answers.clear()
+        if len(self._reviews) >= MAX_CACHED_REVIEWS:
+            self._reviews.clear()
         patience = ALLOWED_FOR if answer else DENIED_FOR
-        self._answers[who.username, access] = answer, now + patience.total_seconds()
+        self._reviews[who.username, access] = answer, now + patience.total_seconds()
         return answer

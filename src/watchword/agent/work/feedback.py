@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from watchword.agent.work.ignoring import plain_path
-from watchword.agent.work.manifests import Target
+from watchword.agent.work.ignore_fields import normalize_json_path
+from watchword.agent.work.manifests import ObjectRef
 from watchword.api.jsonpath import JsonPathError, find
 from watchword.api.meta import Object
 
-LONGEST_TEXT = 1024
-MOST_VALUES = 64
+MAX_TEXT_LENGTH = 1024
+MAX_VALUES = 64
 
 Read = Callable[[Object], Any]
 
@@ -35,7 +35,7 @@ def _condition(type_: str) -> Read:
     return read
 
 
-WELL_KNOWN: dict[tuple[str, str], dict[str, Read]] = {
+WELL_KNOWN_VALUES: dict[tuple[str, str], dict[str, Read]] = {
     ("apps", "deployments"): {
         "ReadyReplicas": _status("readyReplicas"),
         "Replicas": _status("replicas"),
@@ -60,7 +60,7 @@ class Feedback:
     troubles: tuple[str, ...] = ()
 
 
-def read_feedback(obj: Object, rules: Iterable[Mapping[str, Any]], target: Target) -> Feedback:
+def read_feedback(obj: Object, rules: Iterable[Mapping[str, Any]], target: ObjectRef) -> Feedback:
     """Read everything that the rules ask for; a value that is not there yet is no trouble."""
     found: dict[str, Object] = {}
     troubles: list[str] = []
@@ -71,12 +71,14 @@ def read_feedback(obj: Object, rules: Iterable[Mapping[str, Any]], target: Targe
                 found.setdefault(name, {"name": name, "fieldValue": row})
             elif value is not None:
                 troubles.append(f"{name} is not a single integer, string or boolean of moderate size")
-    return Feedback(tuple(found.values())[:MOST_VALUES], tuple(troubles))
+    return Feedback(tuple(found.values())[:MAX_VALUES], tuple(troubles))
 
 
-def _read_rule(obj: Object, rule: Mapping[str, Any], target: Target, troubles: list[str]) -> Iterable[tuple[str, Any]]:
+def _read_rule(
+    obj: Object, rule: Mapping[str, Any], target: ObjectRef, troubles: list[str]
+) -> Iterable[tuple[str, Any]]:
     if rule.get("type") == "WellKnownStatus":
-        known = WELL_KNOWN.get((target.resource.group, target.resource.plural))
+        known = WELL_KNOWN_VALUES.get((target.resource.group, target.resource.plural))
         if known is None:
             troubles.append(f"there are no well-known values of {target.resource.group_resource}: use JSONPaths")
         for name, read in (known or {}).items():
@@ -89,12 +91,14 @@ def _read_rule(obj: Object, rule: Mapping[str, Any], target: Target, troubles: l
         yield from _read_path(obj, row, target, troubles)
 
 
-def _read_path(obj: Object, row: Mapping[str, Any], target: Target, troubles: list[str]) -> Iterable[tuple[str, Any]]:
+def _read_path(
+    obj: Object, row: Mapping[str, Any], target: ObjectRef, troubles: list[str]
+) -> Iterable[tuple[str, Any]]:
     name, path = str(row.get("name") or ""), str(row.get("path") or "")
     if row.get("version") not in (None, "", target.resource.version):
         return  # meant for another version of the kind
     try:
-        values = find(without_secrets(obj, target), plain_path(path))
+        values = find(without_secrets(obj, target), normalize_json_path(path))
     except JsonPathError as trouble:
         troubles.append(f"the path of {name} is not understood: {trouble}")
         return
@@ -104,7 +108,7 @@ def _read_path(obj: Object, row: Mapping[str, Any], target: Target, troubles: li
         yield name, values[0]
 
 
-def without_secrets(obj: Object, target: Target) -> Object:
+def without_secrets(obj: Object, target: ObjectRef) -> Object:
     """Leave out what a Secret holds: a work must not carry it to the hub."""
     if target.resource.group_resource != "secrets":
         return obj
@@ -119,7 +123,7 @@ def field_value(value: Any) -> Object | None:
             return {"type": "Boolean", "boolean": value}
         case int() if -(2**63) <= value < 2**63:
             return {"type": "Integer", "integer": value}
-        case str() if len(value) <= LONGEST_TEXT:
+        case str() if len(value) <= MAX_TEXT_LENGTH:
             return {"type": "String", "string": value}
         case _:
             return None

@@ -14,8 +14,8 @@ import orjson
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.validation import is_dns_label, is_dns_subdomain
 
-LARGEST = 500 * 1024
-LONGEST_NAME = 253
+MAX_MANIFEST_BYTES = 500 * 1024
+MAX_NAME_LENGTH = 253
 KEPT_METADATA = ("name", "namespace", "labels", "annotations", "finalizers")
 _VERSION = re.compile(r"[a-z0-9]{1,63}", re.ASCII)
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}", re.ASCII)
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[!-~]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Meta:
+class ManifestMeta:
     """Which manifest of a work is meant, as far as it says."""
 
     ordinal: int
@@ -48,7 +48,7 @@ class Meta:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ObjectRef:
     """One object of the managed cluster."""
 
     resource: Resource
@@ -64,32 +64,32 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class ResolvedManifest:
     """A manifest that can be applied: which object it is and what is wanted of it."""
 
-    meta: Meta
-    target: Target
+    meta: ManifestMeta
+    target: ObjectRef
     wanted: Object
     digest: str  # of what is wanted
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RejectedManifest:
     """A manifest that cannot be applied, and why."""
 
-    meta: Meta
+    meta: ManifestMeta
     why: str
-    passing: bool = False  # whether time may help: its kind may yet be served
+    retryable: bool = False  # whether time may help: its kind may yet be served
 
 
-def meta_of(ordinal: int, manifest: Any) -> Meta:
+def meta_of(ordinal: int, manifest: Any) -> ManifestMeta:
     """Return what a manifest says of itself, whatever it is."""
     if not isinstance(manifest, Mapping):
-        return Meta(ordinal)
+        return ManifestMeta(ordinal)
     metadata = manifest.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     group, _, version = _text(manifest.get("apiVersion")).rpartition("/")
-    return Meta(
+    return ManifestMeta(
         ordinal,
         group=group,
         version=version,
@@ -100,25 +100,25 @@ def meta_of(ordinal: int, manifest: Any) -> Meta:
 
 
 def _text(value: Any) -> str:
-    return value[:LONGEST_NAME] if isinstance(value, str) else ""
+    return value[:MAX_NAME_LENGTH] if isinstance(value, str) else ""
 
 
-def judge_manifest(manifest: Any) -> str:
+def validate_manifest(manifest: Any) -> str:
     """Say why a manifest is refused whatever its kind; empty when nothing speaks against it."""
     if not isinstance(manifest, Mapping):
         return "the manifest is not an object"
-    if len(orjson.dumps(manifest)) > LARGEST:
-        return f"the manifest is larger than {LARGEST // 1024} KiB: split it"
+    if len(orjson.dumps(manifest)) > MAX_MANIFEST_BYTES:
+        return f"the manifest is larger than {MAX_MANIFEST_BYTES // 1024} KiB: split it"
     group, _, version = _text(manifest.get("apiVersion")).rpartition("/")
     if not _VERSION.fullmatch(version) or not (group == "" or is_dns_subdomain(group)):
         return "the manifest has no valid apiVersion: write it like apps/v1"
     if not _KIND.fullmatch(_text(manifest.get("kind"))):
         return "the manifest has no valid kind"
     metadata = manifest.get("metadata")
-    return judge_metadata(metadata) if isinstance(metadata, Mapping) else "the manifest has no metadata"
+    return validate_metadata(metadata) if isinstance(metadata, Mapping) else "the manifest has no metadata"
 
 
-def judge_metadata(metadata: Mapping[str, Any]) -> str:
+def validate_metadata(metadata: Mapping[str, Any]) -> str:
     """Say why an object cannot be known by its metadata; empty when it can."""
     name, namespace = metadata.get("name"), metadata.get("namespace")
     if metadata.get("generateName"):
@@ -135,20 +135,20 @@ def judge_metadata(metadata: Mapping[str, Any]) -> str:
 def is_path_segment(name: str) -> bool:
     """Whether a name can stand in a URL as one segment; the server knows more about each kind."""
     plain = _NAME.fullmatch(name) is not None and "/" not in name and "%" not in name
-    return plain and name not in (".", "..") and len(name) <= LONGEST_NAME
+    return plain and name not in (".", "..") and len(name) <= MAX_NAME_LENGTH
 
 
-def place(meta: Meta, manifest: Object, resource: Resource) -> Placed | Refused:
+def resolve_manifest(meta: ManifestMeta, manifest: Object, resource: Resource) -> ResolvedManifest | RejectedManifest:
     """Say which object a sound manifest is about, now that its kind is known."""
     meta = replace(meta, resource=resource.plural, namespace=meta.namespace if resource.namespaced else "")
     if resource.namespaced and not meta.namespace:
-        return Refused(meta, f"a {resource.kind} lives in a namespace, and the manifest names none")
-    target = Target(resource, ObjectKey(meta.namespace, meta.name))
-    wanted = choose_wanted(manifest, target)
-    return Placed(meta, target, wanted, digest_of(wanted))
+        return RejectedManifest(meta, f"a {resource.kind} lives in a namespace, and the manifest names none")
+    target = ObjectRef(resource, ObjectKey(meta.namespace, meta.name))
+    wanted = choose_desired_object(manifest, target)
+    return ResolvedManifest(meta, target, wanted, manifest_digest(wanted))
 
 
-def choose_wanted(manifest: Mapping[str, Any], target: Target) -> Object:
+def choose_desired_object(manifest: Mapping[str, Any], target: ObjectRef) -> Object:
     """Return the part of a manifest that a work decides: no status, nothing that only a server can say.
 
     Owners named in a manifest are left out: their UIDs are those of another cluster, and naming an owner that does
@@ -170,20 +170,22 @@ def _with_encoded_data(secret: Object) -> Object:
     return {**rest, "data": {**(rest.get("data") or {}), **encoded}}
 
 
-def digest_of(value: Any) -> str:
+def manifest_digest(value: Any) -> str:
     """Return a fingerprint of plain data."""
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def refuse_repetitions(manifests: Iterable[Placed | Refused]) -> list[Placed | Refused]:
+def reject_duplicates(
+    manifests: Iterable[ResolvedManifest | RejectedManifest],
+) -> list[ResolvedManifest | RejectedManifest]:
     """Refuse what names an object that an earlier manifest of the same work names already."""
     seen: dict[tuple[str, str, str, str], int] = {}
-    judged: list[Placed | Refused] = []
+    judged: list[ResolvedManifest | RejectedManifest] = []
     for one in manifests:
-        if isinstance(one, Placed):
+        if isinstance(one, ResolvedManifest):
             first = seen.setdefault(one.target.identity, one.meta.ordinal)
             if first != one.meta.ordinal:
-                one = Refused(one.meta, f"the same object is manifest {first} of this work already")  # noqa: PLW2901
+                one = RejectedManifest(one.meta, f"the same object is manifest {first} of this work already")  # noqa: PLW2901
         judged.append(one)
     return judged
 

@@ -9,7 +9,7 @@ from watchword.api.meta import Object
 from watchword.kube.errors import ApiStatusError
 
 
-class Reason(StrEnum):
+class AppliedReason(StrEnum):
     """Why a manifest counts as applied or not, for programs."""
 
     COMPLETE = "AppliedManifestComplete"
@@ -17,27 +17,31 @@ class Reason(StrEnum):
     IGNORE_FIELD_ERROR = "AppliedManifestSSAIgnoreFieldError"
 
 
-class Again(IntEnum):
-    """When to try again, the most urgent last."""
+class RetryMode(IntEnum):
+    """When to try retry, the most urgent last."""
 
-    WHEN_CHANGED = 0  # or at the next regular look
-    IN_A_MINUTE = 1
+    ON_CHANGE = 0  # or at the next regular look
+    AFTER_MINUTE = 1
     WITH_BACKOFF = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ApplyOutcome:
     """The object as it is now, or why it could not be applied."""
 
     present: Object | None = None
     why: str = ""  # empty: it is applied
-    again: Again = Again.WHEN_CHANGED
-    reason: Reason = Reason.COMPLETE
+    retry: RetryMode = RetryMode.ON_CHANGE
+    reason: AppliedReason = AppliedReason.COMPLETE
     error: ApiStatusError | None = None
 
     @classmethod
     def failed(
-        cls, why: str, again: Again, reason: Reason = Reason.FAILED, error: ApiStatusError | None = None
-    ) -> Outcome:
+        cls,
+        why: str,
+        retry: RetryMode,
+        reason: AppliedReason = AppliedReason.FAILED,
+        error: ApiStatusError | None = None,
+    ) -> ApplyOutcome:
         """Say why it was not applied."""
-        return cls(None, why, again, reason, error)
+        return cls(None, why, retry, reason, error)

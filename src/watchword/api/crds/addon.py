@@ -7,60 +7,60 @@ holds the fields of either, so that no webhook is needed and nothing is pruned o
 from __future__ import annotations
 
 from watchword.api import resources
-from watchword.api.crds.parts import (
+from watchword.api.crds.schema import (
     AGE,
     DNS_LABEL,
     SIGNER_NAME,
-    choice,
+    array,
     column,
     condition_column,
     conditions,
     definition,
-    listing,
     record,
-    text,
+    string,
+    string_enum,
     version,
     whole,
 )
 from watchword.api.crds.work import DELETE_OPTION, EXECUTOR, MANIFEST_CONFIG, MANIFESTS
 from watchword.api.meta import Object
 
-_STRINGS = text("A name.")
+_STRINGS = string("A name.")
 
 
 def _group() -> Object:
-    return text("The API group; empty for core.", default="")
+    return string("The API group; empty for core.", default="")
 
 
 def _subject(description: str) -> Object:
     fields = {
-        "user": text("The user name."),
-        "groups": listing("The groups.", _STRINGS),
-        "organizationUnits": listing("The organisational units.", _STRINGS),
-        "organizationUnit": listing("The same, as v1alpha1 spells it.", _STRINGS),
+        "user": string("The user name."),
+        "groups": array("The groups.", _STRINGS),
+        "organizationUnits": array("The organisational units.", _STRINGS),
+        "organizationUnit": array("The same, as v1alpha1 spells it.", _STRINGS),
     }
     return record(description, fields)
 
 
 def _signer_name() -> Object:
-    return text("The signer asked.", minLength=5, maxLength=571, pattern=SIGNER_NAME)
+    return string("The signer asked.", minLength=5, maxLength=571, pattern=SIGNER_NAME)
 
 
 def _config(description: str) -> Object:
     fields = {
         "group": _group(),
-        "resource": text("The resource, plural.", minLength=1),
-        "namespace": text("The namespace."),
-        "name": text("The name.", minLength=1),
+        "resource": string("The resource, plural.", minLength=1),
+        "namespace": string("The namespace."),
+        "name": string("The name.", minLength=1),
     }
     return record(description, fields, required=("name", "resource"))
 
 
 def _config_hash(description: str) -> Object:
     fields = {
-        "namespace": text("The namespace."),
-        "name": text("The name.", minLength=1),
-        "specHash": text("A hash of its spec."),
+        "namespace": string("The namespace."),
+        "name": string("The name.", minLength=1),
+        "specHash": string("A hash of its spec."),
     }
     return record(description, fields, required=("name",))
 
@@ -69,9 +69,9 @@ _CONFIG_REFERENCE = record(
     "A configuration and how far it has been applied.",
     {
         "group": _group(),
-        "resource": text("The resource, plural.", minLength=1),
-        "namespace": text("The namespace."),
-        "name": text("The name."),
+        "resource": string("The resource, plural.", minLength=1),
+        "namespace": string("The namespace."),
+        "name": string("The name."),
         "desiredConfig": _config_hash("What is wanted."),
         "lastAppliedConfig": _config_hash("What was applied last."),
         "lastKnownGoodConfig": _config_hash("What last worked."),
@@ -81,14 +81,14 @@ _CONFIG_REFERENCE = record(
 )
 
 _META = record(
-    "What people see.", {"displayName": text("A name for people."), "description": text("A sentence for people.")}
+    "What people see.", {"displayName": string("A name for people."), "description": string("A sentence for people.")}
 )
 
 _LEGACY_CONFIGURATION = record(
     "Where v1alpha1 kept its configuration.",
     {
-        "crdName": text("The configuration's CRD."),
-        "crName": text("The configuration's name."),
+        "crdName": string("The configuration's CRD."),
+        "crName": string("The configuration's name."),
         "lastObservedGeneration": whole("The generation looked at.", bits=64),
     },
 )
@@ -97,10 +97,10 @@ _SUPPORTED_CONFIG = record(
     "A kind of configuration the add-on understands.",
     {
         "group": _group(),
-        "resource": text("The resource, plural.", minLength=1),
+        "resource": string("The resource, plural.", minLength=1),
         "defaultConfig": record(
             "The one used when none is named.",
-            {"namespace": text("The namespace."), "name": text("The name.", minLength=1)},
+            {"namespace": string("The namespace."), "name": string("The name.", minLength=1)},
             required=("name",),
         ),
     },
@@ -110,11 +110,11 @@ _SUPPORTED_CONFIG = record(
 _REGISTRATION = record(
     "One credential the add-on needs.",
     {
-        "type": choice("For the hub's API, or for something else.", "kubeClient", "customSigner"),
+        "type": string_enum("For the hub's API, or for something else.", "kubeClient", "customSigner"),
         "kubeClient": record(
             "A credential for the hub's API server.",
             {
-                "driver": choice("How it is obtained; declared by the agent.", "csr", "token"),
+                "driver": string_enum("How it is obtained; declared by the agent.", "csr", "token"),
                 "subject": _subject("Who the add-on will be; declared by the agent, rebuilt and compared by the hub."),
             },
         ),
@@ -123,7 +123,7 @@ _REGISTRATION = record(
             {"signerName": _signer_name(), "subject": _subject("Who the certificate names.")},
             required=("signerName",),
         ),
-        "signerName": text("The signer, as v1alpha1 spells a registration."),
+        "signerName": string("The signer, as v1alpha1 spells a registration."),
         "subject": _subject("The subject, as v1alpha1 spells a registration."),
     },
 )
@@ -131,32 +131,33 @@ _REGISTRATION = record(
 _RELATED = record(
     "An object that belongs to the add-on.",
     {
-        "group": text("The API group."),
-        "resource": text("The resource, plural."),
-        "namespace": text("The namespace."),
-        "name": text("The name."),
+        "group": string("The API group."),
+        "resource": string("The resource, plural."),
+        "namespace": string("The namespace."),
+        "name": string("The name."),
     },
     required=("group", "name", "resource"),
 )
 
 _ADDON_SPEC: dict[str, Object] = {
-    "installNamespace": text("Where the agent is installed.", maxLength=63, pattern=DNS_LABEL),
-    "configs": listing("Configurations of this instance.", _config("One configuration.")),
+    "installNamespace": string("Where the agent is installed.", maxLength=63, pattern=DNS_LABEL),
+    "configs": array("Configurations of this instance.", _config("One configuration.")),
 }
 
 _ADDON_STATUS: dict[str, Object] = {
     "conditions": conditions(),
-    "namespace": text("Where the agent is installed, as its manager decided."),
-    "registrations": listing("The credentials the add-on needs.", _REGISTRATION),
-    "kubeClientDriver": choice("The driver, as v1alpha1 spells it.", "csr", "token"),
+    "namespace": string("Where the agent is installed, as its manager decided."),
+    "registrations": array("The credentials the add-on needs.", _REGISTRATION),
+    "kubeClientDriver": string_enum("The driver, as v1alpha1 spells it.", "csr", "token"),
     "healthCheck": record(
-        "How health is judged.", {"mode": choice("By lease, or otherwise.", "Lease", "Customized", default="Lease")}
+        "How health is judged.",
+        {"mode": string_enum("By lease, or otherwise.", "Lease", "Customized", default="Lease")},
     ),
     "addOnMeta": _META,
     "addOnConfiguration": _LEGACY_CONFIGURATION,
-    "configReferences": listing("Configurations in force.", _CONFIG_REFERENCE),
-    "supportedConfigs": listing("Configurations understood.", _SUPPORTED_CONFIG, keys=("group", "resource")),
-    "relatedObjects": listing("Objects that belong to the add-on.", _RELATED),
+    "configReferences": array("Configurations in force.", _CONFIG_REFERENCE),
+    "supportedConfigs": array("Configurations understood.", _SUPPORTED_CONFIG, keys=("group", "resource")),
+    "relatedObjects": array("Objects that belong to the add-on.", _RELATED),
 }
 
 
@@ -198,12 +199,14 @@ def _int_or_percent(description: str) -> Object:
 def _rollout(description: str, *, groups: bool, concurrency: bool) -> Object:
     fields: dict[str, Object] = {
         "maxFailures": {**_int_or_percent("How many may fail."), "default": 0},
-        "minSuccessTime": text("How long a success must last.", default="0"),
-        "progressDeadline": text("How long to wait for progress.", default="None", pattern="^(([0-9])+[h|m|s])|None$"),
+        "minSuccessTime": string("How long a success must last.", default="0"),
+        "progressDeadline": string(
+            "How long to wait for progress.", default="None", pattern="^(([0-9])+[h|m|s])|None$"
+        ),
     }
     if groups:
-        group = record("One group.", {"groupIndex": whole("Its index."), "groupName": text("Its name.")})
-        fields["mandatoryDecisionGroups"] = listing("Groups that go first.", group)
+        group = record("One group.", {"groupIndex": whole("Its index."), "groupName": string("Its name.")})
+        fields["mandatoryDecisionGroups"] = array("Groups that go first.", group)
     if concurrency:
         fields["maxConcurrency"] = _int_or_percent("How many at once.")
     return record(description, fields)
@@ -212,13 +215,13 @@ def _rollout(description: str, *, groups: bool, concurrency: bool) -> Object:
 _PLACEMENT = record(
     "Clusters that get the add-on.",
     {
-        "namespace": text("The placement's namespace.", minLength=1),
-        "name": text("The placement's name.", minLength=1),
-        "configs": listing("Configurations for these clusters.", _config("One configuration.")),
+        "namespace": string("The placement's namespace.", minLength=1),
+        "name": string("The placement's name.", minLength=1),
+        "configs": array("Configurations for these clusters.", _config("One configuration.")),
         "rolloutStrategy": record(
             "How a change spreads.",
             {
-                "type": choice(
+                "type": string_enum(
                     "All at once or step by step.", "All", "Progressive", "ProgressivePerGroup", default="All"
                 ),
                 "all": _rollout("All at once.", groups=False, concurrency=False),
@@ -231,38 +234,38 @@ _PLACEMENT = record(
     required=("name", "namespace"),
 )
 
-_CLUSTER_SET = record("A set of clusters.", {"name": text("Its name.", minLength=1)}, required=("name",))
+_CLUSTER_SET = record("A set of clusters.", {"name": string("Its name.", minLength=1)}, required=("name",))
 
 _CMA_SPEC: dict[str, Object] = {
     "addOnMeta": _META,
     "addOnConfiguration": _LEGACY_CONFIGURATION,
-    "defaultConfigs": listing("Default configurations.", _config("One configuration."), keys=("group", "resource")),
-    "supportedConfigs": listing("Configurations understood.", _SUPPORTED_CONFIG, keys=("group", "resource")),
+    "defaultConfigs": array("Default configurations.", _config("One configuration."), keys=("group", "resource")),
+    "supportedConfigs": array("Configurations understood.", _SUPPORTED_CONFIG, keys=("group", "resource")),
     "installStrategy": record(
         "On which clusters the add-on is enabled.",
         {
-            "type": choice(
+            "type": string_enum(
                 "By hand, by placement, or on every cluster of some sets.",
                 "Manual",
                 "Placements",
                 "ClusterSets",
                 default="Manual",
             ),
-            "placements": listing("Placements under Placements.", _PLACEMENT, keys=("namespace", "name")),
-            "clusterSets": listing("Sets under ClusterSets.", _CLUSTER_SET, keys=("name",)),
+            "placements": array("Placements under Placements.", _PLACEMENT, keys=("namespace", "name")),
+            "clusterSets": array("Sets under ClusterSets.", _CLUSTER_SET, keys=("name",)),
         },
         default={"type": "Manual"},
     ),
 }
 
-_DEFAULT_REFERENCES = listing("Default configurations in force.", _CONFIG_REFERENCE)
+_DEFAULT_REFERENCES = array("Default configurations in force.", _CONFIG_REFERENCE)
 
 _PROGRESSION = record(
     "How far the add-on has spread.",
     {
-        "namespace": text("The placement's namespace.", minLength=1),
-        "name": text("The placement's name.", minLength=1),
-        "configReferences": listing("Configurations in force.", _CONFIG_REFERENCE),
+        "namespace": string("The placement's namespace.", minLength=1),
+        "name": string("The placement's name.", minLength=1),
+        "configReferences": array("Configurations in force.", _CONFIG_REFERENCE),
         "conditions": conditions(),
     },
     required=("name", "namespace"),
@@ -271,7 +274,7 @@ _PROGRESSION = record(
 _CMA_STATUS: dict[str, Object] = {
     "defaultConfigReferences": _DEFAULT_REFERENCES,
     "defaultconfigReferences": _DEFAULT_REFERENCES,
-    "installProgressions": listing("How far the add-on has spread.", _PROGRESSION),
+    "installProgressions": array("How far the add-on has spread.", _PROGRESSION),
     "conditions": conditions(),
 }
 
@@ -295,22 +298,22 @@ CLUSTER_MANAGEMENT_ADDON = definition(
 
 _ROLE_REF = record(
     "The role granted.",
-    {"apiGroup": text("Its API group."), "kind": text("Role or ClusterRole."), "name": text("Its name.")},
+    {"apiGroup": string("Its API group."), "kind": string("Role or ClusterRole."), "name": string("Its name.")},
     required=("apiGroup", "kind", "name"),
 )
 
 _HUB_PERMISSION = record(
     "A right on the hub.",
     {
-        "type": choice("Where it holds.", "CurrentCluster", "SingleNamespace"),
+        "type": string_enum("Where it holds.", "CurrentCluster", "SingleNamespace"),
         "currentCluster": record(
             "In the cluster's own namespace.",
-            {"clusterRoleName": text("The ClusterRole granted.")},
+            {"clusterRoleName": string("The ClusterRole granted.")},
             required=("clusterRoleName",),
         ),
         "singleNamespace": record(
             "In one namespace.",
-            {"namespace": text("The namespace."), "roleRef": _ROLE_REF},
+            {"namespace": string("The namespace."), "roleRef": _ROLE_REF},
             required=("namespace", "roleRef"),
         ),
     },
@@ -320,10 +323,10 @@ _HUB_PERMISSION = record(
 _TEMPLATE_REGISTRATION = record(
     "One credential the add-on needs.",
     {
-        "type": choice("For the hub's API, or for something else.", "KubeClient", "CustomSigner"),
+        "type": string_enum("For the hub's API, or for something else.", "KubeClient", "CustomSigner"),
         "kubeClient": record(
             "A credential for the hub's API server.",
-            {"hubPermissions": listing("The rights it carries.", _HUB_PERMISSION)},
+            {"hubPermissions": array("The rights it carries.", _HUB_PERMISSION)},
         ),
         "customSigner": record(
             "A client certificate by a signer of the add-on's own.",
@@ -333,8 +336,8 @@ _TEMPLATE_REGISTRATION = record(
                 "signingCA": record(
                     "The Secret with the signing certificate and key.",
                     {
-                        "namespace": text("Its namespace: the hub's, or one that its administrator lists."),
-                        "name": text("Its name."),
+                        "namespace": string("Its namespace: the hub's, or one that its administrator lists."),
+                        "name": string("Its name."),
                     },
                     required=("name",),
                 ),
@@ -354,17 +357,17 @@ ADDON_TEMPLATE = definition(
             "spec": record(
                 "What it consists of.",
                 {
-                    "addonName": text("The add-on's name."),
+                    "addonName": string("The add-on's name."),
                     "agentSpec": record(
                         "The work that installs it.",
                         {
                             "workload": record("What to apply.", {"manifests": MANIFESTS}),
                             "deleteOption": DELETE_OPTION,
-                            "manifestConfigs": listing("How single manifests are treated.", MANIFEST_CONFIG),
+                            "manifestConfigs": array("How single manifests are treated.", MANIFEST_CONFIG),
                             "executor": EXECUTOR,
                         },
                     ),
-                    "registration": listing("The credentials it needs.", _TEMPLATE_REGISTRATION),
+                    "registration": array("The credentials it needs.", _TEMPLATE_REGISTRATION),
                 },
                 required=("addonName", "agentSpec"),
             )

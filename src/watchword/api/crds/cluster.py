@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from watchword.api import resources
-from watchword.api.crds.parts import (
+from watchword.api.crds.schema import (
     AGE,
     DNS_LABEL,
     QUALIFIED_NAME,
+    array,
     base64_bytes,
-    choice,
+    boolean,
     column,
     condition_column,
     conditions,
+    date_time,
     definition,
-    flag,
-    instant,
     label_selector,
-    listing,
     quantity_map,
     record,
-    text,
+    string,
+    string_enum,
     version,
     whole,
 )
@@ -28,7 +28,7 @@ from watchword.api.meta import Object
 _CLIENT_CONFIG = record(
     "One way to reach the cluster.",
     {
-        "url": text("The address of its API server."),
+        "url": string("The address of its API server."),
         "caBundle": base64_bytes("The certificate authorities to trust for it."),
     },
     required=("url",),
@@ -37,34 +37,34 @@ _CLIENT_CONFIG = record(
 _TAINT = record(
     "A mark that keeps workloads away.",
     {
-        "key": text("The taint's key.", maxLength=316, pattern=QUALIFIED_NAME),
-        "value": text("The taint's value.", maxLength=1024),
-        "effect": choice("What it does to selection.", "NoSelect", "PreferNoSelect", "NoSelectIfNew"),
-        "timeAdded": instant("When the taint was put on.", nullable=True),
+        "key": string("The taint's key.", maxLength=316, pattern=QUALIFIED_NAME),
+        "value": string("The taint's value.", maxLength=1024),
+        "effect": string_enum("What it does to selection.", "NoSelect", "PreferNoSelect", "NoSelectIfNew"),
+        "timeAdded": date_time("When the taint was put on.", nullable=True),
     },
     required=("effect", "key"),
 )
 
 _CLUSTER_SPEC: dict[str, Object] = {
-    "hubAcceptsClient": flag("Whether the hub grants this cluster access; setting it needs managedclusters/accept."),
+    "hubAcceptsClient": boolean("Whether the hub grants this cluster access; setting it needs managedclusters/accept."),
     "leaseDurationSeconds": whole("How often the agent renews its lease.", default=60),
-    "managedClusterClientConfigs": listing("How the hub can reach the cluster.", _CLIENT_CONFIG),
-    "taints": listing("Marks that keep workloads away.", _TAINT),
+    "managedClusterClientConfigs": array("How the hub can reach the cluster.", _CLIENT_CONFIG),
+    "taints": array("Marks that keep workloads away.", _TAINT),
 }
 
 _CLAIM = record(
     "A fact the cluster states about itself.",
     {
-        "name": text("The claim's name.", minLength=1, maxLength=253),
-        "value": text("The claim's value.", minLength=1, maxLength=1024),
+        "name": string("The claim's name.", minLength=1, maxLength=253),
+        "value": string("The claim's value.", minLength=1, maxLength=1024),
     },
 )
 
 _MANAGED_NAMESPACE = record(
     "A namespace that a set of clusters shares.",
     {
-        "clusterSet": text("The set it comes from."),
-        "name": text("The namespace.", maxLength=63, pattern=DNS_LABEL),
+        "clusterSet": string("The set it comes from."),
+        "name": string("The namespace.", maxLength=63, pattern=DNS_LABEL),
         "conditions": conditions(),
     },
     required=("clusterSet", "name"),
@@ -74,9 +74,9 @@ _CLUSTER_STATUS: dict[str, Object] = {
     "conditions": conditions(),
     "capacity": quantity_map("What all nodes have together."),
     "allocatable": quantity_map("What workloads may use of it."),
-    "version": record("What the cluster runs.", {"kubernetes": text("The version of its API server.")}),
-    "clusterClaims": listing("Facts the cluster states about itself.", _CLAIM),
-    "managedNamespaces": listing("Namespaces shared in a set.", _MANAGED_NAMESPACE, keys=("clusterSet", "name")),
+    "version": record("What the cluster runs.", {"kubernetes": string("The version of its API server.")}),
+    "clusterClaims": array("Facts the cluster states about itself.", _CLAIM),
+    "managedNamespaces": array("Namespaces shared in a set.", _MANAGED_NAMESPACE, keys=("clusterSet", "name")),
 }
 
 MANAGED_CLUSTER = definition(
@@ -104,7 +104,7 @@ _BY_LABEL = {"selectorType": "ExclusiveClusterSetLabel"}
 _SET_SELECTOR = record(
     "Which clusters belong to the set.",
     {
-        "selectorType": choice(
+        "selectorType": string_enum(
             "By the set label, or by any labels.",
             "ExclusiveClusterSetLabel",
             "LabelSelector",
@@ -117,7 +117,7 @@ _SET_SELECTOR = record(
 )
 
 _SHARED_NAMESPACE = record(
-    "One namespace.", {"name": text("Its name.", maxLength=63, pattern=DNS_LABEL)}, required=("name",)
+    "One namespace.", {"name": string("Its name.", maxLength=63, pattern=DNS_LABEL)}, required=("name",)
 )
 
 MANAGED_CLUSTER_SET = definition(
@@ -130,7 +130,7 @@ MANAGED_CLUSTER_SET = definition(
                 "What the set consists of.",
                 {
                     "clusterSelector": _SET_SELECTOR,
-                    "managedNamespaces": listing("Namespaces shared in the set.", _SHARED_NAMESPACE, keys=("name",)),
+                    "managedNamespaces": array("Namespaces shared in the set.", _SHARED_NAMESPACE, keys=("name",)),
                 },
                 default={"clusterSelector": _BY_LABEL},
             ),
@@ -147,7 +147,7 @@ MANAGED_CLUSTER_SET_BINDING = definition(
         "v1beta2",
         "The right to use a set of clusters from one namespace.",
         {
-            "spec": record("What is bound.", {"clusterSet": text("The set; the binding has its name.", minLength=1)}),
+            "spec": record("What is bound.", {"clusterSet": string("The set; the binding has its name.", minLength=1)}),
             "status": record("What the hub reports.", {"conditions": conditions()}),
         },
         columns=(condition_column("Bound", "Bound"), AGE),
@@ -160,7 +160,7 @@ CLUSTER_CLAIM = definition(
     version(
         "v1alpha1",
         "A fact the cluster states about itself.",
-        {"spec": record("The fact.", {"value": text("Its value.", minLength=1, maxLength=1024)})},
+        {"spec": record("The fact.", {"value": string("Its value.", minLength=1, maxLength=1024)})},
         columns=(column("Value", ".spec.value"), AGE),
         status=False,
     ),

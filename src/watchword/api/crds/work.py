@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from watchword.api import resources
-from watchword.api.crds.parts import (
+from watchword.api.crds.schema import (
     AGE,
     DNS_SUBDOMAIN,
-    choice,
+    array,
+    boolean,
     condition_column,
     conditions,
+    date_time,
     definition,
-    flag,
-    instant,
-    listing,
     record,
-    text,
+    string,
+    string_enum,
     version,
     whole,
 )
@@ -24,10 +24,10 @@ from watchword.api.meta import Object
 def resource_identifier(description: str) -> Object:
     """Return the coordinates of one object on the cluster."""
     fields = {
-        "group": text("The API group; empty for core."),
-        "resource": text("The resource, plural."),
-        "namespace": text("The namespace; empty for cluster-scoped objects."),
-        "name": text("The name."),
+        "group": string("The API group; empty for core."),
+        "resource": string("The resource, plural."),
+        "namespace": string("The namespace; empty for cluster-scoped objects."),
+        "name": string("The name."),
     }
     return record(description, fields, required=("name", "resource"))
 
@@ -35,12 +35,12 @@ def resource_identifier(description: str) -> Object:
 DELETE_OPTION = record(
     "What happens to the objects when the work is deleted.",
     {
-        "propagationPolicy": choice(
+        "propagationPolicy": string_enum(
             "Delete all, keep all, or keep some.", "Foreground", "Orphan", "SelectivelyOrphan", default="Foreground"
         ),
         "selectivelyOrphans": record(
             "What is kept under SelectivelyOrphan.",
-            {"orphaningRules": listing("The objects kept.", resource_identifier("One object kept."))},
+            {"orphaningRules": array("The objects kept.", resource_identifier("One object kept."))},
         ),
         "ttlSecondsAfterFinished": whole("Delete the work this long after it is complete.", bits=64),
     },
@@ -49,8 +49,8 @@ DELETE_OPTION = record(
 _SERVICE_ACCOUNT = record(
     "A ServiceAccount on the cluster.",
     {
-        "namespace": text("Its namespace.", minLength=1, maxLength=253, pattern=DNS_SUBDOMAIN),
-        "name": text("Its name.", minLength=1, maxLength=253, pattern=DNS_SUBDOMAIN),
+        "namespace": string("Its namespace.", minLength=1, maxLength=253, pattern=DNS_SUBDOMAIN),
+        "name": string("Its name.", minLength=1, maxLength=253, pattern=DNS_SUBDOMAIN),
     },
     required=("name", "namespace"),
 )
@@ -60,7 +60,7 @@ EXECUTOR = record(
     {
         "subject": record(
             "The identity whose rights are checked.",
-            {"type": choice("The kind of identity.", "ServiceAccount"), "serviceAccount": _SERVICE_ACCOUNT},
+            {"type": string_enum("The kind of identity.", "ServiceAccount"), "serviceAccount": _SERVICE_ACCOUNT},
             required=("type",),
         )
     },
@@ -69,9 +69,9 @@ EXECUTOR = record(
 _JSON_PATH = record(
     "One value to report.",
     {
-        "name": text("The name it is reported under."),
-        "version": text("The API version to read it from."),
-        "path": text("A JSONPath into the object's status."),
+        "name": string("The name it is reported under."),
+        "version": string("The API version to read it from."),
+        "path": string("A JSONPath into the object's status."),
     },
     required=("name", "path"),
 )
@@ -79,8 +79,8 @@ _JSON_PATH = record(
 _FEEDBACK_RULE = record(
     "What to report back about an object.",
     {
-        "type": choice("Ready-made values, or paths of one's own.", "WellKnownStatus", "JSONPaths"),
-        "jsonPaths": listing("The paths reported under JSONPaths.", _JSON_PATH, keys=("name",)),
+        "type": string_enum("Ready-made values, or paths of one's own.", "WellKnownStatus", "JSONPaths"),
+        "jsonPaths": array("The paths reported under JSONPaths.", _JSON_PATH, keys=("name",)),
     },
     required=("type",),
 )
@@ -88,11 +88,11 @@ _FEEDBACK_RULE = record(
 _CONDITION_RULE = record(
     "A condition computed from an object.",
     {
-        "condition": text("The condition's type."),
-        "type": choice("How it is computed.", "WellKnownConditions", "CEL"),
-        "celExpressions": listing("Expressions that must all hold.", text("One expression.")),
-        "message": text("The condition's message."),
-        "messageExpression": text("An expression that gives the message."),
+        "condition": string("The condition's type."),
+        "type": string_enum("How it is computed.", "WellKnownConditions", "CEL"),
+        "celExpressions": array("Expressions that must all hold.", string("One expression.")),
+        "message": string("The condition's message."),
+        "messageExpression": string("An expression that gives the message."),
     },
     required=("condition", "type"),
 )
@@ -100,10 +100,10 @@ _CONDITION_RULE = record(
 _IGNORE_FIELDS = record(
     "Fields that are left to the cluster.",
     {
-        "condition": choice("When they are left.", "OnSpokePresent", "OnSpokeChange", default="OnSpokePresent"),
-        "jsonPaths": listing("Fields as JSONPath.", text("One path.")),
-        "jsonPointers": listing("Fields as JSON Pointer.", text("One pointer.")),
-        "jqPathExpressions": listing("Fields as jq paths.", text("One path.")),
+        "condition": string_enum("When they are left.", "OnSpokePresent", "OnSpokeChange", default="OnSpokePresent"),
+        "jsonPaths": array("Fields as JSONPath.", string("One path.")),
+        "jsonPointers": array("Fields as JSON Pointer.", string("One pointer.")),
+        "jqPathExpressions": array("Fields as jq paths.", string("One path.")),
     },
     required=("condition",),
 )
@@ -111,13 +111,13 @@ _IGNORE_FIELDS = record(
 _UPDATE_STRATEGY = record(
     "How an object is kept as wanted.",
     {
-        "type": choice("The strategy.", "Update", "CreateOnly", "ServerSideApply", "ReadOnly", default="Update"),
+        "type": string_enum("The strategy.", "Update", "CreateOnly", "ServerSideApply", "ReadOnly", default="Update"),
         "serverSideApply": record(
             "Details of ServerSideApply.",
             {
-                "force": flag("Take fields from other managers."),
-                "fieldManager": text("The manager's name.", default="work-agent", pattern="^work-agent"),
-                "ignoreFields": listing("Fields left to the cluster.", _IGNORE_FIELDS, keys=("condition",)),
+                "force": boolean("Take fields from other managers."),
+                "fieldManager": string("The manager's name.", default="work-agent", pattern="^work-agent"),
+                "ignoreFields": array("Fields left to the cluster.", _IGNORE_FIELDS, keys=("condition",)),
             },
         ),
     },
@@ -128,15 +128,15 @@ MANIFEST_CONFIG = record(
     "How one of the manifests is treated.",
     {
         "resourceIdentifier": resource_identifier("The manifest it is about; * matches any name."),
-        "feedbackRules": listing("What to report back.", _FEEDBACK_RULE),
-        "feedbackScrapeType": choice("How values are gathered.", "Poll", "Watch", default="Poll"),
-        "conditionRules": listing("Conditions computed.", _CONDITION_RULE, keys=("condition",)),
+        "feedbackRules": array("What to report back.", _FEEDBACK_RULE),
+        "feedbackScrapeType": string_enum("How values are gathered.", "Poll", "Watch", default="Poll"),
+        "conditionRules": array("Conditions computed.", _CONDITION_RULE, keys=("condition",)),
         "updateStrategy": _UPDATE_STRATEGY,
     },
     required=("resourceIdentifier",),
 )
 
-MANIFESTS = listing(
+MANIFESTS = array(
     "The objects, whole.",
     {
         "type": "object",
@@ -149,25 +149,25 @@ MANIFESTS = listing(
 WORK_SPEC: dict[str, Object] = {
     "workload": record("What to apply.", {"manifests": MANIFESTS}),
     "deleteOption": DELETE_OPTION,
-    "manifestConfigs": listing("How single manifests are treated.", MANIFEST_CONFIG),
+    "manifestConfigs": array("How single manifests are treated.", MANIFEST_CONFIG),
     "executor": EXECUTOR,
 }
 
 _FIELD_VALUE = record(
     "A value of one of four types.",
     {
-        "type": choice("The type.", "Integer", "String", "Boolean", "JsonRaw"),
+        "type": string_enum("The type.", "Integer", "String", "Boolean", "JsonRaw"),
         "integer": whole("The value, when an integer.", bits=64),
-        "string": text("The value, when a string."),
-        "boolean": flag("The value, when a boolean."),
-        "jsonRaw": text("The value as JSON.", maxLength=1024),
+        "string": string("The value, when a string."),
+        "boolean": boolean("The value, when a boolean."),
+        "jsonRaw": string("The value as JSON.", maxLength=1024),
     },
     required=("type",),
 )
 
 _FEEDBACK_VALUE = record(
     "One reported value.",
-    {"name": text("Its name."), "fieldValue": _FIELD_VALUE},
+    {"name": string("Its name."), "fieldValue": _FIELD_VALUE},
     required=("fieldValue", "name"),
 )
 
@@ -175,12 +175,12 @@ _RESOURCE_META = record(
     "Which manifest it is.",
     {
         "ordinal": whole("Its place in the list."),
-        "group": text("The API group."),
-        "version": text("The API version."),
-        "kind": text("The kind."),
-        "resource": text("The resource, plural."),
-        "namespace": text("The namespace."),
-        "name": text("The name."),
+        "group": string("The API group."),
+        "version": string("The API version."),
+        "kind": string("The kind."),
+        "resource": string("The resource, plural."),
+        "namespace": string("The namespace."),
+        "name": string("The name."),
     },
     required=("ordinal",),
 )
@@ -191,7 +191,7 @@ _MANIFEST_STATUS = record(
         "resourceMeta": _RESOURCE_META,
         "statusFeedback": record(
             "What was asked to be reported.",
-            {"values": listing("The values.", _FEEDBACK_VALUE, keys=("name",))},
+            {"values": array("The values.", _FEEDBACK_VALUE, keys=("name",))},
         ),
         "conditions": conditions(),
     },
@@ -210,7 +210,7 @@ MANIFEST_WORK = definition(
                 {
                     "conditions": conditions(),
                     "resourceStatus": record(
-                        "How the manifests fare.", {"manifests": listing("One entry each.", _MANIFEST_STATUS)}
+                        "How the manifests fare.", {"manifests": array("One entry each.", _MANIFEST_STATUS)}
                     ),
                 },
             ),
@@ -222,12 +222,12 @@ MANIFEST_WORK = definition(
 _APPLIED_RESOURCE = record(
     "An object that was applied.",
     {
-        "group": text("The API group."),
-        "version": text("The API version."),
-        "resource": text("The resource, plural."),
-        "namespace": text("The namespace."),
-        "name": text("The name."),
-        "uid": text("The UID, so that a namesake is never mistaken for it."),
+        "group": string("The API group."),
+        "version": string("The API version."),
+        "resource": string("The resource, plural."),
+        "namespace": string("The namespace."),
+        "name": string("The name."),
+        "uid": string("The UID, so that a namesake is never mistaken for it."),
     },
     required=("name", "resource", "version"),
 )
@@ -241,17 +241,17 @@ APPLIED_MANIFEST_WORK = definition(
             "spec": record(
                 "Which work it is.",
                 {
-                    "hubHash": text("A hash of the hub's address."),
-                    "agentID": text("Which agent applied it."),
-                    "manifestWorkName": text("The work's name on the hub."),
+                    "hubHash": string("A hash of the hub's address."),
+                    "agentID": string("Which agent applied it."),
+                    "manifestWorkName": string("The work's name on the hub."),
                 },
                 required=("hubHash", "manifestWorkName"),
             ),
             "status": record(
                 "What it has applied.",
                 {
-                    "appliedResources": listing("The objects.", _APPLIED_RESOURCE),
-                    "evictionStartTime": instant("When the work was first missed on the hub."),
+                    "appliedResources": array("The objects.", _APPLIED_RESOURCE),
+                    "evictionStartTime": date_time("When the work was first missed on the hub."),
                 },
             ),
         },

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from watchword.apiserver.admission.fleet import FleetRights, default_cluster_set
+from watchword.apiserver.admission.managed_clusters import ManagedClusterAdmission, default_cluster_set
 from watchword.apiserver.admission.namespaces import protect_namespaces
 from watchword.apiserver.admission.nodes import taint_new_nodes
 from watchword.apiserver.admission.owner_references import deduplicate_owners
-from watchword.apiserver.admission.service_accounts import PodAccounts
+from watchword.apiserver.admission.service_accounts import ServiceAccountAdmission
 from watchword.apiserver.authz.escalation import EscalationGuard
 from watchword.apiserver.authz.rbac import RbacAuthorizer
 from watchword.apiserver.csr.admission import CertificateAdmission
@@ -33,7 +33,7 @@ def admission_steps(
         mutating=(
             deduplicate_owners,
             taint_new_nodes,
-            PodAccounts(registry, entropy),
+            ServiceAccountAdmission(registry, entropy),
             ConditionTimes(now),
             default_cluster_set,
             # last among these: it judges what is about to be validated
@@ -42,6 +42,6 @@ def admission_steps(
         validating=(
             protect_namespaces,
             CertificateAdmission(authorizer),
-            FleetRights(authorizer),
+            ManagedClusterAdmission(authorizer),
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from watchword.apiserver import errors
 from watchword.apiserver.model import Operation
 
-IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 async def protect_namespaces(operation: Operation) -> None:
@@ -13,5 +13,5 @@ async def protect_namespaces(operation: Operation) -> None:
     resource = operation.kind.resource
     if operation.verb != "delete" or resource.group or resource.plural != "namespaces" or operation.subresource:
         return
-    if operation.key.name in IMMORTAL:
+    if operation.key.name in PROTECTED_NAMESPACES:
         raise errors.forbidden(resource, operation.key.name, "this namespace may not be deleted")

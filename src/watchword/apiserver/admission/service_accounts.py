@@ -19,7 +19,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 @dataclass(frozen=True, slots=True)
-class PodAccounts:
+class ServiceAccountAdmission:
     """A mutating admission step for new pods."""
 
     registry: Registry

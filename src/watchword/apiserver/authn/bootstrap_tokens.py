@@ -15,19 +15,19 @@ import orjson
 from watchword.api.meta import Object, ObjectKey, is_deleting
 from watchword.api.resources import SECRETS
 from watchword.api.time import parse_rfc3339
-from watchword.apiserver.authn.model import Identity
+from watchword.apiserver.authn.model import AuthenticatedIdentity
 from watchword.apiserver.model import Now, Registry, User
 
 NAMESPACE = "kube-system"
 SECRET_TYPE = "bootstrap.kubernetes.io/token"  # noqa: S105 - a type, not a secret
 NAME_PREFIX = "bootstrap-token-"
-EVERY_BOOTSTRAPPER = "system:bootstrappers"
+BOOTSTRAPPERS_GROUP = "system:bootstrappers"
 GROUP_KEYS = ("auth-extra-groups", "auth-groups")  # the shipped spelling and the original one
 
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})", re.ASCII)
 _GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]", re.ASCII)
 # Read and compared when no Secret is there, so that an unknown id costs as much as a wrong secret.
-_NOBODYS_SECRET = orjson.dumps(
+_DUMMY_SECRET = orjson.dumps(
     {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -58,18 +58,18 @@ class BootstrapTokenAuthenticator:
     registry: Registry
     now: Now
 
-    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identity | None:
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         """Return the bootstrap user; None for every token that is not a good one."""
         found = _TOKEN.fullmatch(token)
         if found is None:
             return None
         token_id, secret = found.groups()
         stored = self.registry.get(SECRETS, ObjectKey(NAMESPACE, f"{NAME_PREFIX}{token_id}"))
-        user = judge_bootstrap_token(token_id, secret, stored or orjson.loads(_NOBODYS_SECRET), now=self.now())
-        return None if user is None else Identity(user, audiences)
+        user = decide_bootstrap_user(token_id, secret, stored or orjson.loads(_DUMMY_SECRET), now=self.now())
+        return None if user is None else AuthenticatedIdentity(user, audiences)
 
 
-def judge_bootstrap_token(token_id: str, secret: str, stored: Object, *, now: datetime) -> User | None:
+def decide_bootstrap_user(token_id: str, secret: str, stored: Object, *, now: datetime) -> User | None:
     """Decide whether the pair is good according to its Secret; the cleaner need not have run."""
     data = _decoded(stored.get("data") or {})
     matches = hmac.compare_digest(data.get("token-secret", b""), secret.encode())
@@ -100,7 +100,7 @@ def is_expired(data: Mapping[str, bytes], *, now: datetime) -> bool:
 
 def read_groups(data: Mapping[str, bytes]) -> tuple[str, ...] | None:
     """Return the sorted groups of a token, None when any of them may not be given."""
-    groups = {EVERY_BOOTSTRAPPER}
+    groups = {BOOTSTRAPPERS_GROUP}
     for key in GROUP_KEYS:
         text = data.get(key, b"").decode("utf-8", "replace")
         asked = text.split(",") if text else []

@@ -11,14 +11,14 @@ V = TypeVar("V")
 
 
 @dataclass
-class Memory(Generic[V]):
+class TtlCache(Generic[V]):
     """Keeps up to `size` values for `ttl`; the oldest go first. Keys must be digests, never secrets."""
 
     ttl: timedelta
     size: int = 4096
     _rows: OrderedDict[bytes, tuple[datetime, V]] = field(default_factory=OrderedDict)
 
-    def recall(self, key: bytes, *, now: datetime) -> V | None:
+    def get(self, key: bytes, *, now: datetime) -> V | None:
         """Return what was remembered, None when nothing or too long ago."""
         row = self._rows.get(key)
         if row is None:
@@ -28,7 +28,7 @@ class Memory(Generic[V]):
             return None
         return row[1]
 
-    def remember(self, key: bytes, value: V, *, now: datetime) -> V:
+    def put(self, key: bytes, value: V, *, now: datetime) -> V:
         """Keep a value and return it."""
         self._rows[key] = (now, value)
         self._rows.move_to_end(key)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from watchword.apiserver.authn.cache import Memory
+from watchword.apiserver.authn.cache import TtlCache
 from watchword.apiserver.authn.errors import CredentialRefused
 from watchword.apiserver.authn.model import CREDENTIAL_ID
 from watchword.apiserver.model import Now, User
@@ -17,7 +17,7 @@ from watchword.pki.errors import PkiError
 from watchword.pki.usages import Usage
 
 LONGEST_CHAIN = 10
-SIGNATURES_REMEMBERED = timedelta(minutes=10)
+SIGNATURE_CACHE_TTL = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class CertificateAuthenticator:
 
     trusted: Callable[[], Sequence[Certificate]]  # the client CA bundle of this instant, for rotation
     now: Now
-    verified: Memory[tuple[Certificate, ...]] = field(default_factory=lambda: Memory(SIGNATURES_REMEMBERED, 1024))
+    verified: TtlCache[tuple[Certificate, ...]] = field(default_factory=lambda: TtlCache(SIGNATURE_CACHE_TTL, 1024))
 
     def identify(self, shown: Sequence[bytes]) -> User | None:
         """Return the user of a DER chain (leaf first); None without a common name; raise CredentialRefused."""
@@ -42,7 +42,7 @@ class CertificateAuthenticator:
             raise CredentialRefused(f"verifying certificate failed: {refusal}") from refusal
         if not all(member.is_current(now) for member in chain):
             raise CredentialRefused("verifying certificate failed: it has expired or is not yet valid")
-        return user_of(chain[0])
+        return user_from_certificate(chain[0])
 
     def _verified(self, shown: Sequence[bytes], now: datetime) -> tuple[Certificate, ...]:
         roots = self.trusted()
@@ -50,15 +50,15 @@ class CertificateAuthenticator:
         for der in (*shown, *(root.der for root in roots)):
             digest.update(hashlib.sha256(der).digest())
         key = digest.digest()
-        known = self.verified.recall(key, now=now)
+        known = self.verified.get(key, now=now)
         if known is not None:
             return known
         leaf, *others = (parse_certificate(der) for der in shown)
         chain = verify_chain(leaf, roots, now=now, usage=Usage.CLIENT_AUTH, intermediates=others)
-        return self.verified.remember(key, chain, now=now)
+        return self.verified.put(key, chain, now=now)
 
 
-def user_of(leaf: Certificate) -> User | None:
+def user_from_certificate(leaf: Certificate) -> User | None:
     """Return whom a verified certificate names, None when it names nobody."""
     if not leaf.common_name:
         return None

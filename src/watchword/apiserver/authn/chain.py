@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from watchword.apiserver import errors
 from watchword.apiserver.authn.certificates import CertificateAuthenticator
 from watchword.apiserver.authn.errors import CredentialRefused
-from watchword.apiserver.authn.model import Identity, TokenAuthenticator, authenticated
+from watchword.apiserver.authn.model import AuthenticatedIdentity, TokenAuthenticator, authenticated
 from watchword.apiserver.model import HandlerRequest, User
 
 UNKNOWN_TOKEN = "invalid bearer token"  # noqa: S105 - a message
@@ -21,7 +21,7 @@ class TokenChain:
     authenticators: tuple[TokenAuthenticator, ...]
     api_audiences: tuple[str, ...]
 
-    async def identify(self, token: str, audiences: tuple[str, ...] = ()) -> Identity:
+    async def identify(self, token: str, audiences: tuple[str, ...] = ()) -> AuthenticatedIdentity:
         """Return who holds the token; raise CredentialRefused when nobody vouches for it."""
         if len(token) > LONGEST_TOKEN:
             raise CredentialRefused(UNKNOWN_TOKEN)
@@ -33,12 +33,12 @@ class TokenChain:
                 refusals.append(str(refusal))
                 continue
             if found is not None:
-                return Identity(authenticated(found.user), found.audiences)
-        raise CredentialRefused(_joined(refusals) if refusals else UNKNOWN_TOKEN)
+                return AuthenticatedIdentity(authenticated(found.user), found.audiences)
+        raise CredentialRefused(_join_messages(refusals) if refusals else UNKNOWN_TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
-class Authentication:
+class RequestAuthenticator:
     """Says who asks. A bad certificate does not spoil a good token; bad credentials alone are a 401."""
 
     tokens: TokenChain
@@ -73,5 +73,5 @@ def bearer_token(header: str) -> str:
     return parts[1] if len(parts) >= 2 and parts[0].lower() == "bearer" else ""
 
 
-def _joined(refusals: list[str]) -> str:
+def _join_messages(refusals: list[str]) -> str:
     return refusals[0] if len(refusals) == 1 else f"[{', '.join(refusals)}]"

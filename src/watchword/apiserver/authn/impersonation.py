@@ -1,4 +1,4 @@
-"""Acting as somebody else: each part of the assumed identity must be allowed to the caller."""
+"""Acting as somebody else: each part of the impersonated_user identity must be allowed to the caller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXTRA_PREFIX = "impersonate-extra-"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ImpersonationRequest:
     """Whom the headers ask to be."""
 
     name: str
@@ -33,7 +33,7 @@ class Wish:
     extra: dict[str, tuple[str, ...]]
 
 
-def read_wish(headers: Iterable[tuple[str, str]]) -> Wish | None:
+def read_impersonation_headers(headers: Iterable[tuple[str, str]]) -> ImpersonationRequest | None:
     """Read the Impersonate headers; None when there are none; raise 400 when no user is named."""
     rows = [(key.lower(), value) for key, value in headers if key.lower().startswith("impersonate-")]
     if not rows:
@@ -49,63 +49,65 @@ def read_wish(headers: Iterable[tuple[str, str]]) -> Wish | None:
     if not name and not uid and not groups and not extra:
         return None
     if not name:
-        asked = " ".join(_references(Wish(name, uid, groups, extra)))
+        asked = " ".join(_references(ImpersonationRequest(name, uid, groups, extra)))
         raise errors.bad_request(f"requested [{asked}] without impersonating a user")
-    return Wish(name, uid, groups, extra)
+    return ImpersonationRequest(name, uid, groups, extra)
 
 
 def impersonate(user: User, headers: Iterable[tuple[str, str]], authorizer: Authorizer) -> User:
     """Return the identity to act as: the caller's own, or the wished one when all of it is allowed."""
-    wish = read_wish(headers)
-    if wish is None:
+    requested = read_impersonation_headers(headers)
+    if requested is None:
         return user
-    for question in questions(wish):
+    for question in required_permissions(requested):
         require(authorizer, user, question)
-    return assumed(wish)
+    return impersonated_user(requested)
 
 
-def questions(wish: Wish) -> Iterator[RequestInfo]:
+def required_permissions(requested: ImpersonationRequest) -> Iterator[RequestInfo]:
     """Yield what the caller must be allowed, one question for each part."""
-    account = split_service_account(wish.name)
+    account = split_service_account(requested.name)
     if account is not None:
-        yield _question("", "serviceaccounts", account[1], namespace=account[0])
+        yield _permission_check("", "serviceaccounts", account[1], namespace=account[0])
     else:
-        yield _question("", "users", wish.name)
-    for group in wish.groups:
-        yield _question("", "groups", group)
-    for key, values in wish.extra.items():
+        yield _permission_check("", "users", requested.name)
+    for group in requested.groups:
+        yield _permission_check("", "groups", group)
+    for key, values in requested.extra.items():
         for value in values:
-            yield _question("authentication.k8s.io", "userextras", value, subresource=key)
-    if wish.uid:
-        yield _question("authentication.k8s.io", "uids", wish.uid)
+            yield _permission_check("authentication.k8s.io", "userextras", value, subresource=key)
+    if requested.uid:
+        yield _permission_check("authentication.k8s.io", "uids", requested.uid)
 
 
-def assumed(wish: Wish) -> User:
-    """Return the identity that a granted wish becomes."""
-    groups = wish.groups
-    account = split_service_account(wish.name)
+def impersonated_user(requested: ImpersonationRequest) -> User:
+    """Return the identity that a granted requested becomes."""
+    groups = requested.groups
+    account = split_service_account(requested.name)
     if account is not None and not groups:
         groups = service_account_groups(account[0])
-    if wish.name == ANONYMOUS_NAME:
+    if requested.name == ANONYMOUS_NAME:
         if UNAUTHENTICATED not in groups:
             groups = (*groups, UNAUTHENTICATED)
     elif AUTHENTICATED not in groups and UNAUTHENTICATED not in groups:
         groups = (*groups, AUTHENTICATED)
-    return User(wish.name, wish.uid, groups, wish.extra)
+    return User(requested.name, requested.uid, groups, requested.extra)
 
 
-def _references(wish: Wish) -> Iterator[str]:
+def _references(requested: ImpersonationRequest) -> Iterator[str]:
     """Yield each wished part as upstream prints an object reference: seven fields, most of them empty."""
-    for group in wish.groups:
+    for group in requested.groups:
         yield f"{{Group  {group}    }}"
-    for key, values in wish.extra.items():
+    for key, values in requested.extra.items():
         for value in values:
             yield f"{{UserExtra  {value}  authentication.k8s.io/v1  {key}}}"
-    if wish.uid:
-        yield f"{{UID  {wish.uid}  authentication.k8s.io/v1  }}"
+    if requested.uid:
+        yield f"{{UID  {requested.uid}  authentication.k8s.io/v1  }}"
 
 
-def _question(group: str, resource: str, name: str, *, namespace: str = "", subresource: str = "") -> RequestInfo:
+def _permission_check(
+    group: str, resource: str, name: str, *, namespace: str = "", subresource: str = ""
+) -> RequestInfo:
     return RequestInfo(
         verb="impersonate",
         path="",

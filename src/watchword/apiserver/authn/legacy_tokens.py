@@ -14,17 +14,17 @@ from typing import Any
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver import errors
-from watchword.apiserver.authn.cache import Memory
+from watchword.apiserver.authn.cache import TtlCache
 from watchword.apiserver.authn.errors import CredentialRefused
 from watchword.apiserver.authn.model import (
-    Identity,
+    AuthenticatedIdentity,
     service_account_groups,
     service_account_name,
 )
 from watchword.apiserver.authn.service_accounts import (
-    SIGNATURES_REMEMBERED,
+    SIGNATURE_CACHE_TTL,
     TokenTrust,
-    judge_audiences,
+    choose_audiences,
     verified_claims,
 )
 from watchword.apiserver.model import ApiError, Now, Registry, User
@@ -71,25 +71,25 @@ class LegacyTokenAuthenticator:
     registry: Registry
     trust: TokenTrust  # with the legacy issuer
     now: Now
-    signatures: Memory[dict[str, Any]] = field(default_factory=lambda: Memory(SIGNATURES_REMEMBERED))
+    signatures: TtlCache[dict[str, Any]] = field(default_factory=lambda: TtlCache(SIGNATURE_CACHE_TTL))
 
-    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identity | None:
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         """Return the account's user, None when another issuer made the token."""
         now = self.now()
         claims = verified_claims(token, self.trust, self.signatures, now=now)
         if claims is None:
             return None
-        shared = judge_audiences(claims, asked=audiences, api_audiences=self.trust.api_audiences)
+        shared = choose_audiences(claims, asked=audiences, api_audiences=self.trust.api_audiences)
         named = LegacyClaims.read(claims)
         secret = self.registry.get(SECRETS, ObjectKey(named.namespace, named.secret))
-        judge_secret(secret, token)
-        judge_account(self.registry.get(SERVICE_ACCOUNTS, ObjectKey(named.namespace, named.account)), named)
+        validate_token_secret(secret, token)
+        validate_token_account(self.registry.get(SERVICE_ACCOUNTS, ObjectKey(named.namespace, named.account)), named)
         assert secret is not None
         await self._note_use(secret, now)
         if labels_of(secret).get(INVALID_SINCE_LABEL):
             raise CredentialRefused(_marked_invalid(named))
         name = service_account_name(named.namespace, named.account)
-        return Identity(User(name, named.uid, service_account_groups(named.namespace)), shared)
+        return AuthenticatedIdentity(User(name, named.uid, service_account_groups(named.namespace)), shared)
 
     async def _note_use(self, secret: Object, now: datetime) -> None:
         today = f"{now:%Y-%m-%d}"
@@ -100,7 +100,7 @@ class LegacyTokenAuthenticator:
             await self.registry.update(SECRETS, secret)
 
 
-def judge_secret(secret: Object | None, token: str) -> None:
+def validate_token_secret(secret: Object | None, token: str) -> None:
     """Raise CredentialRefused unless the Secret is there and holds this very token."""
     if secret is None or is_deleting(secret):
         raise CredentialRefused("Token has been invalidated")
@@ -112,7 +112,7 @@ def judge_secret(secret: Object | None, token: str) -> None:
         raise CredentialRefused("Token does not match server's copy")
 
 
-def judge_account(account: Object | None, named: LegacyClaims) -> None:
+def validate_token_account(account: Object | None, named: LegacyClaims) -> None:
     """Raise CredentialRefused unless the account is the one the token was made for."""
     if account is None:
         raise CredentialRefused(str(errors.not_found(SERVICE_ACCOUNTS, named.account)))

@@ -21,7 +21,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class AuthenticatedIdentity:
     """An established user, and for which of the asked audiences the credential is good."""
 
     user: User
@@ -31,7 +31,7 @@ class Identity:
 class TokenAuthenticator(Protocol):
     """Knows one kind of bearer token."""
 
-    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identity | None:
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         """Return who holds the token, None when it is of another kind; raise CredentialRefused when it is bad."""
         ...
 

@@ -12,23 +12,23 @@ from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
 from watchword.apiserver import errors
-from watchword.apiserver.authn.cache import Memory
+from watchword.apiserver.authn.cache import TtlCache
 from watchword.apiserver.authn.errors import CredentialRefused
 from watchword.apiserver.authn.model import (
     CREDENTIAL_ID,
-    Identity,
+    AuthenticatedIdentity,
     service_account_groups,
     service_account_name,
 )
 from watchword.apiserver.authz.rules import quoted_list
 from watchword.apiserver.model import Now, Registry, User
-from watchword.pki.claims import audiences_of
-from watchword.pki.errors import TokenRefused
+from watchword.pki.errors import InvalidJwt
 from watchword.pki.jwt import TokenVerifier
-from watchword.pki.unverified import read_unverified_claims
+from watchword.pki.jwt_claims import audiences_of
+from watchword.pki.unverified_jwt import read_unverified_claims
 
 LEEWAY = timedelta(seconds=60)
-SIGNATURES_REMEMBERED = timedelta(seconds=10)
+SIGNATURE_CACHE_TTL = timedelta(seconds=10)
 
 _EXTRA = "authentication.kubernetes.io/"
 _INVALIDATED = "service account token has been invalidated"
@@ -50,22 +50,22 @@ class ServiceAccountTokenAuthenticator:
     registry: Registry
     trust: TokenTrust
     now: Now
-    signatures: Memory[dict[str, Any]] = field(default_factory=lambda: Memory(SIGNATURES_REMEMBERED))
+    signatures: TtlCache[dict[str, Any]] = field(default_factory=lambda: TtlCache(SIGNATURE_CACHE_TTL))
 
-    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identity | None:
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         """Return the account's user, None when another issuer made the token."""
         now = self.now()
         claims = verified_claims(token, self.trust, self.signatures, now=now)
         if claims is None:
             return None
-        shared = judge_audiences(claims, asked=audiences, api_audiences=self.trust.api_audiences)
-        judge_times(claims, now=now)
-        bound = BoundTo.read(claims)
+        shared = choose_audiences(claims, asked=audiences, api_audiences=self.trust.api_audiences)
+        validate_token_times(claims, now=now)
+        bound = BoundTokenClaims.read(claims)
         self._require_account(bound, now)
         self._require_bound_objects(bound, now)
-        return Identity(bound.user(str(claims.get("jti") or "")), shared)
+        return AuthenticatedIdentity(bound.user(str(claims.get("jti") or "")), shared)
 
-    def _require_account(self, bound: BoundTo, now: datetime) -> None:
+    def _require_account(self, bound: BoundTokenClaims, now: datetime) -> None:
         account = self.registry.get(SERVICE_ACCOUNTS, ObjectKey(bound.namespace, bound.account.name))
         if account is None:
             raise CredentialRefused(str(errors.not_found(SERVICE_ACCOUNTS, bound.account.name)))
@@ -76,7 +76,7 @@ class ServiceAccountTokenAuthenticator:
         if is_long_deleted(account, now=now):
             raise CredentialRefused(f"service account {bound.namespace}/{bound.account.name} has been deleted")
 
-    def _require_bound_objects(self, bound: BoundTo, now: datetime) -> None:
+    def _require_bound_objects(self, bound: BoundTokenClaims, now: datetime) -> None:
         if bound.secret is not None:
             self._require(SECRETS, bound.namespace, bound.secret, now)
         if bound.pod is not None:
@@ -84,7 +84,7 @@ class ServiceAccountTokenAuthenticator:
         elif bound.node is not None:  # a pod's node is information, not a condition
             self._require(NODES, "", bound.node, now)
 
-    def _require(self, resource: Resource, namespace: str, ref: Ref, now: datetime) -> None:
+    def _require(self, resource: Resource, namespace: str, ref: BoundObjectRef, now: datetime) -> None:
         found = self.registry.get(resource, ObjectKey(namespace, ref.name))
         if found is None or is_long_deleted(found, now=now):
             raise CredentialRefused(_INVALIDATED)
@@ -96,14 +96,14 @@ class ServiceAccountTokenAuthenticator:
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class BoundObjectRef:
     """An object a token names: a name taken again has another UID."""
 
     name: str
     uid: str
 
     @classmethod
-    def read(cls, value: Any) -> Ref | None:
+    def read(cls, value: Any) -> BoundObjectRef | None:
         """Read a claim, None when it is absent."""
         if not isinstance(value, Mapping):
             return None
@@ -111,28 +111,28 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundTo:
+class BoundTokenClaims:
     """The private claims: whose token it is and what its life hangs on."""
 
     namespace: str
-    account: Ref
-    pod: Ref | None = None
-    secret: Ref | None = None
-    node: Ref | None = None
+    account: BoundObjectRef
+    pod: BoundObjectRef | None = None
+    secret: BoundObjectRef | None = None
+    node: BoundObjectRef | None = None
 
     @classmethod
-    def read(cls, claims: Mapping[str, Any]) -> BoundTo:
+    def read(cls, claims: Mapping[str, Any]) -> BoundTokenClaims:
         """Read the `kubernetes.io` claim of a verified token."""
         private = claims.get("kubernetes.io")
         if not isinstance(private, Mapping):
             private = {}
-        account = Ref.read(private.get("serviceaccount")) or Ref("", "")
+        account = BoundObjectRef.read(private.get("serviceaccount")) or BoundObjectRef("", "")
         return cls(
             str(private.get("namespace") or ""),
             account,
-            Ref.read(private.get("pod")),
-            Ref.read(private.get("secret")),
-            Ref.read(private.get("node")),
+            BoundObjectRef.read(private.get("pod")),
+            BoundObjectRef.read(private.get("secret")),
+            BoundObjectRef.read(private.get("node")),
         )
 
     def user(self, token_id: str) -> User:
@@ -150,26 +150,26 @@ class BoundTo:
 
 
 def verified_claims(
-    token: str, trust: TokenTrust, signatures: Memory[dict[str, Any]], *, now: datetime
+    token: str, trust: TokenTrust, signatures: TtlCache[dict[str, Any]], *, now: datetime
 ) -> dict[str, Any] | None:
     """Return the claims of a token that a trusted key signed; None when its issuer is not ours."""
     digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-    known = signatures.recall(digest, now=now)
+    known = signatures.get(digest, now=now)
     if known is not None:
         return known
     try:
         if read_unverified_claims(token).get("iss") not in trust.issuers:
             return None
-    except TokenRefused:
+    except InvalidJwt:
         return None
     try:
         claims = trust.verifier().verify(token)
-    except TokenRefused as refusal:
+    except InvalidJwt as refusal:
         raise CredentialRefused(f"invalid signature: {refusal}") from refusal
-    return signatures.remember(digest, claims, now=now)
+    return signatures.put(digest, claims, now=now)
 
 
-def judge_audiences(
+def choose_audiences(
     claims: Mapping[str, Any], *, asked: tuple[str, ...], api_audiences: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return the asked audiences the token is for; raise CredentialRefused when there is none."""
@@ -183,7 +183,7 @@ def judge_audiences(
     return shared
 
 
-def judge_times(claims: Mapping[str, Any], *, now: datetime) -> None:
+def validate_token_times(claims: Mapping[str, Any], *, now: datetime) -> None:
     """Raise CredentialRefused outside of the token's life, with a minute of leeway on both sides."""
     seconds, slack = now.timestamp(), LEEWAY.total_seconds()
     expires, starts, issued = (_seconds(claims, name) for name in ("exp", "nbf", "iat"))

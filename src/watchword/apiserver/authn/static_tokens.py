@@ -7,7 +7,7 @@ import hmac
 from dataclasses import dataclass
 
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.authn.model import Identity
+from watchword.apiserver.authn.model import AuthenticatedIdentity
 from watchword.apiserver.model import User
 
 
@@ -25,14 +25,14 @@ class StaticTokenAuthenticator:
 
     entries: tuple[StaticToken, ...]
 
-    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identity | None:
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         """Return the user of the token, None when nobody's."""
         shown = _digest(token)
         found: User | None = None
         for entry in self.entries:
             if hmac.compare_digest(_digest(entry.token.reveal()), shown):
                 found = entry.user
-        return None if found is None else Identity(found, audiences)
+        return None if found is None else AuthenticatedIdentity(found, audiences)
 
 
 def _digest(token: str) -> bytes:

@@ -9,38 +9,38 @@ from datetime import timedelta
 from typing import Any
 
 from watchword.api.meta import Object
-from watchword.apiserver.authn.cache import Memory
+from watchword.apiserver.authn.cache import TtlCache
 from watchword.apiserver.authn.errors import CredentialRefused
-from watchword.apiserver.authn.model import Identity
+from watchword.apiserver.authn.model import AuthenticatedIdentity
 from watchword.apiserver.model import Now, User
 
 ANSWERS_REMEMBERED = timedelta(seconds=10)
 
-Review = Callable[[Object], Awaitable[Mapping[str, Any]]]
-"""Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError when nobody answers."""
+TokenReviewer = Callable[[Object], Awaitable[Mapping[str, Any]]]
+"""Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError when nobody cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookTokenAuthenticator:
     """Believes the reviewer completely, a good answer for ten seconds; an unreachable reviewer means refused."""
 
-    review: Review
+    review: TokenReviewer
     api_audiences: tuple[str, ...]
     now: Now
-    answers: Memory[Identity] = field(default_factory=lambda: Memory(ANSWERS_REMEMBERED))
+    cache: TtlCache[AuthenticatedIdentity] = field(default_factory=lambda: TtlCache(ANSWERS_REMEMBERED))
 
-    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identity | None:
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         """Return whom the reviewer names, None when it does not know the token."""
         asked = "\0".join((token, *audiences)).encode("utf-8", "surrogatepass")
         digest, now = hashlib.sha256(asked).digest(), self.now()
-        known = self.answers.recall(digest, now=now)
+        known = self.cache.get(digest, now=now)
         if known is None:
-            known = await self._ask(token, audiences)
+            known = await self._send_review(token, audiences)
             if known is not None:
-                self.answers.remember(digest, known, now=now)
+                self.cache.put(digest, known, now=now)
         return known
 
-    async def _ask(self, token: str, audiences: tuple[str, ...]) -> Identity | None:
+    async def _send_review(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         question: Object = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
@@ -51,12 +51,12 @@ class WebhookTokenAuthenticator:
             answer = await self.review(question)
         except (OSError, TimeoutError) as cause:
             raise CredentialRefused("the token reviewer cannot be reached") from cause
-        return read_answer(answer.get("status") or {}, asked=audiences, api_audiences=self.api_audiences)
+        return decide_review_result(answer.get("status") or {}, asked=audiences, api_audiences=self.api_audiences)
 
 
-def read_answer(
+def decide_review_result(
     status: Mapping[str, Any], *, asked: tuple[str, ...], api_audiences: tuple[str, ...]
-) -> Identity | None:
+) -> AuthenticatedIdentity | None:
     """Decide from the reviewer's status; raise CredentialRefused for an error or a foreign audience."""
     if not status.get("authenticated"):
         if status.get("error"):
@@ -72,4 +72,4 @@ def read_answer(
     user = User(row.get("username") or "", row.get("uid") or "", tuple(row.get("groups") or ()), extra)
     if not user.name:
         raise CredentialRefused("the token reviewer named no user")
-    return Identity(user, audiences)
+    return AuthenticatedIdentity(user, audiences)

@@ -16,7 +16,7 @@ _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AuthorizationDecision:
     """Whether it is allowed; without an allowing rule the answer is no."""
 
     allowed: bool
@@ -26,7 +26,7 @@ class Decision:
 class Authorizer(Protocol):
     """Answers at once, from memory: it is asked on every request."""
 
-    def decide(self, user: User, info: RequestInfo) -> Decision:
+    def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
         """Say whether `user` may do what `info` asks."""
         ...
 

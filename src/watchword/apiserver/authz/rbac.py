@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from watchword.apiserver.authz.index import Binding, RbacIndex
-from watchword.apiserver.authz.model import Decision, is_superuser
+from watchword.apiserver.authz.model import AuthorizationDecision, is_superuser
+from watchword.apiserver.authz.rbac_index import Binding, RbacIndex
 from watchword.apiserver.authz.rules import Rule
 from watchword.apiserver.model import RequestInfo, User
 
-_SUPERUSER = Decision(allowed=True)
-_NO_OPINION = Decision(allowed=False)
+_SUPERUSER = AuthorizationDecision(allowed=True)
+_NO_OPINION = AuthorizationDecision(allowed=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class RbacAuthorizer:
 
     index: RbacIndex
 
-    def decide(self, user: User, info: RequestInfo) -> Decision:
+    def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
         """Say whether any binding of the user allows the request."""
         if is_superuser(user):
             return _SUPERUSER
@@ -41,9 +41,9 @@ class RbacAuthorizer:
                 continue
             for rule in rules:
                 if rule.allows(info, combined):
-                    return Decision(allowed=True, reason=f"RBAC: allowed by {binding.describe(user)}")
+                    return AuthorizationDecision(allowed=True, reason=f"RBAC: allowed by {binding.describe(user)}")
         if problems:
-            return Decision(allowed=False, reason=f"RBAC: {join_problems(problems)}")
+            return AuthorizationDecision(allowed=False, reason=f"RBAC: {join_problems(problems)}")
         return _NO_OPINION
 
     def rules_for(self, user: User, namespace: str) -> HeldRules:

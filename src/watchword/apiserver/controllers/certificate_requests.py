@@ -13,7 +13,7 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_ROLE_B
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.removal import remove
+from watchword.apiserver.controllers.deletion import delete_if_unchanged
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.csr.model import (
     APPROVED,
@@ -24,12 +24,17 @@ from watchword.apiserver.csr.model import (
     conditions_named,
     has_condition,
     latest_update,
-    read_request,
+    parse_pem_request,
     requester_of,
     signer_of,
     usages_of,
 )
-from watchword.apiserver.csr.signers import SIGNERS, choose_lifetime, judge_kubelet_client, sign_request
+from watchword.apiserver.csr.signers import (
+    SIGNERS,
+    choose_certificate_lifetime,
+    sign_request,
+    validate_kubelet_client_request,
+)
 from watchword.apiserver.model import Now, Registry, RequestInfo
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
@@ -40,7 +45,7 @@ PENDING_KEPT = timedelta(hours=24)
 
 
 @dataclass
-class CertificateRequests:
+class CertificateRequestController:
     """Woken by every request; each comes to its end: a certificate, a refusal or oblivion."""
 
     registry: Registry
@@ -65,11 +70,11 @@ class CertificateRequests:
         name = new["metadata"]["name"]
         if change == "DELETED":
             self._unauthorized.discard(name)
-        self.worker.wake(name)
+        self.worker.enqueue(name)
 
     def _rights_changed(self, _change: str, _new: Object, _old: Object | None) -> None:
         for name in self._unauthorized:
-            self.worker.wake(name)
+            self.worker.enqueue(name)
 
     async def sync(self, name: str) -> float | None:
         """Take one request a step further; return when it wants attention again."""
@@ -77,9 +82,9 @@ class CertificateRequests:
         if csr is None:
             return None
         now = self.now()
-        until = judge_age(csr)
+        until = decide_removal_time(csr)
         if until is not None and until <= now:
-            await remove(self.registry, CERTIFICATE_SIGNING_REQUESTS, csr)
+            await delete_if_unchanged(self.registry, CERTIFICATE_SIGNING_REQUESTS, csr)
             return None
         await self._approve(csr)
         if has_condition(csr, APPROVED):
@@ -91,7 +96,7 @@ class CertificateRequests:
         self._unauthorized.discard(csr["metadata"]["name"])
         if certificate_of(csr) or has_condition(csr, APPROVED, DENIED):
             return
-        for right, message in recognised_rights(csr):
+        for right, message in auto_approval_permissions(csr):
             info = RequestInfo(
                 verb="create",
                 path="",
@@ -108,16 +113,16 @@ class CertificateRequests:
             self._unauthorized.add(csr["metadata"]["name"])
 
     async def _sign(self, csr: Object, now: datetime) -> None:
-        judge = SIGNERS.get(signer_of(csr))
-        if judge is None or certificate_of(csr) or has_condition(csr, FAILED, DENIED):
+        validate_for_signer = SIGNERS.get(signer_of(csr))
+        if validate_for_signer is None or certificate_of(csr) or has_condition(csr, FAILED, DENIED):
             return
         try:
-            identity = read_request(csr)
-            complaint = judge(identity, usages_of(csr))
+            identity = parse_pem_request(csr)
+            complaint = validate_for_signer(identity, usages_of(csr))
             if complaint:
                 await self._add_condition(csr, FAILED, "SignerValidationFailure", complaint, "status")
                 return
-            lifetime = choose_lifetime(csr["spec"].get("expirationSeconds"), longest=self.longest)
+            lifetime = choose_certificate_lifetime(csr["spec"].get("expirationSeconds"), longest=self.longest)
             certificate = sign_request(self.authority(), identity, usages_of(csr), now=now, lifetime=lifetime)
         except PkiError as refusal:
             await self._add_condition(csr, FAILED, "SigningFailure", str(refusal), "status")
@@ -141,15 +146,15 @@ class CertificateRequests:
         csr.update(stored)
 
 
-def recognised_rights(csr: Object) -> list[tuple[str, str]]:
+def auto_approval_permissions(csr: Object) -> list[tuple[str, str]]:
     """Return the rights that would approve this request by themselves, with what is then said."""
     if signer_of(csr) != KUBELET_CLIENT:
         return []
     try:
-        identity = read_request(csr)
+        identity = parse_pem_request(csr)
     except PkiError:
         return []
-    if judge_kubelet_client(identity, usages_of(csr)):
+    if validate_kubelet_client_request(identity, usages_of(csr)):
         return []
     rights = [("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")]
     if requester_of(csr).name == identity.common_name:
@@ -159,7 +164,7 @@ def recognised_rights(csr: Object) -> list[tuple[str, str]]:
     return rights
 
 
-def judge_age(csr: Object) -> datetime | None:
+def decide_removal_time(csr: Object) -> datetime | None:
     """Say until when a request is kept; None when its times cannot be read."""
     ends: list[datetime] = []
     rows = conditions_of(csr)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.resources import CLUSTER_ROLES
-from watchword.api.selectors import SelectorError, selector_from
+from watchword.api.selectors import SelectorError, parse_structured_selector
 from watchword.apiserver.controllers.controller import Watches
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.model import Registry
 
 
 @dataclass
-class ClusterRoleAggregation:
+class ClusterRoleAggregationController:
     """Woken by every ClusterRole; looks at all that aggregate."""
 
     registry: Registry
@@ -36,7 +36,7 @@ class ClusterRoleAggregation:
         if change == "MODIFIED" and old is not None and _same_contribution(new, old):
             return
         for each in self._aggregated:
-            self.worker.wake(each)
+            self.worker.enqueue(each)
 
     async def sync(self, name: str) -> float | None:
         """Write the union into one aggregated role, when it differs."""
@@ -55,7 +55,7 @@ def union_of(role: Object, roles: Iterable[Object]) -> list[Object]:
     rules: list[Object] = []
     for structure in selectors_of(role):
         try:
-            selector = selector_from(structure)
+            selector = parse_structured_selector(structure)
         except SelectorError:
             continue  # one that cannot be read selects nothing
         for each in ordered:

@@ -14,7 +14,7 @@ Watches = Mapping[Resource, Callable[[str, Object, Object | None], None]]
 """What is listened to, and who listens."""
 
 
-class Part(Protocol):
+class BuiltInController(Protocol):
     """The knowledge of one controller: its worker, and what wakes it."""
 
     worker: Worker[Any]
@@ -25,21 +25,21 @@ class Part(Protocol):
 
 
 @dataclass
-class Controller:
-    """Runs one part as a service."""
+class ControllerService:
+    """Runs one controller as a service."""
 
     registry: Registry
-    part: Part
+    controller: BuiltInController
     _stops: list[Callable[[], None]] = field(default_factory=list)
 
     async def start(self) -> None:
         """Begin; what exists already wakes the worker first."""
-        self.part.worker.start()
-        for resource, listener in self.part.watches().items():
+        self.controller.worker.start()
+        for resource, listener in self.controller.watches().items():
             self._stops.append(self.registry.subscribe(resource, listener))
 
     async def stop(self) -> None:
         """End; returns when nothing of it runs any more."""
         while self._stops:
             self._stops.pop()()
-        await self.part.worker.stop()
+        await self.controller.worker.stop()

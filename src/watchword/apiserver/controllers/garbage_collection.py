@@ -6,21 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
+from watchword.apiserver.controllers.all_kinds_watch import AllKindsWatch, stored_kinds
 from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.feed import Feed, stored_kinds
-from watchword.apiserver.controllers.owners import (
+from watchword.apiserver.controllers.owner_graph import (
     FOREGROUND,
     ORPHAN,
-    Node,
     OwnerGraph,
-    Standing,
-    blocks,
+    OwnerGraphNode,
+    OwnerState,
+    decide_dependent,
+    decide_owner_state,
     each_live,
     group_and_kind,
-    judge_dependent,
-    judge_owner,
-    references_of,
-    unblocking,
+    is_blocking_owner,
+    owner_references_of,
+    without_blocking_references,
     without_finalizer,
     without_references,
 )
@@ -33,15 +33,15 @@ class OwnerWatch:
     """Follows every object and wakes those that may have lost an owner, or may be released."""
 
     registry: Registry
-    wake: Callable[[Node], None]
+    enqueue: Callable[[OwnerGraphNode], None]
     graph: OwnerGraph = field(default_factory=OwnerGraph)
-    waiting: dict[str, Node] = field(default_factory=dict)  # owners that wait for their dependents, by UID
-    unresolved: set[Node] = field(default_factory=set)  # dependents of kinds not served now
+    waiting: dict[str, OwnerGraphNode] = field(default_factory=dict)  # owners that wait for their dependents, by UID
+    unresolved: set[OwnerGraphNode] = field(default_factory=set)  # dependents of kinds not served now
     owners: dict[tuple[str, str], Resource] = field(default_factory=dict)  # kinds that can own, by group and kind
 
     def changed(self, resource: Resource, change: str, obj: Object) -> None:
         """Take note of one change."""
-        node = Node.of(resource, obj)
+        node = OwnerGraphNode.of(resource, obj)
         if change == "DELETED":
             self._gone(node)
             return
@@ -51,9 +51,9 @@ class OwnerWatch:
             if FOREGROUND in finalizers:
                 self._begin_waiting(node)
             if ORPHAN in finalizers or FOREGROUND in finalizers:
-                self.wake(node)
+                self.enqueue(node)
         elif node in self.graph.owners:
-            self.wake(node)
+            self.enqueue(node)
         if self.waiting:
             self._wake_waiting(self.graph.owners.get(node, frozenset()))
 
@@ -62,45 +62,45 @@ class OwnerWatch:
         served = [kind.resource for kind in stored_kinds(self.registry.kinds())]
         self.owners = {(resource.group, resource.kind): resource for resource in served}
         for node in list(self.unresolved):
-            self.wake(node)
+            self.enqueue(node)
 
-    def _begin_waiting(self, node: Node) -> None:
+    def _begin_waiting(self, node: OwnerGraphNode) -> None:
         if node.uid not in self.waiting:
             self.waiting[node.uid] = node
             for dependent in self.graph.dependents_of(node.uid):
-                self.wake(dependent)
+                self.enqueue(dependent)
 
-    def _gone(self, node: Node) -> None:
+    def _gone(self, node: OwnerGraphNode) -> None:
         self.waiting.pop(node.uid, None)
         self.unresolved.discard(node)
         self._wake_waiting(self.graph.drop(node))
         for dependent in self.graph.dependents_of(node.uid):
-            self.wake(dependent)
+            self.enqueue(dependent)
 
     def _wake_waiting(self, owners: frozenset[str]) -> None:
         for uid in owners:
             if uid in self.waiting:
-                self.wake(self.waiting[uid])
+                self.enqueue(self.waiting[uid])
 
 
 @dataclass
-class GarbageCollection:
+class GarbageCollector:
     """Woken by every object that has or is an owner; decides on the live state, never on its memory."""
 
     registry: Registry
-    feed: Feed
+    all_kinds_watch: AllKindsWatch
 
     def __post_init__(self) -> None:
-        self.worker: Worker[Node] = Worker("garbage collection", self.sync, parallel=32)
-        self.seen = OwnerWatch(self.registry, self.worker.wake)
-        self.feed.listeners.append(self.seen.changed)
-        self.feed.kinds_changed.append(self.seen.kinds_changed)
+        self.worker: Worker[OwnerGraphNode] = Worker("garbage collection", self.sync, parallel=32)
+        self.seen = OwnerWatch(self.registry, self.worker.enqueue)
+        self.all_kinds_watch.listeners.append(self.seen.changed)
+        self.all_kinds_watch.kinds_changed.append(self.seen.kinds_changed)
 
     def watches(self) -> Watches:
-        """Return nothing: the feed tells of every kind."""
+        """Return nothing: the all_kinds_watch tells of every kind."""
         return {}
 
-    async def sync(self, node: Node) -> float | None:
+    async def sync(self, node: OwnerGraphNode) -> float | None:
         """Bring one object in line with its owners and with its own deletion."""
         obj = self.registry.get(node.resource, node.key)
         if obj is None or uid_of(obj) != node.uid:
@@ -111,40 +111,40 @@ class GarbageCollection:
             elif FOREGROUND in finalizers_of(obj):
                 await self._finish_foreground(node, obj)
             return None
-        await self._judge(node, obj)
+        await self._collect(node, obj)
         return None
 
-    async def _orphan_dependents(self, node: Node, obj: Object) -> None:
+    async def _orphan_dependents(self, node: OwnerGraphNode, obj: Object) -> None:
         for dependent, live in each_live(self.seen.graph.dependents_of(node.uid), self.registry.get):
             await self.registry.update(dependent.resource, without_references(live, frozenset({node.uid})))
         await self.registry.update(node.resource, without_finalizer(obj, ORPHAN))
 
-    async def _finish_foreground(self, node: Node, obj: Object) -> None:
+    async def _finish_foreground(self, node: OwnerGraphNode, obj: Object) -> None:
         live = each_live(self.seen.graph.dependents_of(node.uid), self.registry.get)
-        blocking = [dependent for dependent, each in live if blocks(each, node.uid)]
+        blocking = [dependent for dependent, each in live if is_blocking_owner(each, node.uid)]
         if not blocking:
             await self.registry.update(node.resource, without_finalizer(obj, FOREGROUND))
             return
         for dependent in blocking:
             if dependent.uid not in self.seen.waiting:
-                self.worker.wake(dependent)
+                self.worker.enqueue(dependent)
 
-    async def _judge(self, node: Node, obj: Object) -> None:
-        standings = {str(ref.get("uid")): self._standing(node, ref) for ref in references_of(obj)}
-        if Standing.UNKNOWN in standings.values():
+    async def _collect(self, node: OwnerGraphNode, obj: Object) -> None:
+        standings = {str(ref.get("uid")): self._owner_state(node, ref) for ref in owner_references_of(obj)}
+        if OwnerState.UNKNOWN in standings.values():
             self.seen.unresolved.add(node)
             return
         self.seen.unresolved.discard(node)
         dependents = self.seen.graph.dependents_of(node.uid)
-        verdict = judge_dependent(standings, has_dependents=bool(dependents))
+        verdict = decide_dependent(standings, has_dependents=bool(dependents))
         if verdict.strip:
             await self.registry.update(node.resource, without_references(obj, verdict.strip))
         elif verdict.delete:
             if verdict.foreground and any(each.uid in self.seen.waiting for each in dependents):
-                obj = await self.registry.update(node.resource, unblocking(obj))
+                obj = await self.registry.update(node.resource, without_blocking_references(obj))
             await self._delete(node, obj, foreground=verdict.foreground)
 
-    async def _delete(self, node: Node, obj: Object, *, foreground: bool) -> None:
+    async def _delete(self, node: OwnerGraphNode, obj: Object, *, foreground: bool) -> None:
         try:
             await self.registry.delete(
                 node.resource,
@@ -157,9 +157,9 @@ class GarbageCollection:
             if refusal.code != 404:
                 raise
 
-    def _standing(self, node: Node, ref: Object) -> Standing:
+    def _owner_state(self, node: OwnerGraphNode, ref: Object) -> OwnerState:
         resource = self.seen.owners.get(group_and_kind(ref))
         if resource is None or (resource.namespaced and not node.resource.namespaced):
-            return Standing.UNKNOWN
+            return OwnerState.UNKNOWN
         key = ObjectKey(node.key.namespace if resource.namespaced else "", str(ref.get("name") or ""))
-        return judge_owner(self.registry.get(resource, key), str(ref.get("uid") or ""))
+        return decide_owner_state(self.registry.get(resource, key), str(ref.get("uid") or ""))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.removal import remove
+from watchword.apiserver.controllers.deletion import delete_if_unchanged
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.model import Registry
 from watchword.apiserver.tokens.issuer import TokenIssuer
@@ -21,7 +21,7 @@ UID_ANNOTATION = "kubernetes.io/service-account.uid"
 
 
 @dataclass
-class LegacyTokens:
+class LegacyTokenController:
     """Woken by such Secrets and by ServiceAccounts."""
 
     registry: Registry
@@ -44,7 +44,7 @@ class LegacyTokens:
             self._secrets.pop(key, None)
         else:
             self._secrets[key] = annotations_of(new).get(NAME_ANNOTATION, "")
-        self.worker.wake(key)
+        self.worker.enqueue(key)
 
     def _account_changed(self, change: str, new: Object, _old: Object | None) -> None:
         if change == "MODIFIED":
@@ -52,10 +52,10 @@ class LegacyTokens:
         account = ObjectKey.of(new)
         for key, name in self._secrets.items():
             if (key.namespace, name) == (account.namespace, account.name):
-                self.worker.wake(key)
+                self.worker.enqueue(key)
 
     async def sync(self, key: ObjectKey) -> float | None:
-        """Fill one Secret, or remove it when its account is gone."""
+        """Fill one Secret, or delete_if_unchanged it when its account is gone."""
         secret = self.registry.get(SECRETS, key)
         if secret is None:
             await self._forget(key)
@@ -64,8 +64,8 @@ class LegacyTokens:
             return None
         name = annotations_of(secret).get(NAME_ANNOTATION, "")
         account = self.registry.get(SERVICE_ACCOUNTS, ObjectKey(key.namespace, name))
-        if account is None or is_of_another(secret, account):
-            await remove(self.registry, SECRETS, secret)
+        if account is None or is_for_other_account(secret, account):
+            await delete_if_unchanged(self.registry, SECRETS, secret)
             return None
         filled = self._filled(secret, account)
         if filled != secret:
@@ -94,7 +94,7 @@ class LegacyTokens:
                 await self.registry.update(SERVICE_ACCOUNTS, account)
 
 
-def is_of_another(secret: Object, account: Object) -> bool:
+def is_for_other_account(secret: Object, account: Object) -> bool:
     """Whether the Secret was made for an earlier account of the same name."""
     known = annotations_of(secret).get(UID_ANNOTATION)
     return bool(known) and known != uid_of(account)

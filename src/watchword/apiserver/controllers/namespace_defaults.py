@@ -24,7 +24,7 @@ _DESCRIBED = "The CA bundle by which clients inside the cluster verify its API s
 
 
 @dataclass
-class NamespaceDefaults:
+class NamespaceDefaultsController:
     """Woken by namespaces and by the loss or change of what it put there."""
 
     registry: Registry
@@ -44,19 +44,19 @@ class NamespaceDefaults:
     def refresh(self) -> None:
         """Look at every namespace again: the bundle has changed."""
         for namespace in self.registry.list(NAMESPACES):
-            self.worker.wake(namespace["metadata"]["name"])
+            self.worker.enqueue(namespace["metadata"]["name"])
 
     def _namespace_changed(self, change: str, new: Object, _old: Object | None) -> None:
         if change == "ADDED" and not is_deleting(new):
-            self.worker.wake(new["metadata"]["name"])
+            self.worker.enqueue(new["metadata"]["name"])
 
     def _account_changed(self, change: str, new: Object, _old: Object | None) -> None:
         if change == "DELETED" and new["metadata"]["name"] == ACCOUNT:
-            self.worker.wake(new["metadata"]["namespace"])
+            self.worker.enqueue(new["metadata"]["namespace"])
 
     def _bundle_changed(self, change: str, new: Object, _old: Object | None) -> None:
         if change != "ADDED" and new["metadata"]["name"] in (BUNDLE, CLIENTS.name):
-            self.worker.wake(new["metadata"]["namespace"])
+            self.worker.enqueue(new["metadata"]["namespace"])
 
     async def sync(self, name: str) -> float | None:
         """Create or mend both objects of one namespace."""

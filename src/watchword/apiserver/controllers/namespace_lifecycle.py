@@ -10,9 +10,9 @@ from watchword.api.conditions import Condition, conditions_of, merge_condition
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting
 from watchword.api.resources import CORE_EVENTS, NAMESPACES, PODS
 from watchword.api.time import parse_rfc3339
+from watchword.apiserver.controllers.all_kinds_watch import AllKindsWatch, stored_kinds
 from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.feed import Feed, stored_kinds
-from watchword.apiserver.controllers.removal import remove
+from watchword.apiserver.controllers.deletion import delete_if_unchanged
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.model import Now, Registry
 
@@ -37,20 +37,20 @@ _SUCCEEDED = (
 
 
 @dataclass
-class NamespaceLifecycle:
+class NamespaceLifecycleController:
     """Woken by namespaces that begin to end, and by each object that leaves one."""
 
     registry: Registry
-    feed: Feed
+    all_kinds_watch: AllKindsWatch
     now: Now
     _ending: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.worker: Worker[str] = Worker("namespace lifecycle", self.sync)
-        self.feed.listeners.append(self._content_changed)
+        self.all_kinds_watch.listeners.append(self._content_changed)
 
     def watches(self) -> Watches:
-        """Be woken by namespaces; the feed tells of their content."""
+        """Be woken by namespaces; the all_kinds_watch tells of their content."""
         return {NAMESPACES: self._namespace_changed}
 
     def _namespace_changed(self, change: str, new: Object, _old: Object | None) -> None:
@@ -59,12 +59,12 @@ class NamespaceLifecycle:
             self._ending.discard(name)
         elif is_deleting(new):
             self._ending.add(name)
-            self.worker.wake(name)
+            self.worker.enqueue(name)
 
     def _content_changed(self, _resource: Resource, change: str, obj: Object) -> None:
         namespace = obj["metadata"].get("namespace")
         if namespace in self._ending and (change != "MODIFIED" or is_deleting(obj)):
-            self.worker.wake(namespace)
+            self.worker.enqueue(namespace)
 
     async def sync(self, name: str) -> float | None:
         """Delete what is left in a terminating namespace; without content, release it."""
@@ -106,12 +106,12 @@ class NamespaceLifecycle:
             if finalizers_of(obj) or ends is None or ends > self.now():
                 return
             grace = 0  # its time is over and nobody ended it
-        await remove(self.registry, resource, obj, grace_seconds=grace)
+        await delete_if_unchanged(self.registry, resource, obj, grace_seconds=grace)
 
     async def _report(self, namespace: Object, remaining: dict[Resource, list[Object]]) -> None:
         rows = conditions_of(namespace)
         changed = False
-        for condition in describe_remains(remaining):
+        for condition in remaining_content_conditions(remaining):
             merged = merge_condition(rows, condition, now=self.now())
             if merged is not None:
                 rows, changed = merged, True
@@ -131,7 +131,7 @@ def next_grace_end(remaining: dict[Resource, list[Object]], *, now: datetime) ->
     return max(min(waits), 0.001) if waits else None
 
 
-def describe_remains(remaining: dict[Resource, list[Object]]) -> list[Condition]:
+def remaining_content_conditions(remaining: dict[Resource, list[Object]]) -> list[Condition]:
     """Return the five conditions that say what keeps a namespace."""
     counts = ", ".join(
         f"{resource.plural}.{resource.group} has {len(left)} resource instances"

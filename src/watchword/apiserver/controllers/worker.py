@@ -47,7 +47,7 @@ class Worker(Generic[K]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def wake(self, key: K) -> None:
+    def enqueue(self, key: K) -> None:
         """Look at the key soon."""
         if not self._open:
             return
@@ -72,7 +72,7 @@ class Worker(Generic[K]):
             self._running.pop(key, None)
         if self._open:
             if delay is not None and key not in self._ready:
-                self._timers[key] = asyncio.get_running_loop().call_later(delay, self.wake, key)
+                self._timers[key] = asyncio.get_running_loop().call_later(delay, self.enqueue, key)
             self._pump()
 
     async def _attempt(self, key: K) -> float | None:

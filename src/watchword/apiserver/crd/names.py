@@ -11,10 +11,10 @@ from watchword.api.meta import Object
 from watchword.apiserver.crd.definition import names_of, objects, status_of, text, texts
 from watchword.apiserver.field_errors import invalid, required
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.labels import label_complaints
+from watchword.apiserver.schema.dns_names import dns1035_label_errors
 
 
-def check_names(names: Object, path: str) -> Iterator[FieldError]:
+def validate_names(names: Object, path: str) -> Iterator[FieldError]:
     """Yield what is wrong with names by themselves."""
     for key in ("plural", "singular", "kind", "listKind"):
         said = text(names, key)
@@ -22,13 +22,13 @@ def check_names(names: Object, path: str) -> Iterator[FieldError]:
             yield required(f"{path}.{key}")
             continue
         mixed = key in {"kind", "listKind"}
-        complaints = label_complaints(said.lower() if mixed else said)
+        complaints = dns1035_label_errors(said.lower() if mixed else said)
         if complaints:
             prefix = "may have mixed case, but should otherwise match: " if mixed else ""
             yield invalid(f"{path}.{key}", said, prefix + complaints)
     for key in ("shortNames", "categories"):
         for index, said in enumerate(texts(names, key)):
-            complaints = label_complaints(said)
+            complaints = dns1035_label_errors(said)
             if complaints:
                 yield invalid(f"{path}.{key}[{index}]", said, complaints)
     if text(names, "kind") and text(names, "kind") == text(names, "listKind"):
@@ -36,14 +36,14 @@ def check_names(names: Object, path: str) -> Iterator[FieldError]:
 
 
 @dataclass(frozen=True, slots=True)
-class NamesVerdict:
+class NamesDecision:
     """Which names a definition gets, and the condition that says so."""
 
     accepted: Object
     condition: Condition
 
 
-def judge_names(definition: Object, others: Iterable[Object]) -> NamesVerdict:
+def decide_names(definition: Object, others: Iterable[Object]) -> NamesDecision:
     """Give a definition the names that no other of its group holds; `others` are those of its group."""
     wanted, held = names_of(definition), status_of(definition).get("acceptedNames") or {}
     resources, kinds = _taken(others)
@@ -68,8 +68,8 @@ def judge_names(definition: Object, others: Iterable[Object]) -> NamesVerdict:
     else:
         accepted.pop("categories", None)
     if reason:
-        return NamesVerdict(accepted, Condition("NamesAccepted", "False", reason, message))
-    return NamesVerdict(accepted, Condition("NamesAccepted", "True", "NoConflicts", "no conflicts found"))
+        return NamesDecision(accepted, Condition("NamesAccepted", "False", reason, message))
+    return NamesDecision(accepted, Condition("NamesAccepted", "True", "NoConflicts", "no conflicts found"))
 
 
 def _taken(others: Iterable[Object]) -> tuple[set[str], set[str]]:

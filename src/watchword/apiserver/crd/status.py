@@ -10,7 +10,7 @@ from watchword.api.conditions import Condition
 from watchword.api.meta import Object, annotations_of
 from watchword.api.time import rfc3339
 from watchword.apiserver.crd.definition import API_APPROVED, objects, spec_of, status_of, text
-from watchword.apiserver.crd.names import is_established, judge_names
+from watchword.apiserver.crd.names import decide_names, is_established
 
 ESTABLISHED: Final = Condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
 NOT_ACCEPTED: Final = Condition("Established", "False", "NotAccepted", "not all names are accepted")
@@ -26,22 +26,22 @@ DELETING: Final = Condition(
 DELETED: Final = Condition("Terminating", "False", "InstanceDeletionCompleted", "removed all instances")
 
 
-def judge_status(definition: Object, others: Iterable[Object], now: datetime) -> Object:
+def decide_status(definition: Object, others: Iterable[Object], now: datetime) -> Object:
     """Return the status that a definition should have; `others` are those of its group."""
-    verdict = judge_names(definition, others)
+    verdict = decide_names(definition, others)
     wanted = [verdict.condition]
     if verdict.condition.status == "True" or is_established(definition):
         wanted.append(ESTABLISHED)
     else:
         wanted.append(NOT_ACCEPTED)
-    approval = judge_approval(definition)
+    approval = decide_api_approval(definition)
     if approval is not None:
         wanted.append(approval)
     status = {**status_of(definition), "acceptedNames": {"plural": "", "kind": "", **verdict.accepted}}
     return with_conditions(status, wanted, now)
 
 
-def judge_approval(definition: Object) -> Condition | None:
+def decide_api_approval(definition: Object) -> Condition | None:
     """Say whether a group of the Kubernetes community is used with its consent; None for other groups."""
     group, said = text(spec_of(definition), "group"), annotations_of(definition).get(API_APPROVED) or ""
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):

@@ -20,12 +20,12 @@ from watchword.apiserver.crd.definition import (
     texts,
     versions_of,
 )
-from watchword.apiserver.crd.names import check_names
-from watchword.apiserver.crd.schema_rules import UNREADABLE, check_defaults, check_schema
-from watchword.apiserver.crd.version_rules import check_columns, check_scale, check_selectable, check_status_root
+from watchword.apiserver.crd.names import validate_names
+from watchword.apiserver.crd.schema_validation import UNREADABLE, check_defaults, check_schema
+from watchword.apiserver.crd.version_validation import check_columns, check_scale, check_selectable, check_status_root
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.labels import label_complaints, subdomain_complaints
+from watchword.apiserver.schema.dns_names import dns1035_label_errors, dns_subdomain_errors
 from watchword.apiserver.schema.structural import check_structural
 
 _SCOPES: Final = ("Cluster", "Namespaced")
@@ -34,7 +34,7 @@ _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 IMMUTABLE: Final = "field is immutable"
 
 
-def check_definition(new: Object, old: Object | None = None) -> list[FieldError]:
+def definition_errors(new: Object, old: Object | None = None) -> list[FieldError]:
     """Return every broken rule of a definition; with `old`, of its change."""
     found = [] if old is not None else list(_check_name(new))
     found.extend(_check_spec(new))
@@ -54,7 +54,7 @@ def _check_name(definition: Object) -> Iterator[FieldError]:
 def _check_spec(definition: Object) -> Iterator[FieldError]:
     spec = spec_of(definition)
     group, scope = text(spec, "group"), text(spec, "scope")
-    complaints = subdomain_complaints(group)
+    complaints = dns_subdomain_errors(group)
     if not group:
         yield required("spec.group")
     elif complaints:
@@ -71,7 +71,7 @@ def _check_spec(definition: Object) -> Iterator[FieldError]:
         )
         yield invalid("spec.preserveUnknownFields", value=True, detail=detail)
     yield from _check_versions(definition)
-    yield from check_names(names_of(definition), "spec.names")
+    yield from validate_names(names_of(definition), "spec.names")
     yield from _check_conversion(spec)
 
 
@@ -81,7 +81,7 @@ def _check_versions(definition: Object) -> Iterator[FieldError]:
         place = f"spec.versions[{index}]"
         if openapi_of(version) is None:
             yield required(f"{place}.schema.openAPIV3Schema")
-        complaints = label_complaints(text(version, "name"))
+        complaints = dns1035_label_errors(text(version, "name"))
         if complaints:
             yield invalid(f"{place}.name", text(version, "name"), complaints)
         yield from _check_deprecation(version, place)

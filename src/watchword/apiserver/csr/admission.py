@@ -13,11 +13,11 @@ from watchword.apiserver.csr.model import (
     KUBE_APISERVER_CLIENT,
     PLURAL,
     certificate_of,
-    read_request,
+    parse_pem_request,
     signer_of,
 )
 from watchword.apiserver.model import ApiError, Operation, RequestInfo, User
-from watchword.pki.errors import RequestRefused
+from watchword.pki.errors import InvalidCsr
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ def _refuse_superusers(operation: Operation, csr: Object) -> None:
     if signer_of(csr) != KUBE_APISERVER_CLIENT:
         return
     try:
-        identity = read_request(csr)
-    except RequestRefused as refusal:
+        identity = parse_pem_request(csr)
+    except InvalidCsr as refusal:
         raise _forbidden(operation, f"failed to parse CSR: {refusal}") from refusal
     if SUPERUSERS in identity.organisations:
         message = f"use of {KUBE_APISERVER_CLIENT} signer with {SUPERUSERS} group is not allowed"

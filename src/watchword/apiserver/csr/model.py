@@ -12,8 +12,8 @@ from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object
 from watchword.api.time import parse_rfc3339
 from watchword.apiserver.model import User
-from watchword.pki.csr import RequestedIdentity, parse_request
-from watchword.pki.errors import RequestRefused
+from watchword.pki.csr import ParsedCsr, parse_csr
+from watchword.pki.errors import InvalidCsr
 
 GROUP = "certificates.k8s.io"
 PLURAL = "certificatesigningrequests"
@@ -26,14 +26,14 @@ LEGACY_UNKNOWN = "kubernetes.io/legacy-unknown"
 APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
 
 
-def read_request(csr: Object) -> RequestedIdentity:
-    """Return what the PEM request asks for; raise RequestRefused when it cannot be read."""
+def parse_pem_request(csr: Object) -> ParsedCsr:
+    """Return what the PEM request asks for; raise InvalidCsr when it cannot be read."""
     text = (csr.get("spec") or {}).get("request")
     try:
         pem = base64.b64decode(text if isinstance(text, str) else "", validate=True)
     except (binascii.Error, ValueError) as cause:
-        raise RequestRefused("the request is not base64") from cause
-    return parse_request(pem)
+        raise InvalidCsr("the request is not base64") from cause
+    return parse_csr(pem)
 
 
 def conditions_named(csr: Object, type_: str) -> list[Object]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from watchword.apiserver.csr.model import KUBE_APISERVER_CLIENT, KUBELET_CLIENT, KUBELET_SERVING
-from watchword.pki.authority import Authority, Leaf, choose_validity
+from watchword.pki.authority import Authority, CertificateTemplate, choose_validity
 from watchword.pki.certificates import Certificate
-from watchword.pki.csr import RequestedIdentity
+from watchword.pki.csr import ParsedCsr
 from watchword.pki.usages import Usage
 
 SHORTEST_LIFETIME = timedelta(minutes=10)
@@ -19,12 +19,12 @@ NODE_PREFIX = "system:node:"
 _SIGNATURE, _ENCIPHERMENT = Usage.DIGITAL_SIGNATURE.value, Usage.KEY_ENCIPHERMENT.value
 _CLIENT, _SERVER = Usage.CLIENT_AUTH.value, Usage.SERVER_AUTH.value
 
-Judge = Callable[[RequestedIdentity, tuple[str, ...]], str]
+RequestCheck = Callable[[ParsedCsr, tuple[str, ...]], str]
 """Says in one sentence why a request is not signed; empty when it is."""
 
 
-def judge_client(identity: RequestedIdentity, usages: tuple[str, ...]) -> str:
-    """Judge a request for a client certificate of any user; the approver judged the subject."""
+def validate_client_request(identity: ParsedCsr, usages: tuple[str, ...]) -> str:
+    """RequestCheck a request for a client certificate of any user; the approver judged the subject."""
     del identity
     for usage in usages:
         if usage not in {_SIGNATURE, _ENCIPHERMENT, _CLIENT}:
@@ -32,8 +32,8 @@ def judge_client(identity: RequestedIdentity, usages: tuple[str, ...]) -> str:
     return "" if _CLIENT in usages else f"missing required usage for client certificate: {_CLIENT}"
 
 
-def judge_kubelet_client(identity: RequestedIdentity, usages: tuple[str, ...]) -> str:
-    """Judge a request for a node's client certificate: exactly the node's subject and nothing beside it."""
+def validate_kubelet_client_request(identity: ParsedCsr, usages: tuple[str, ...]) -> str:
+    """RequestCheck a request for a node's client certificate: exactly the node's subject and nothing beside it."""
     if identity.organisations != (NODES_GROUP,):
         return "subject organization is not system:nodes"
     names = identity.names
@@ -44,11 +44,11 @@ def judge_kubelet_client(identity: RequestedIdentity, usages: tuple[str, ...]) -
         return "other subjectAltNames are not allowed"
     if not identity.common_name.startswith(NODE_PREFIX):
         return "subject common name does not begin with system:node:"
-    return _judge_exact_usages(usages, _CLIENT)
+    return _validate_exact_usages(usages, _CLIENT)
 
 
-def judge_kubelet_serving(identity: RequestedIdentity, usages: tuple[str, ...]) -> str:
-    """Judge a request for a node's serving certificate."""
+def validate_kubelet_serving_request(identity: ParsedCsr, usages: tuple[str, ...]) -> str:
+    """RequestCheck a request for a node's serving certificate."""
     if identity.organisations != (NODES_GROUP,):
         return "subject organization is not system:nodes"
     names = identity.names
@@ -57,7 +57,7 @@ def judge_kubelet_serving(identity: RequestedIdentity, usages: tuple[str, ...]) 
     for found, kind in ((names.emails, "Email"), (names.uris, "URI"), (names.others, "other")):
         if found:
             return f"{kind} subjectAltNames are not allowed"
-    complaint = _judge_exact_usages(usages, _SERVER)
+    complaint = _validate_exact_usages(usages, _SERVER)
     if complaint:
         return complaint
     if not identity.common_name.startswith(NODE_PREFIX):
@@ -65,21 +65,21 @@ def judge_kubelet_serving(identity: RequestedIdentity, usages: tuple[str, ...]) 
     return ""
 
 
-def _judge_exact_usages(usages: tuple[str, ...], main: str) -> str:
+def _validate_exact_usages(usages: tuple[str, ...], main: str) -> str:
     if set(usages) in ({_SIGNATURE, main}, {_SIGNATURE, _ENCIPHERMENT, main}):
         return ""
     return f"usages did not match [{' '.join(sorted((_SIGNATURE, _ENCIPHERMENT, main)))}]"
 
 
-SIGNERS: Mapping[str, Judge] = {
-    KUBE_APISERVER_CLIENT: judge_client,
-    KUBELET_CLIENT: judge_kubelet_client,
-    KUBELET_SERVING: judge_kubelet_serving,
+SIGNERS: Mapping[str, RequestCheck] = {
+    KUBE_APISERVER_CLIENT: validate_client_request,
+    KUBELET_CLIENT: validate_kubelet_client_request,
+    KUBELET_SERVING: validate_kubelet_serving_request,
 }
 """Every signer served here; requests for others wait for somebody else."""
 
 
-def choose_lifetime(asked_seconds: int | None, *, longest: timedelta) -> timedelta:
+def choose_certificate_lifetime(asked_seconds: int | None, *, longest: timedelta) -> timedelta:
     """Decide how long a certificate lives: what was asked for, within the limits."""
     if asked_seconds is None:
         return longest
@@ -87,12 +87,12 @@ def choose_lifetime(asked_seconds: int | None, *, longest: timedelta) -> timedel
 
 
 def sign_request(
-    authority: Authority, identity: RequestedIdentity, usages: tuple[str, ...], *, now: datetime, lifetime: timedelta
+    authority: Authority, identity: ParsedCsr, usages: tuple[str, ...], *, now: datetime, lifetime: timedelta
 ) -> Certificate:
     """Sign a judged request: subject, names and key as asked, every other extension dropped.
 
     Raises PkiError when the request is not signed by its own key, or the authority has ended.
     """
-    validity = choose_validity(now=now, lifetime=lifetime, signer_ends=authority.certificate.not_after)
+    validity = choose_validity(now=now, lifetime=lifetime, signer_not_after=authority.certificate.not_after)
     wanted = tuple(usage for usage in Usage if usage.value in usages)
-    return authority.issue(Leaf(identity.key, identity.subject, validity, wanted, identity.names))
+    return authority.issue(CertificateTemplate(identity.key, identity.subject, validity, wanted, identity.names))

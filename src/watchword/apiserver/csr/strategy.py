@@ -11,7 +11,7 @@ from watchword.apiserver.csr.model import APPROVED, DENIED, GROUP, PLURAL, condi
 from watchword.apiserver.model import Now, Operation, User
 
 
-def prepare_request(operation: Operation) -> None:
+def prepare_signing_request(operation: Operation) -> None:
     """Keep to what the endpoint may change; the requester is always the authenticated user."""
     new, old = operation.new, operation.old
     if new is None:

@@ -16,14 +16,14 @@ from watchword.apiserver.csr.model import (
     LEGACY_UNKNOWN,
     certificate_of,
     conditions_named,
-    read_request,
+    parse_pem_request,
     signer_of,
     usages_of,
 )
 from watchword.apiserver.errors import quote
 from watchword.apiserver.model import FieldError, Operation
 from watchword.pki.certificates import parse_certificate
-from watchword.pki.errors import PkiError, RequestRefused
+from watchword.pki.errors import InvalidCsr, PkiError
 from watchword.pki.pem import CERTIFICATE, armour, blocks
 
 SHORTEST_SECONDS = 600
@@ -58,7 +58,7 @@ _ONLY_TRUE = (APPROVED, DENIED, FAILED)
 _CONDITIONS = "status.conditions"
 
 
-def validate_request(operation: Operation) -> list[FieldError]:
+def validate_signing_request(operation: Operation) -> list[FieldError]:
     """Judge a request on create, and each kind of update by what it may change."""
     new, old = operation.new, operation.old
     if new is None:
@@ -77,7 +77,7 @@ def validate_request(operation: Operation) -> list[FieldError]:
 
 def _spec_errors(csr: Object) -> Iterator[FieldError]:
     spec = csr.get("spec") or {}
-    complaint = judge_request(csr)
+    complaint = validate_pem_request(csr)
     if complaint:
         yield broken.invalid("spec.request", spec.get("request"), complaint)
     usages = usages_of(csr)
@@ -96,11 +96,11 @@ def _spec_errors(csr: Object) -> Iterator[FieldError]:
         yield broken.invalid("spec.expirationSeconds", seconds, detail)
 
 
-def judge_request(csr: Object) -> str:
+def validate_pem_request(csr: Object) -> str:
     """Say what is wrong with the PEM request, empty when its signature proves possession of the key."""
     try:
-        identity = read_request(csr)
-    except RequestRefused as refusal:
+        identity = parse_pem_request(csr)
+    except InvalidCsr as refusal:
         text = str(refusal)
         return "PEM block type must be CERTIFICATE REQUEST" if "PEM block" in text or "base64" in text else text
     return "" if identity.signature_valid else "the signature of the request is not made by its own key"
@@ -161,12 +161,12 @@ def _certificate_errors(csr: Object) -> Iterator[FieldError]:
     text = certificate_of(csr)
     if not text:
         return
-    complaint = judge_certificate(text)
+    complaint = validate_issued_certificate(text)
     if complaint:
         yield broken.invalid("status.certificate", "<certificate data>", complaint)
 
 
-def judge_certificate(text: str) -> str:
+def validate_issued_certificate(text: str) -> str:
     """Say what is wrong with an issued certificate, empty when it is one or a chain of them."""
     try:
         found = list(blocks(base64.b64decode(text, validate=True)))

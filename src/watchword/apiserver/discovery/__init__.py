@@ -1,4 +1,4 @@
-"""Discovery: which groups, versions and resources are served."""
+"""DiscoveryHandler: which groups, versions and resources are served."""
 
 from watchword.apiserver.discovery.documents import (
     aggregated,
@@ -8,11 +8,11 @@ from watchword.apiserver.discovery.documents import (
     api_versions,
     storage_version_hash,
 )
-from watchword.apiserver.discovery.serving import Discovery
+from watchword.apiserver.discovery.serving import DiscoveryHandler
 from watchword.apiserver.discovery.version_info import version_info
 
 __all__ = [
-    "Discovery",
+    "DiscoveryHandler",
     "aggregated",
     "api_group",
     "api_group_list",

@@ -20,7 +20,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 _NOT_FOUND = Response(404, (("Content-Type", "text/plain; charset=utf-8"),), b"404 page not found\n")
 
 
-class Discovery:
+class DiscoveryHandler:
     """Tells clients what is served; documents are drawn anew only when `generation` moves."""
 
     def __init__(

@@ -9,16 +9,16 @@ from watchword.api.json import same_json
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
 from watchword.apiserver.errors import bad_request
+from watchword.apiserver.fieldmanager.applied_fields import configured_fields, leaves
 from watchword.apiserver.fieldmanager.compare import Comparison, compare
-from watchword.apiserver.fieldmanager.configured import configured_fields, leaves
 from watchword.apiserver.fieldmanager.errors import ApplyConflict, Conflict
 from watchword.apiserver.fieldmanager.fieldset import FieldSet, difference, intersection, paths, union
 from watchword.apiserver.fieldmanager.last_applied import KUBECTL, kept_since_last_applied, remember_applied
 from watchword.apiserver.fieldmanager.managers import (
     APPLY,
     UPDATE,
-    Entry,
-    Identity,
+    ManagerEntry,
+    ManagerIdentity,
     Managers,
     encode_managers,
     make_identity,
@@ -26,7 +26,7 @@ from watchword.apiserver.fieldmanager.managers import (
 )
 from watchword.apiserver.fieldmanager.merge import merge
 from watchword.apiserver.fieldmanager.remove import remove_fields, with_named_fields
-from watchword.apiserver.fieldmanager.shape import Indivisible
+from watchword.apiserver.fieldmanager.shape import ItemWithoutKey
 from watchword.apiserver.fieldmanager.typed import check_applied
 from watchword.apiserver.fieldmanager.update import new_fields, take_fields
 from watchword.apiserver.model import ApiError
@@ -61,11 +61,11 @@ def apply(  # noqa: PLR0913 - the parameters of an apply request
         managers = request.owners(rfc3339(now))
         result = request.result(managers)
         request.settle(managers, result, force=force)
-    except Indivisible as error:
+    except ItemWithoutKey as error:
         raise ApiError(500, "", f"failed to create typed live object: {error}") from error
     entry = managers.get(identity)
     if entry is not None and (live is None or not same_json(_without_owners(live), result)):
-        managers[identity] = Entry(entry.fields, entry.api_version, rfc3339(now))
+        managers[identity] = ManagerEntry(entry.fields, entry.api_version, rfc3339(now))
     if identity.manager == KUBECTL:
         remember_applied(result, applied)
     if managers:
@@ -83,7 +83,7 @@ class _Apply:
     live: Object
     applied: Object
     schema: Schema
-    identity: Identity
+    identity: ManagerIdentity
     reset: frozenset[str]
     empty: Object | None
 
@@ -94,7 +94,9 @@ class _Apply:
             fields = new_fields(self.live, self.empty, self.schema, self.reset)
             api_version = str(self.applied.get("apiVersion"))
             if fields:
-                managers[Identity("before-first-apply", UPDATE, api_version)] = Entry(fields, api_version, time)
+                managers[ManagerIdentity("before-first-apply", UPDATE, api_version)] = ManagerEntry(
+                    fields, api_version, time
+                )
         return managers
 
     def result(self, managers: Managers) -> Object:
@@ -103,7 +105,7 @@ class _Apply:
         merged: Object = merge(live if self.live else {}, self.applied, self.schema)
         last = managers.get(self.identity)
         fields = configured_fields(self.applied, self.schema, self.reset)
-        managers[self.identity] = Entry(fields, str(self.applied.get("apiVersion")), last.time if last else None)
+        managers[self.identity] = ManagerEntry(fields, str(self.applied.get("apiVersion")), last.time if last else None)
         if last is None or not last.fields:
             return merged
         return self._let_go(merged, last.fields, managers)

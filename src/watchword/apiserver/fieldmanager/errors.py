@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watchword.apiserver.fieldmanager.fieldset import Path, print_path
-from watchword.apiserver.fieldmanager.managers import Identity
+from watchword.apiserver.fieldmanager.managers import ManagerIdentity
 from watchword.apiserver.model import ApiError
 
-Conflict = tuple[Identity, Path]
+Conflict = tuple[ManagerIdentity, Path]
 
 
 class ApplyConflict(ApiError):

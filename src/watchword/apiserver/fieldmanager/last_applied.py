@@ -5,10 +5,10 @@ from __future__ import annotations
 import orjson
 
 from watchword.api.meta import Object, annotations_of
+from watchword.apiserver.fieldmanager.applied_fields import configured_fields
 from watchword.apiserver.fieldmanager.compare import compare
-from watchword.apiserver.fieldmanager.configured import configured_fields
 from watchword.apiserver.fieldmanager.fieldset import FieldSet, difference
-from watchword.apiserver.fieldmanager.shape import Indivisible
+from watchword.apiserver.fieldmanager.shape import ItemWithoutKey
 from watchword.apiserver.schema.model import Schema
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -26,7 +26,7 @@ def kept_since_last_applied(live: Object, schema: Schema) -> FieldSet:
     try:
         differing = compare(remembered, live, schema)
         fields = configured_fields(remembered, schema)
-    except (Indivisible, AttributeError, TypeError):  # the annotation is anybody's text
+    except (ItemWithoutKey, AttributeError, TypeError):  # the annotation is anybody's text
         return {}
     return difference(difference(fields, differing.changed), differing.removed)
 

@@ -15,7 +15,7 @@ UPDATE: Final = "Update"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Identity:
+class ManagerIdentity:
     """Who owns fields: appliers keep their identity across versions, updaters do not."""
 
     manager: str
@@ -31,7 +31,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManagerEntry:
     """What one manager owns, and since when."""
 
     fields: FieldSet
@@ -39,12 +39,12 @@ class Entry:
     time: str | None
 
 
-Managers = dict[Identity, Entry]
+Managers = dict[ManagerIdentity, ManagerEntry]
 
 
-def make_identity(manager: str, operation: str, api_version: str, subresource: str) -> Identity:
+def make_identity(manager: str, operation: str, api_version: str, subresource: str) -> ManagerIdentity:
     """Return the identity of a writer; one without a name is called unknown."""
-    return Identity(manager or "unknown", operation, api_version if operation == UPDATE else "", subresource)
+    return ManagerIdentity(manager or "unknown", operation, api_version if operation == UPDATE else "", subresource)
 
 
 def decode_managers(entries: Any) -> Managers | None:
@@ -58,13 +58,13 @@ def stored_managers(entries: list[Object] | None) -> Managers:
     """Read managedFields of a stored object, which this module wrote or checked."""
     managers: Managers = {}
     for entry in entries or ():
-        identity = Identity(
+        identity = ManagerIdentity(
             entry.get("manager") or "",
             entry["operation"],
             entry["apiVersion"] if entry["operation"] == UPDATE else "",
             entry.get("subresource") or "",
         )
-        managers[identity] = Entry(entry.get("fieldsV1") or {}, entry["apiVersion"], entry.get("time"))
+        managers[identity] = ManagerEntry(entry.get("fieldsV1") or {}, entry["apiVersion"], entry.get("time"))
     return managers
 
 
@@ -76,9 +76,9 @@ def encode_managers(managers: Managers) -> list[Object]:
     return [_encode(identity, entry) for identity, entry in ordered]
 
 
-def encode_update(identity: Identity, fields: FieldSet, time: str) -> Object:
+def encode_update(identity: ManagerIdentity, fields: FieldSet, time: str) -> Object:
     """Write the single entry of an object that was just created."""
-    return _encode(identity, Entry(fields, identity.api_version, time))
+    return _encode(identity, ManagerEntry(fields, identity.api_version, time))
 
 
 def is_reset(entries: Any) -> bool:
@@ -92,14 +92,14 @@ def cap_updaters(managers: Managers) -> None:
     surplus = len(updaters) - MAX_UPDATERS
     if surplus <= 0:
         return
-    first_of_version: dict[str, Identity] = {}
+    first_of_version: dict[str, ManagerIdentity] = {}
     for identity, entry in sorted(updaters, key=lambda item: (item[1].time or "", item[0])):
         if surplus == 0:
             return
         first = first_of_version.setdefault(entry.api_version, identity)
         if first is identity:
             continue
-        bucket = Identity("ancient-changes", UPDATE, entry.api_version)
+        bucket = ManagerIdentity("ancient-changes", UPDATE, entry.api_version)
         if bucket not in managers:
             managers[bucket] = managers.pop(first)
         managers[bucket] = replace(entry, fields=union(entry.fields, managers[bucket].fields))
@@ -124,12 +124,12 @@ def _is_well_formed(entry: Any) -> bool:
     )
 
 
-def _order(item: tuple[Identity, Entry]) -> tuple[str, str, str, str, str]:
+def _order(item: tuple[ManagerIdentity, ManagerEntry]) -> tuple[str, str, str, str, str]:
     identity, entry = item
     return identity.operation, entry.time or "", identity.manager, entry.api_version, identity.subresource
 
 
-def _encode(identity: Identity, entry: Entry) -> Object:
+def _encode(identity: ManagerIdentity, entry: ManagerEntry) -> Object:
     encoded: Object = {
         "manager": identity.manager,
         "operation": identity.operation,

@@ -9,7 +9,7 @@ import orjson
 from watchword.apiserver.schema.model import Schema
 
 
-class Indivisible(Exception):
+class ItemWithoutKey(Exception):
     """An item of a list has no identity, so its fields cannot be owned; the message says why."""
 
 
@@ -32,11 +32,11 @@ def item_element(item: Any, schema: Schema) -> str:
     """Return the path element of an item of a set or a keyed list."""
     if schema.list_type == "set":
         if item is None or type(item) is dict or type(item) is list:
-            raise Indivisible(_SET_ITEMS[type(item)])
+            raise ItemWithoutKey(_SET_ITEMS[type(item)])
         return f"v:{orjson.dumps(item).decode()}"
     if type(item) is not dict:
         kind = "a null element" if item is None else "non-map elements"
-        raise Indivisible(f"associative list with keys may not have {kind}")
+        raise ItemWithoutKey(f"associative list with keys may not have {kind}")
     known = schema.items.properties if schema.items is not None else {}
     keys = {}
     for key in schema.list_map_keys:
@@ -46,7 +46,7 @@ def item_element(item: Any, schema: Schema) -> str:
             keys[key] = known[key].default
     if not keys:
         names = " ".join(f'"{key}"' for key in schema.list_map_keys)
-        raise Indivisible(
+        raise ItemWithoutKey(
             f"associative list with keys has an element that omits all key fields [{names}] "
             "(and doesn't have default values for any key fields)"
         )

@@ -8,7 +8,7 @@ from typing import Any
 from watchword.api.json import go_print
 from watchword.api.meta import Object
 from watchword.apiserver.fieldmanager.fieldset import print_path
-from watchword.apiserver.fieldmanager.shape import Indivisible, is_granular_list, item_element
+from watchword.apiserver.fieldmanager.shape import ItemWithoutKey, is_granular_list, item_element
 from watchword.apiserver.model import ApiError
 from watchword.apiserver.schema.model import Schema
 
@@ -69,7 +69,7 @@ def _check_items(value: list[Any], schema: Schema, path: str) -> Iterator[str]:
         if is_granular_list(value, schema):
             try:
                 element = item_element(item, schema)
-            except Indivisible as error:
+            except ItemWithoutKey as error:
                 yield f"{path}: element {index}: {error}"
                 continue
             place = f"{path}{print_path((element,))}"

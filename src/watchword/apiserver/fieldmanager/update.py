@@ -11,8 +11,8 @@ from watchword.apiserver.fieldmanager.compare import Comparison, all_fields, com
 from watchword.apiserver.fieldmanager.fieldset import FieldSet, difference, union
 from watchword.apiserver.fieldmanager.managers import (
     UPDATE,
-    Entry,
-    Identity,
+    ManagerEntry,
+    ManagerIdentity,
     Managers,
     cap_updaters,
     decode_managers,
@@ -22,7 +22,7 @@ from watchword.apiserver.fieldmanager.managers import (
     make_identity,
     stored_managers,
 )
-from watchword.apiserver.fieldmanager.shape import Indivisible
+from watchword.apiserver.fieldmanager.shape import ItemWithoutKey
 from watchword.apiserver.schema.model import Schema
 
 
@@ -60,7 +60,7 @@ def track_update(  # noqa: PLR0913 - who, when and where are one decision; the c
             if managers or old is None:
                 _take_over(managers, identity, compare(old or empty or {}, new, schema, reset), rfc3339(now))
             entries = encode_managers(managers)
-    except Indivisible:
+    except ItemWithoutKey:
         entries = []  # as the reference server: better no owners than wrong ones
     if entries:
         metadata["managedFields"] = entries
@@ -76,7 +76,7 @@ def new_fields(obj: Object, empty: Object | None, schema: Schema, reset: frozens
 _ALWAYS = frozenset(("apiVersion", "kind", "metadata"))
 
 
-def take_fields(managers: Managers, found: Comparison, *, keep: Identity | None = None) -> None:
+def take_fields(managers: Managers, found: Comparison, *, keep: ManagerIdentity | None = None) -> None:
     """Take changed and removed fields, in place, from everybody but `keep`; who owns nothing is forgotten."""
     for identity, entry in list(managers.items()):
         if identity == keep:
@@ -85,17 +85,17 @@ def take_fields(managers: Managers, found: Comparison, *, keep: Identity | None 
         if not fields:
             del managers[identity]
         elif fields is not entry.fields:
-            managers[identity] = Entry(fields, entry.api_version, entry.time)
+            managers[identity] = ManagerEntry(fields, entry.api_version, entry.time)
 
 
-def _take_over(managers: Managers, identity: Identity, found: Comparison, time: str) -> None:
+def _take_over(managers: Managers, identity: ManagerIdentity, found: Comparison, time: str) -> None:
     if not found.changed and not found.removed:
         return
     take_fields(managers, found)
     if found.changed:
         previous = managers.get(identity)
         fields = union(found.changed, previous.fields) if previous is not None else found.changed
-        managers[identity] = Entry(fields, identity.api_version, time)
+        managers[identity] = ManagerEntry(fields, identity.api_version, time)
         cap_updaters(managers)
 
 

@@ -18,7 +18,7 @@ Default = Callable[[Object], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class KindStrategy:
     """What a built-in kind does to its objects, in the order in which it happens."""
 
     name: NameRule = dns_subdomain
@@ -29,17 +29,17 @@ class Rules:
 
 
 def builtin(
-    resource: Resource, rules: Rules | None = None, *, columns: tuple[Column, ...] = PLAIN, **served: Any
+    resource: Resource, rules: KindStrategy | None = None, *, columns: tuple[Column, ...] = PLAIN, **served: Any
 ) -> ResourceKind:
     """Return the kind of a resource; `served` are further fields of ResourceKind."""
-    rules = rules or Rules()
+    rules = rules or KindStrategy()
     message = message_of(resource.group, resource.version, resource.kind)
     selectable = {"metadata.name": field_value("metadata.name")}
     if resource.namespaced:
         selectable["metadata.namespace"] = field_value("metadata.namespace")
     return ResourceKind(
         resource=resource,
-        drawing=lambda: schemas().of_kind(message),
+        schema_source=lambda: schemas().of_kind(message),
         singular=resource.kind.lower(),
         columns=columns,
         selectable_fields={**selectable, **rules.fields},
@@ -76,7 +76,7 @@ def fields(*paths: str) -> dict[str, Callable[[Object], str]]:
     return {path: field_value(path) for path in paths}
 
 
-def status_apart(resource: Resource, *, on_create: bool = True) -> Hook:
+def separate_status(resource: Resource, *, on_create: bool = True) -> Hook:
     """Return the hook that keeps spec and status under their own endpoints."""
     spec = message_of(resource.group, resource.version, resource.kind)
 

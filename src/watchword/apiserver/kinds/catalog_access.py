@@ -15,22 +15,22 @@ from watchword.api.resources import (
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
 from watchword.apiserver.authz.validation import default_binding, prepare_role, validate_binding, validate_role
-from watchword.apiserver.kinds.build import Rules, builtin, fields, status_apart
+from watchword.apiserver.kinds.build import KindStrategy, builtin, fields, separate_status
 from watchword.apiserver.kinds.columns import access, core
 from watchword.apiserver.kinds.columns.cells import DATED
 from watchword.apiserver.kinds.leases import validate_lease
 from watchword.apiserver.kinds.names import any_name, path_segment
-from watchword.apiserver.kinds.questions import REVIEWS
-from watchword.apiserver.late import Late
+from watchword.apiserver.kinds.reviews import REVIEWS
+from watchword.apiserver.lazy_function import LazyFunction
 from watchword.apiserver.model import ResourceKind
 
-_ROLE = Rules(name=path_segment, prepare=(prepare_role,), validate=(validate_role,))
-_BINDING = Rules(name=path_segment, prepare=(default_binding,), validate=(validate_binding,))
-_CRD_HOOKS = "watchword.apiserver.crd.hooks"
+_ROLE = KindStrategy(name=path_segment, prepare=(prepare_role,), validate=(validate_role,))
+_BINDING = KindStrategy(name=path_segment, prepare=(default_binding,), validate=(validate_binding,))
+_CRD_HOOKS = "watchword.apiserver.crd.strategy"
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
-def _rbac(resource: Resource, rules: Rules) -> ResourceKind:
+def _rbac(resource: Resource, rules: KindStrategy) -> ResourceKind:
     columns = DATED if rules is _ROLE else access.BINDING
     return builtin(resource, rules, columns=columns, verbs=_VERBS, unconditional_update=True, create_on_update=True)
 
@@ -40,14 +40,14 @@ ACCESS: tuple[ResourceKind, ...] = (
     _rbac(CLUSTER_ROLES, _ROLE),
     _rbac(ROLE_BINDINGS, _BINDING),
     _rbac(CLUSTER_ROLE_BINDINGS, _BINDING),
-    builtin(LEASES, Rules(validate=(validate_lease,)), columns=core.LEASE, create_on_update=True),
+    builtin(LEASES, KindStrategy(validate=(validate_lease,)), columns=core.LEASE, create_on_update=True),
     builtin(
         CERTIFICATE_SIGNING_REQUESTS,
-        Rules(
+        KindStrategy(
             name=any_name,
             fields=fields("spec.signerName"),
-            prepare=(Late("watchword.apiserver.csr.strategy", "prepare_request"),),
-            validate=(Late("watchword.apiserver.csr.validation", "validate_request"),),
+            prepare=(LazyFunction("watchword.apiserver.csr.strategy", "prepare_signing_request"),),
+            validate=(LazyFunction("watchword.apiserver.csr.validation", "validate_signing_request"),),
         ),
         columns=access.CERTIFICATE_SIGNING_REQUEST,
         short_names=("csr",),
@@ -57,13 +57,13 @@ ACCESS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         CUSTOM_RESOURCE_DEFINITIONS,
-        Rules(
-            default=(Late(_CRD_HOOKS, "default_definition"),),
-            prepare=(Late(_CRD_HOOKS, "prepare_definition"),),
-            validate=(Late(_CRD_HOOKS, "validate_definition"),),
+        KindStrategy(
+            default=(LazyFunction(_CRD_HOOKS, "default_definition"),),
+            prepare=(LazyFunction(_CRD_HOOKS, "prepare_definition"),),
+            validate=(LazyFunction(_CRD_HOOKS, "validate_definition"),),
         ),
         columns=DATED,
-        begin_deletion=Late(_CRD_HOOKS, "mark_terminating"),
+        begin_deletion=LazyFunction(_CRD_HOOKS, "mark_terminating"),
         short_names=("crd", "crds"),
         categories=("api-extensions",),
         subresources=("status",),
@@ -71,7 +71,7 @@ ACCESS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         VALIDATING_ADMISSION_POLICIES,
-        Rules(prepare=(status_apart(VALIDATING_ADMISSION_POLICIES),)),
+        KindStrategy(prepare=(separate_status(VALIDATING_ADMISSION_POLICIES),)),
         columns=access.POLICY,
         categories=("api-extensions",),
         subresources=("status",),

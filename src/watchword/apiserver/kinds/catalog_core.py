@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from watchword.api.resources import CONFIG_MAPS, CORE_EVENTS, EVENTS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver.kinds import events
-from watchword.apiserver.kinds.build import Rules, builtin, fields
+from watchword.apiserver.kinds.build import KindStrategy, builtin, fields
 from watchword.apiserver.kinds.columns import core
 from watchword.apiserver.kinds.config import default_secret, validate_config_map, validate_secret
 from watchword.apiserver.kinds.names import dns_label
@@ -28,7 +28,7 @@ _MODERN_EVENT_FIELDS = fields(*(f"regarding.{name}" for name in _REFERENCE), "re
 CORE: tuple[ResourceKind, ...] = (
     builtin(
         NAMESPACES,
-        Rules(
+        KindStrategy(
             name=dns_label,
             default=(default_namespace,),
             prepare=(prepare_namespace,),
@@ -44,20 +44,20 @@ CORE: tuple[ResourceKind, ...] = (
     ),
     builtin(
         SECRETS,
-        Rules(default=(default_secret,), validate=(validate_secret,), fields=fields("type")),
+        KindStrategy(default=(default_secret,), validate=(validate_secret,), fields=fields("type")),
         columns=core.SECRET,
         unconditional_update=True,
     ),
     builtin(
         CONFIG_MAPS,
-        Rules(validate=(validate_config_map,)),
+        KindStrategy(validate=(validate_config_map,)),
         columns=core.CONFIG_MAP,
         short_names=("cm",),
         unconditional_update=True,
     ),
     builtin(
         SERVICE_ACCOUNTS,
-        Rules(prepare=(prepare_service_account,)),
+        KindStrategy(prepare=(prepare_service_account,)),
         short_names=("sa",),
         subresources=("token",),
         unconditional_update=True,
@@ -65,7 +65,7 @@ CORE: tuple[ResourceKind, ...] = (
     ),
     builtin(
         CORE_EVENTS,
-        Rules(validate=(events.validate_event,), fields=_EVENT_FIELDS),
+        KindStrategy(validate=(events.validate_event,), fields=_EVENT_FIELDS),
         columns=core.EVENT,
         short_names=("ev",),
         unconditional_update=True,
@@ -73,7 +73,7 @@ CORE: tuple[ResourceKind, ...] = (
     ),
     builtin(
         EVENTS,
-        Rules(validate=(events.validate_event,), fields=_MODERN_EVENT_FIELDS),
+        KindStrategy(validate=(events.validate_event,), fields=_MODERN_EVENT_FIELDS),
         columns=tuple(replace(column, cell=events.on_core(column.cell)) for column in core.EVENT),
         short_names=("ev",),
         unconditional_update=True,

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from watchword.api.meta import Resource
 from watchword.api.resources import CRON_JOBS, DEPLOYMENTS, JOBS, NODES, PODS, SERVICES
-from watchword.apiserver.kinds.build import Rules, builtin, fields, status_apart
+from watchword.apiserver.kinds.build import KindStrategy, builtin, fields, separate_status
 from watchword.apiserver.kinds.columns import network
 from watchword.apiserver.kinds.columns import pods as pod_columns
 from watchword.apiserver.kinds.columns import workloads as columns
 from watchword.apiserver.kinds.names import dns1035_label
-from watchword.apiserver.late import Late
+from watchword.apiserver.lazy_function import LazyFunction
 from watchword.apiserver.model import ResourceKind
 
 ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 
 
-def _rule(name: str) -> Late:
+def _rule(name: str) -> LazyFunction:
     """Return a rule of a module beside this one: a hub may never see a pod."""
     module, _, function = name.partition(".")
-    return Late(f"watchword.apiserver.kinds.{module}", function)
+    return LazyFunction(f"watchword.apiserver.kinds.{module}", function)
 
 
 _SCALE = ("spec.replicas", "status.replicas", "spec.selector")
@@ -41,7 +41,7 @@ _POD_FIELDS["status.podIPs"] = lambda pod: ",".join(
 WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         PODS,
-        Rules(
+        KindStrategy(
             default=(_rule("pod_defaults.default_pod"),),
             prepare=(_rule("pods.prepare_pod"),),
             validate=(_rule("pods.validate_pod"),),
@@ -57,9 +57,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         NODES,
-        Rules(
+        KindStrategy(
             default=(_rule("pods.default_node"),),
-            prepare=(status_apart(NODES, on_create=False),),
+            prepare=(separate_status(NODES, on_create=False),),
             fields={"spec.unschedulable": _rule("pods.unschedulable")},
         ),
         columns=network.NODE,
@@ -69,10 +69,10 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         SERVICES,
-        Rules(
+        KindStrategy(
             name=dns1035_label,
             default=(_rule("services.default_service"),),
-            prepare=(status_apart(SERVICES), _rule("services.prepare_service")),
+            prepare=(separate_status(SERVICES), _rule("services.prepare_service")),
             validate=(_rule("services.validate_service"),),
             fields=fields("spec.clusterIP", "spec.type"),
         ),
@@ -86,7 +86,7 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         ENDPOINTS,
-        Rules(default=(_rule("services.default_endpoints"),)),
+        KindStrategy(default=(_rule("services.default_endpoints"),)),
         columns=network.ENDPOINTS,
         short_names=("ep",),
         unconditional_update=True,
@@ -94,9 +94,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         DEPLOYMENTS,
-        Rules(
+        KindStrategy(
             default=(_rule("workloads.default_deployment"),),
-            prepare=(status_apart(DEPLOYMENTS), _rule("workloads.prepare_deployment")),
+            prepare=(separate_status(DEPLOYMENTS), _rule("workloads.prepare_deployment")),
             validate=(_rule("workloads.validate_deployment"),),
         ),
         columns=columns.DEPLOYMENT,
@@ -109,9 +109,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         REPLICA_SETS,
-        Rules(
+        KindStrategy(
             default=(_rule("workloads.default_replica_set"),),
-            prepare=(status_apart(REPLICA_SETS),),
+            prepare=(separate_status(REPLICA_SETS),),
             validate=(_rule("workloads.validate_replica_set"),),
             fields=fields("status.replicas"),
         ),
@@ -125,9 +125,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         JOBS,
-        Rules(
+        KindStrategy(
             default=(_rule("jobs.default_job"),),
-            prepare=(status_apart(JOBS), _rule("jobs.prepare_job")),
+            prepare=(separate_status(JOBS), _rule("jobs.prepare_job")),
             validate=(_rule("jobs.validate_job"),),
             fields={"status.successful": _rule("jobs.successful")},
         ),
@@ -139,9 +139,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         CRON_JOBS,
-        Rules(
+        KindStrategy(
             default=(_rule("jobs.default_cron_job"),),
-            prepare=(status_apart(CRON_JOBS),),
+            prepare=(separate_status(CRON_JOBS),),
             validate=(_rule("jobs.validate_cron_job"),),
         ),
         columns=columns.CRON_JOB,

@@ -7,7 +7,7 @@ from functools import cache
 from watchword.apiserver.kinds.fields import Messages, read_tables
 from watchword.apiserver.kinds.schemas import Schemas
 from watchword.apiserver.kinds.tables import TABLES
-from watchword.apiserver.kinds.typed import Typed
+from watchword.apiserver.kinds.typed import TypedDecoder
 
 
 @cache
@@ -23,6 +23,6 @@ def schemas() -> Schemas:
 
 
 @cache
-def typed() -> Typed:
+def typed() -> TypedDecoder:
     """Return what gives decoded bodies the shape of their kind."""
-    return Typed(messages())
+    return TypedDecoder(messages())

@@ -38,7 +38,7 @@ def _mismatch(words: str, pattern: str, *examples: str) -> str:
     return f"{words} {shown}regex used for validation is '{pattern}')"
 
 
-def _matched(text: str, pattern: str, limit: int, complaint: str) -> list[str]:
+def _pattern_errors(text: str, pattern: str, limit: int, complaint: str) -> list[str]:
     found = [f"must be no more than {limit} characters"] if len(text.encode()) > limit else []
     if re.fullmatch(pattern, text, re.ASCII) is None:
         found.append(complaint)
@@ -56,17 +56,17 @@ def dns_label(name: str) -> list[str]:
     """Judge a DNS label of RFC 1123, as namespaces are named."""
     dotted = re.fullmatch(_SUBDOMAIN, name, re.ASCII) is not None
     complaint = "must not contain dots" if dotted else _mismatch(_LABEL_WORDS, _LABEL, "my-name", "123-abc")
-    return _matched(name, _LABEL, 63, complaint)
+    return _pattern_errors(name, _LABEL, 63, complaint)
 
 
 def dns_subdomain(name: str) -> list[str]:
     """Judge a DNS subdomain of RFC 1123, as most objects are named."""
-    return _matched(name, _SUBDOMAIN, 253, _mismatch(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
+    return _pattern_errors(name, _SUBDOMAIN, 253, _mismatch(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
 
 
 def dns1035_label(name: str) -> list[str]:
     """Judge a DNS label of RFC 1035, as services are named."""
-    return _matched(name, _DNS1035, 63, _mismatch(_DNS1035_WORDS, _DNS1035, "my-name", "abc-123"))
+    return _pattern_errors(name, _DNS1035, 63, _mismatch(_DNS1035_WORDS, _DNS1035, "my-name", "abc-123"))
 
 
 def path_segment(name: str) -> list[str]:
@@ -105,7 +105,7 @@ def qualified_name(key: str) -> list[str]:
         found.extend(f"prefix part {each}" for each in complaints)
     if not name:
         found.append("name part must be non-empty")
-    found.extend(f"name part {each}" for each in _in_bytes(_matched(name, _QUALIFIED, 63, complaint)))
+    found.extend(f"name part {each}" for each in _in_bytes(_pattern_errors(name, _QUALIFIED, 63, complaint)))
     return found
 
 
@@ -116,14 +116,14 @@ def label_value(value: str) -> list[str]:
         "and must start and end with an alphanumeric character"
     )
     pattern = f"({_QUALIFIED})?"
-    return _in_bytes(_matched(value, pattern, 63, _mismatch(words, pattern, "MyValue", "my_value", "12345")))
+    return _in_bytes(_pattern_errors(value, pattern, 63, _mismatch(words, pattern, "MyValue", "my_value", "12345")))
 
 
 def config_key(key: str) -> list[str]:
     """Judge a key of a Secret or ConfigMap: it becomes a file name."""
     words = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
     complaint = _mismatch(words, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name")
-    found = _matched(key, _CONFIG_KEY, 253, complaint)
+    found = _pattern_errors(key, _CONFIG_KEY, 253, complaint)
     if key == ".":
         found.append("must not be '.'")
     elif key == "..":

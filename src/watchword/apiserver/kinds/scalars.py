@@ -18,7 +18,7 @@ _MICRO_TIME = re.compile(r"[^.]*\.\d{6}(?:Z|[+-]\d{2}:\d{2})", re.ASCII)
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*", re.ASCII)
 
 
-class Misfit(Exception):
+class TypeMismatch(Exception):
     """A value does not fit its type; `found` names its JSON type when that alone is the reason."""
 
     def __init__(self, message: str = "", *, found: str = "", wanted: str = "") -> None:
@@ -45,8 +45,8 @@ def json_type(value: Any) -> str:
             return "object"
 
 
-def fitted(kind: str, value: Any) -> Any:
-    """Return the value as its type stores it; raises Misfit."""
+def coerce_scalar(kind: str, value: Any) -> Any:
+    """Return the value as its type stores it; raises TypeMismatch."""
     if kind == "string":
         return value if isinstance(value, str) else _mismatch(value, "string")
     if kind == "bool":
@@ -64,23 +64,23 @@ def zero(kind: str) -> Any:
 
 
 def _mismatch(value: Any, wanted: str) -> Any:
-    raise Misfit(found=json_type(value), wanted=wanted)
+    raise TypeMismatch(found=json_type(value), wanted=wanted)
 
 
 def _integer(value: Any, kind: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Misfit(found=json_type(value), wanted=kind)
+        raise TypeMismatch(found=json_type(value), wanted=kind)
     bits = _INTEGERS[kind]
     if isinstance(value, float):
-        raise Misfit(found=f"number {value:g}", wanted=kind)
+        raise TypeMismatch(found=f"number {value:g}", wanted=kind)
     if not -(2**bits) <= value < 2**bits:
-        raise Misfit(found=f"number {value}", wanted=kind)
+        raise TypeMismatch(found=f"number {value}", wanted=kind)
     return value
 
 
 def _double(value: Any) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Misfit(found=json_type(value), wanted="float64")
+        raise TypeMismatch(found=json_type(value), wanted="float64")
     return value
 
 
@@ -90,8 +90,8 @@ def _int_or_string(value: Any) -> int | str:
 
 def _strings(value: Any) -> list[str]:
     if not isinstance(value, list):
-        raise Misfit(found=json_type(value), wanted="[]string")
-    return [fitted("string", item or "") for item in value]
+        raise TypeMismatch(found=json_type(value), wanted="[]string")
+    return [coerce_scalar("string", item or "") for item in value]
 
 
 def _quantity(value: Any) -> str:
@@ -100,18 +100,18 @@ def _quantity(value: Any) -> str:
     text = value if isinstance(value, str) else repr(value) if json_type(value) == "number" else ""
     canonical = canonical_quantity(text.strip())
     if canonical is None:
-        raise Misfit(WRONG_FORMAT)
+        raise TypeMismatch(WRONG_FORMAT)
     return canonical
 
 
 def _bytes(value: Any) -> str:
     if not isinstance(value, str):
-        raise Misfit(found=json_type(value), wanted="[]uint8")
+        raise TypeMismatch(found=json_type(value), wanted="[]uint8")
     text = value.replace("\n", "").replace("\r", "")
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise Misfit(f"illegal base64 data at input byte {_first_bad_byte(text)}") from None
+        raise TypeMismatch(f"illegal base64 data at input byte {_first_bad_byte(text)}") from None
     return text
 
 
@@ -124,10 +124,10 @@ def _first_bad_byte(text: str) -> int:
 
 def _time(value: Any, *, micro: bool) -> str:
     if not isinstance(value, str):
-        raise Misfit(found=json_type(value), wanted="string")
+        raise TypeMismatch(found=json_type(value), wanted="string")
     instant = parse_rfc3339(value)
     if instant is None or (micro and not _MICRO_TIME.fullmatch(value)):
-        raise Misfit(_unparsed(value, _MICRO_LAYOUT if micro else _TIME_LAYOUT))
+        raise TypeMismatch(_unparsed(value, _MICRO_LAYOUT if micro else _TIME_LAYOUT))
     if micro:
         return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return rfc3339(instant)

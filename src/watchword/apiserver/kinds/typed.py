@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from watchword.api.meta import Object, Resource
-from watchword.apiserver.errors import Misshapen
+from watchword.apiserver.errors import WrongFieldType
 from watchword.apiserver.kinds.fields import Field, Messages
-from watchword.apiserver.kinds.scalars import Misfit, fitted, json_type, zero
+from watchword.apiserver.kinds.scalars import TypeMismatch, coerce_scalar, json_type, zero
 
 SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 _UNIONS = frozenset({"schemaOrArray", "schemaOrBool", "schemaOrStrings"})
@@ -22,7 +22,7 @@ _DEEPEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _FieldContext:
     """A field with the words that an error about it needs."""
 
     field: Field
@@ -31,14 +31,14 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedDecoder:
     """Gives objects the shape of their message."""
 
     messages: Messages
-    _places: dict[str, dict[str, _Place]] = field(default_factory=dict)
+    _places: dict[str, dict[str, _FieldContext]] = field(default_factory=dict)
 
     def conform(self, message: str, obj: Object) -> Object:
-        """Return the object in the shape of its message; raises Misfit."""
+        """Return the object in the shape of its message; raises TypeMismatch."""
         kept: Object = {key: value for key, value in obj.items() if key in ("apiVersion", "kind")}
         return {**kept, **self._message(message, obj, "", 0)}
 
@@ -48,9 +48,9 @@ class Typed:
         def conform_in_place(obj: Object) -> None:
             try:
                 shaped = self.conform(message, obj)
-            except Misfit as misfit:
+            except TypeMismatch as misfit:
                 head = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
-                raise Misshapen(head, misfit.message, found=misfit.found, wanted=misfit.wanted) from None
+                raise WrongFieldType(head, misfit.message, found=misfit.found, wanted=misfit.wanted) from None
             metadata = obj.get("metadata")
             if isinstance(metadata, dict) and metadata.get("managedFields") == []:
                 shaped["metadata"]["managedFields"] = []  # not nothing: it asks to forget all owners
@@ -61,7 +61,7 @@ class Typed:
 
     def _message(self, name: str, value: Object, path: str, depth: int) -> Object:
         if depth > _DEEPEST:
-            raise Misfit("json: exceeded max depth")
+            raise TypeMismatch("json: exceeded max depth")
         shaped: Object = {}
         for key, place in self._places_of(name).items():
             each = place.field
@@ -73,7 +73,7 @@ class Typed:
             inner = f"{path}{place.prefix}{key}"
             try:
                 fit = self._field(each, given, f"{inner}.", depth)
-            except Misfit as misfit:
+            except TypeMismatch as misfit:
                 raise _located(misfit, place.struct, inner) from None
             if each.always or each.pointer or not _is_zero(fit, each):
                 shaped[key] = fit
@@ -87,11 +87,11 @@ class Typed:
     def _field(self, each: Field, value: Any, path: str, depth: int) -> Any:
         if each.shape == "list":
             if not isinstance(value, list):
-                raise Misfit(found=json_type(value), wanted=f"[]{_go_name(each.type)}")
+                raise TypeMismatch(found=json_type(value), wanted=f"[]{_go_name(each.type)}")
             return [self._one(each.type, item, path, depth) for item in value]
         if each.shape == "map":
             if not isinstance(value, dict):
-                raise Misfit(found=json_type(value), wanted=f"map[string]{_go_name(each.type)}")
+                raise TypeMismatch(found=json_type(value), wanted=f"map[string]{_go_name(each.type)}")
             return {key: self._one(each.type, item, path, depth) for key, item in value.items()}
         return self._one(each.type, value, path, depth)
 
@@ -101,9 +101,9 @@ class Typed:
         if value is None and kind != "json":
             value = {} if "." in kind else "" if kind == "bytes" else zero(kind)
         if "." not in kind:
-            return fitted(kind, value)
+            return coerce_scalar(kind, value)
         if not isinstance(value, dict):
-            raise Misfit(found=json_type(value), wanted=_go_name(kind))
+            raise TypeMismatch(found=json_type(value), wanted=_go_name(kind))
         return self._message(kind, value, path, depth + 1)
 
     def _union(self, value: Any, path: str, depth: int) -> Any:
@@ -113,20 +113,20 @@ class Typed:
             return [self._message(SCHEMA, item, path, depth + 1) if isinstance(item, dict) else item for item in value]
         return value
 
-    def _places_of(self, name: str) -> dict[str, _Place]:
+    def _places_of(self, name: str) -> dict[str, _FieldContext]:
         if name not in self._places:
             self._places[name] = dict(self._collect(name, ""))
         return self._places[name]
 
-    def _collect(self, name: str, prefix: str) -> list[tuple[str, _Place]]:
+    def _collect(self, name: str, prefix: str) -> list[tuple[str, _FieldContext]]:
         struct = name.rpartition(".")[2]
-        found: list[tuple[str, _Place]] = []
+        found: list[tuple[str, _FieldContext]] = []
         for each in self.messages[name].fields:
             if each.inline:
                 embedded = each.type.rpartition(".")[2]
                 found.extend(self._collect(each.type, f"{prefix}{embedded}."))
             else:
-                found.append((each.name, _Place(each, struct, prefix)))
+                found.append((each.name, _FieldContext(each, struct, prefix)))
         return found
 
 
@@ -137,11 +137,11 @@ def _is_zero(value: Any, each: Field) -> bool:
     return not value
 
 
-def _located(misfit: Misfit, struct: str, path: str) -> Misfit:
+def _located(misfit: TypeMismatch, struct: str, path: str) -> TypeMismatch:
     if misfit.message or not misfit.found:
         return misfit
     message = f"json: cannot unmarshal {misfit.found} into Go struct field {struct}.{path} of type {misfit.wanted}"
-    return Misfit(message, found=misfit.found, wanted=misfit.wanted)
+    return TypeMismatch(message, found=misfit.found, wanted=misfit.wanted)
 
 
 def _go_name(kind: str) -> str:

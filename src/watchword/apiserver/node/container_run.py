@@ -24,7 +24,7 @@ Probe = tuple[HttpProbe, Object]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ContainerTermination:
     """How a container ended."""
 
     exit_code: int
@@ -33,7 +33,7 @@ class Ended:
     reason: str = ""
 
     @property
-    def why(self) -> str:
+    def reason_text(self) -> str:
         """The reason as a kubelet words it."""
         return self.reason or ("Completed" if self.exit_code == 0 else "Error")
 
@@ -43,15 +43,15 @@ class ContainerState:
     """What is known of one container; waiting when it neither runs nor has ended."""
 
     running_since: datetime | None = None
-    ended: Ended | None = None
+    ended: ContainerTermination | None = None
     waiting: str = "ContainerCreating"
     message: str = ""
     ready: bool = False
     restarts: int = 0
-    last: Ended | None = None
+    last: ContainerTermination | None = None
 
 
-def judge_restart(policy: str, exit_code: int) -> bool:
+def is_restart_needed(policy: str, exit_code: int) -> bool:
     """Whether a container that ended is started again."""
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 
@@ -109,7 +109,7 @@ class ContainerRun:
             ended = await self._run_once()
             long = (ended.finished_at - ended.started_at).total_seconds() > FORGIVEN_AFTER
             failures = 1 if long else failures + 1
-            if self._stopping.is_set() or not judge_restart(self.plan.policy, ended.exit_code):
+            if self._stopping.is_set() or not is_restart_needed(self.plan.policy, ended.exit_code):
                 self._set(running_since=None, ended=ended, ready=False)
                 return
             delay = choose_backoff(failures)
@@ -123,12 +123,12 @@ class ContainerRun:
             await self._pause(delay)
             self._set(restarts=self.state.restarts + 1)
 
-    async def _run_once(self) -> Ended:
+    async def _run_once(self) -> ContainerTermination:
         started = self.now()
         try:
             process = self._process = await self.runner.start(self.plan.launch)
         except OSError as cause:
-            return Ended(CANNOT_START, started, self.now(), f"StartError: {cause.strerror}")
+            return ContainerTermination(CANNOT_START, started, self.now(), f"StartError: {cause.strerror}")
         if self._stopping.is_set():
             process.terminate()
         self._set(running_since=started, ready=self.plan.readiness is None)
@@ -140,7 +140,7 @@ class ContainerRun:
             raise
         finally:
             self._process = None
-        return Ended(code, started, self.now())
+        return ContainerTermination(code, started, self.now())
 
     @asynccontextmanager
     async def _probing(self, process: Running) -> AsyncIterator[None]:
@@ -156,12 +156,12 @@ class ContainerRun:
     async def _watch_readiness(self, process: Running) -> None:
         if self.plan.readiness is None:
             return
-        question, timing = self.plan.readiness
+        probe_spec, timing = self.plan.readiness
         period = float(timing.get("periodSeconds") or 10)
         failures, pause = 0, FIRST_LOOK
         await asyncio.sleep(float(timing.get("initialDelaySeconds") or 0))
         while True:
-            if await process.probe(question):
+            if await process.probe(probe_spec):
                 failures = 0
                 self._set(ready=True)
             else:
@@ -175,12 +175,12 @@ class ContainerRun:
     async def _watch_liveness(self, process: Running) -> None:
         if self.plan.liveness is None:
             return
-        question, timing = self.plan.liveness
+        probe_spec, timing = self.plan.liveness
         period = float(timing.get("periodSeconds") or 10)
         failures = 0
         await asyncio.sleep(max(period, float(timing.get("initialDelaySeconds") or 0)))
         while failures < int(timing.get("failureThreshold") or 3):
-            failures = 0 if await process.probe(question) else failures + 1
+            failures = 0 if await process.probe(probe_spec) else failures + 1
             await asyncio.sleep(period)
         process.kill()
 

@@ -26,7 +26,7 @@ def pod_root(folder: Path, pod: Object) -> Path:
     return folder / uid_of(pod) / "root"
 
 
-def launch_of(pod: Object, container: Object, settings: NodeSettings, own: Mapping[str, str]) -> Launch:
+def build_launch(pod: Object, container: Object, settings: NodeSettings, own: Mapping[str, str]) -> Launch:
     """Return a container of a bound pod as it is started; `own` is the server's environment."""
     root = pod_root(settings.folder, pod)
     mounts = {str(row["mountPath"]): root / str(row["mountPath"]).lstrip("/") for row in mounts_of(container)}

@@ -12,42 +12,42 @@ from watchword.api.meta import Object, ObjectKey, is_deleting, owner_reference, 
 from watchword.api.resources import CRON_JOBS, JOBS
 from watchword.api.time import rfc3339
 from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.removal import remove
+from watchword.apiserver.controllers.deletion import delete_if_unchanged
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.kinds.cron import Schedule, parse_schedule
 from watchword.apiserver.model import ApiError, Now, Registry
-from watchword.apiserver.node.instants import instant
 from watchword.apiserver.node.jobs import is_finished
-from watchword.apiserver.node.pod_making import controlled_by, controller_of
+from watchword.apiserver.node.pod_factory import controlled_by, controller_of
+from watchword.apiserver.node.timestamps import parse_timestamp
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class ScheduleDecision:
     """When a cron job is next due, and the time it missed last, if any."""
 
     missed: datetime | None
     following: datetime | None
 
 
-def judge_schedule(cron_job: Object, *, now: datetime) -> Due:
+def decide_schedule(cron_job: Object, *, now: datetime) -> ScheduleDecision:
     """Find the latest time that has come since the last run, and the next one to come."""
     spec, status = cron_job["spec"], cron_job.get("status") or {}
     schedule = parse_schedule(spec["schedule"])
     zone = ZoneInfo(spec["timeZone"]) if spec.get("timeZone") else UTC
-    last = instant(status.get("lastScheduleTime") or cron_job["metadata"].get("creationTimestamp"), now)
+    last = parse_timestamp(status.get("lastScheduleTime") or cron_job["metadata"].get("creationTimestamp"), now)
     deadline = spec.get("startingDeadlineSeconds")
     if deadline is not None:
         last = max(last, now - timedelta(seconds=int(deadline)))
     missed, following = None, schedule.next_after(_close_to(schedule, last, now).astimezone(zone))
     while following is not None and following <= now:
         missed, following = following, schedule.next_after(following)
-    return Due(missed, following)
+    return ScheduleDecision(missed, following)
 
 
 def _close_to(schedule: Schedule, last: datetime, now: datetime) -> datetime:
-    """Return an instant from which few steps lead to now: after a long pause only the latest time matters."""
+    """Return an parse_timestamp from which few steps lead to now: after a long pause only the latest time matters."""
     span = timedelta(minutes=1)
     while now - span > last:
         due = schedule.next_after(now - span)
@@ -72,7 +72,7 @@ def _started(job: Object) -> str:
 
 
 @dataclass
-class CronJobs:
+class CronJobController:
     """Woken by cron jobs, by their jobs, and by the time."""
 
     registry: Registry
@@ -83,12 +83,12 @@ class CronJobs:
 
     def watches(self) -> Watches:
         """Be woken by cron jobs and jobs."""
-        return {CRON_JOBS: lambda _change, new, _old: self.worker.wake(ObjectKey.of(new)), JOBS: self._job_changed}
+        return {CRON_JOBS: lambda _change, new, _old: self.worker.enqueue(ObjectKey.of(new)), JOBS: self._job_changed}
 
     def _job_changed(self, _change: str, new: Object, _old: Object | None) -> None:
         owner = controller_of(new, "CronJob")
         if owner is not None:
-            self.worker.wake(owner)
+            self.worker.enqueue(owner)
 
     async def sync(self, key: ObjectKey) -> float | None:
         """Start what is due; return how long it is until the next."""
@@ -97,9 +97,9 @@ class CronJobs:
             return None
         jobs = controlled_by(self.registry, JOBS, cron_job)
         for job in choose_history(jobs, cron_job["spec"]):
-            await remove(self.registry, JOBS, job)
+            await delete_if_unchanged(self.registry, JOBS, job)
         now = self.now()
-        due = judge_schedule(cron_job, now=now)
+        due = decide_schedule(cron_job, now=now)
         started = None
         if due.missed is not None and not cron_job["spec"].get("suspend"):
             started = await self._start(cron_job, jobs, due.missed)
@@ -115,7 +115,7 @@ class CronJobs:
             return None
         if policy == "Replace":
             for job in active:
-                await remove(self.registry, JOBS, job)
+                await delete_if_unchanged(self.registry, JOBS, job)
         try:
             await self.registry.create(JOBS, job_from(cron_job, when))
         except ApiError as refusal:

@@ -10,12 +10,11 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, l
 from watchword.api.resources import DEPLOYMENTS, PODS
 from watchword.api.time import rfc3339
 from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.removal import remove
+from watchword.apiserver.controllers.deletion import delete_if_unchanged
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
 from watchword.apiserver.model import Now, Registry
-from watchword.apiserver.node.instants import instant
-from watchword.apiserver.node.pod_making import controlled_by, controller_of
+from watchword.apiserver.node.pod_factory import controlled_by, controller_of
 from watchword.apiserver.node.rollout import (
     HASH_LABEL,
     Count,
@@ -24,12 +23,13 @@ from watchword.apiserver.node.rollout import (
     choose_old_scales,
     template_hash,
 )
+from watchword.apiserver.node.timestamps import parse_timestamp
 
 REVISION = "deployment.kubernetes.io/revision"
 
 
 @dataclass
-class Deployments:
+class DeploymentController:
     """Woken by deployments and their replica sets."""
 
     registry: Registry
@@ -41,7 +41,7 @@ class Deployments:
     def watches(self) -> Watches:
         """Be woken by deployments and replica sets."""
         return {
-            DEPLOYMENTS: lambda _change, new, _old: self.worker.wake(ObjectKey.of(new)),
+            DEPLOYMENTS: lambda _change, new, _old: self.worker.enqueue(ObjectKey.of(new)),
             REPLICA_SETS: self._set_changed,
             PODS: self._pod_changed,
         }
@@ -49,7 +49,7 @@ class Deployments:
     def _set_changed(self, _change: str, new: Object, _old: Object | None) -> None:
         owner = controller_of(new, "Deployment")
         if owner is not None:
-            self.worker.wake(owner)
+            self.worker.enqueue(owner)
 
     def _pod_changed(self, change: str, new: Object, _old: Object | None) -> None:
         owner = controller_of(new, "ReplicaSet") if change == "DELETED" else None
@@ -106,7 +106,7 @@ class Deployments:
         empty = [each for each in old if not each["spec"].get("replicas")]
         for each in empty[: max(0, len(empty) - limit)]:
             if not (each.get("status") or {}).get("replicas"):
-                await remove(self.registry, REPLICA_SETS, each)
+                await delete_if_unchanged(self.registry, REPLICA_SETS, each)
 
     async def _report(self, found: Object, new: Object | None, sets: list[Object]) -> float | None:
         old, now = found.get("status") or {}, self.now()
@@ -115,7 +115,7 @@ class Deployments:
         for condition in rollout_conditions(found, new, status):
             rows = merge_condition(rows, condition, now=now) or rows
         rows = _with_update_times(rows, old.get("conditions") or [], rfc3339(now))
-        late, wait = self._judge_progress(found, rows, new) if new is not None else (None, None)
+        late, wait = self._decide_progress(found, rows, new) if new is not None else (None, None)
         if late is not None:
             rows = merge_condition(rows, late, now=now) or rows
         status["conditions"] = rows
@@ -127,13 +127,13 @@ class Deployments:
             await self.registry.update(DEPLOYMENTS, {**found, "metadata": metadata, "status": status}, "status")
         return wait
 
-    def _judge_progress(self, found: Object, rows: list[Object], new: Object) -> tuple[Condition | None, float | None]:
+    def _decide_progress(self, found: Object, rows: list[Object], new: Object) -> tuple[Condition | None, float | None]:
         """Say when a rollout has taken too long; a number of seconds when that is yet to be seen."""
         progressing = next((row for row in rows if row["type"] == "Progressing"), None)
         if progressing is None or progressing.get("reason") != "ReplicaSetUpdated" or found["spec"].get("paused"):
             return None, None
         now, deadline = self.now(), int(found["spec"].get("progressDeadlineSeconds") or 600)
-        since = instant(progressing.get("lastUpdateTime"), now)
+        since = parse_timestamp(progressing.get("lastUpdateTime"), now)
         left = deadline - (now - since).total_seconds()
         if left > 0:
             return None, left

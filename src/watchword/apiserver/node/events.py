@@ -18,25 +18,25 @@ class NodeEvents:
     registry: Registry
     now: Now
     component: str
-    _said: set[tuple[str, str, str]] = field(default_factory=set)
+    _reported: set[tuple[str, str, str]] = field(default_factory=set)
 
     async def warn(self, obj: Object, reason: str, message: str) -> None:
         """Say what is wrong, unless it was said already."""
-        await self._say("Warning", obj, reason, message)
+        await self._record_event("Warning", obj, reason, message)
 
     async def tell(self, obj: Object, reason: str, message: str) -> None:
         """Say what was done."""
-        await self._say("Normal", obj, reason, message)
+        await self._record_event("Normal", obj, reason, message)
 
     def forget(self, uid: str) -> None:
         """Say things about an object again: it is gone."""
-        self._said = {said for said in self._said if said[0] != uid}
+        self._reported = {said for said in self._reported if said[0] != uid}
 
-    async def _say(self, kind: str, obj: Object, reason: str, message: str) -> None:
+    async def _record_event(self, kind: str, obj: Object, reason: str, message: str) -> None:
         said = (uid_of(obj), reason, message)
-        if said in self._said:
+        if said in self._reported:
             return
-        self._said.add(said)
+        self._reported.add(said)
         metadata, instant = obj["metadata"], rfc3339(self.now())
         key = ObjectKey(metadata["namespace"], f"{metadata['name']}.{uuid4().hex[:16]}")
         event = CORE_EVENTS.manifest(

@@ -11,12 +11,12 @@ from watchword.api.meta import Object, ObjectKey, is_deleting
 from watchword.api.resources import JOBS, PODS
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.removal import remove
+from watchword.apiserver.controllers.deletion import delete_if_unchanged
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.events import NodeEvents
-from watchword.apiserver.node.instants import instant, transition
-from watchword.apiserver.node.pod_making import PodMaker, controlled_by, controller_of, is_active
+from watchword.apiserver.node.pod_factory import PodFactory, controlled_by, controller_of, is_active
+from watchword.apiserver.node.timestamps import parse_timestamp, transition_time
 
 FIRST_BACKOFF = timedelta(seconds=10)
 LONGEST_BACKOFF = timedelta(minutes=10)
@@ -24,7 +24,7 @@ LOOK_AGAIN = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class PodCounts:
     """A job's pods in numbers."""
 
     active: int
@@ -35,7 +35,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class JobVerdict:
+class JobDecision:
     """What is to be done about a job."""
 
     end: Condition | None = None  # Complete or Failed
@@ -43,50 +43,52 @@ class JobVerdict:
     look_again: float | None = None
 
 
-def judge_job(job: Object, tally: Tally, *, now: datetime) -> JobVerdict:
+def decide_job(job: Object, counts: PodCounts, *, now: datetime) -> JobDecision:
     """Decide from a job's spec and its pods alone."""
     spec = job["spec"]
     completions = spec.get("completions")
-    if tally.failed > int(spec.get("backoffLimit", 6)):
+    if counts.failed > int(spec.get("backoffLimit", 6)):
         message = "Job has reached the specified backoff limit"
-        return JobVerdict(Condition.true("Failed", "BackoffLimitExceeded", message))
-    enough = tally.succeeded >= int(completions) if completions is not None else tally.succeeded and not tally.active
+        return JobDecision(Condition.true("Failed", "BackoffLimitExceeded", message))
+    enough = counts.succeeded >= int(completions) if completions is not None else counts.succeeded and not counts.active
     if enough:
-        return JobVerdict(Condition.true("Complete", "CompletionsReached", "Reached expected number of succeeded pods"))
+        return JobDecision(
+            Condition.true("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+        )
     left = _time_left(job, now)
     if left is not None and left <= 0:
         message = "Job was active longer than specified deadline"
-        return JobVerdict(Condition.true("Failed", "DeadlineExceeded", message))
+        return JobDecision(Condition.true("Failed", "DeadlineExceeded", message))
     if spec.get("suspend"):
-        return JobVerdict()
-    missing = int(completions) - tally.succeeded if completions is not None else int(not tally.succeeded)
-    start = min(int(spec.get("parallelism", 1)), missing) - tally.active
-    wait = backoff_left(tally, now)
+        return JobDecision()
+    missing = int(completions) - counts.succeeded if completions is not None else int(not counts.succeeded)
+    start = min(int(spec.get("parallelism", 1)), missing) - counts.active
+    wait = backoff_left(counts, now)
     if start > 0 and wait > 0:
-        return JobVerdict(look_again=wait)
-    return JobVerdict(start=max(0, start), look_again=left)
+        return JobDecision(look_again=wait)
+    return JobDecision(start=max(0, start), look_again=left)
 
 
 def _time_left(job: Object, now: datetime) -> float | None:
     limit, start = job["spec"].get("activeDeadlineSeconds"), (job.get("status") or {}).get("startTime")
     if limit is None or start is None:
         return None
-    return float(limit) - (now - instant(start, now)).total_seconds()
+    return float(limit) - (now - parse_timestamp(start, now)).total_seconds()
 
 
-def backoff_left(tally: Tally, now: datetime) -> float:
+def backoff_left(counts: PodCounts, now: datetime) -> float:
     """Return how many seconds to wait before another pod is tried."""
-    if tally.last_failure is None or not tally.failed:
+    if counts.last_failure is None or not counts.failed:
         return 0.0
-    delay: timedelta = min(FIRST_BACKOFF * 2 ** min(tally.failed - 1, 10), LONGEST_BACKOFF)
-    return max(0.0, (tally.last_failure + delay - now).total_seconds())
+    delay: timedelta = min(FIRST_BACKOFF * 2 ** min(counts.failed - 1, 10), LONGEST_BACKOFF)
+    return max(0.0, (counts.last_failure + delay - now).total_seconds())
 
 
-def tally_of(pods: Sequence[Object]) -> Tally:
+def count_pods(pods: Sequence[Object]) -> PodCounts:
     """Count the pods of a job."""
     active = [pod for pod in pods if is_active(pod)]
     failed = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Failed"]
-    return Tally(
+    return PodCounts(
         active=len(active),
         ready=sum(1 for pod in active if is_true(pod, "Ready")),
         succeeded=sum(1 for pod in pods if (pod.get("status") or {}).get("phase") == "Succeeded"),
@@ -107,11 +109,11 @@ def is_finished(job: Object) -> bool:
 
 
 @dataclass
-class Jobs:
+class JobController:
     """Woken by jobs and their pods."""
 
     registry: Registry
-    maker: PodMaker
+    pod_factory: PodFactory
     events: NodeEvents
     now: Now
 
@@ -120,12 +122,12 @@ class Jobs:
 
     def watches(self) -> Watches:
         """Be woken by jobs and pods."""
-        return {JOBS: lambda _change, new, _old: self.worker.wake(ObjectKey.of(new)), PODS: self._pod_changed}
+        return {JOBS: lambda _change, new, _old: self.worker.enqueue(ObjectKey.of(new)), PODS: self._pod_changed}
 
     def _pod_changed(self, _change: str, new: Object, _old: Object | None) -> None:
         owner = controller_of(new, "Job")
         if owner is not None:
-            self.worker.wake(owner)
+            self.worker.enqueue(owner)
 
     async def sync(self, key: ObjectKey) -> float | None:
         """Bring one job a step further."""
@@ -134,26 +136,26 @@ class Jobs:
             return None
         if is_finished(job):
             return await self._expire(job)
-        tally = tally_of(controlled_by(self.registry, PODS, job))
-        verdict = judge_job(job, tally, now=self.now())
+        counts = count_pods(controlled_by(self.registry, PODS, job))
+        verdict = decide_job(job, counts, now=self.now())
         wait = verdict.look_again
         try:
             for _ in range(verdict.start):
-                await self.maker.make(job, job["spec"]["template"])
+                await self.pod_factory.make(job, job["spec"]["template"])
         except ApiError as refusal:
             await self.events.warn(job, "FailedCreate", f"Error creating: {refusal.message}")
             wait = LOOK_AGAIN
         if verdict.end is not None or job["spec"].get("suspend"):
             for pod in [pod for pod in controlled_by(self.registry, PODS, job) if is_active(pod)]:
-                await remove(self.registry, PODS, pod)
+                await delete_if_unchanged(self.registry, PODS, pod)
         await self._report(job, verdict)
         return wait
 
-    async def _report(self, job: Object, verdict: JobVerdict) -> None:
-        tally, old, now = tally_of(controlled_by(self.registry, PODS, job)), job.get("status") or {}, self.now()
+    async def _report(self, job: Object, verdict: JobDecision) -> None:
+        counts, old, now = count_pods(controlled_by(self.registry, PODS, job)), job.get("status") or {}, self.now()
         suspended = bool(job["spec"].get("suspend"))
-        numbers = {"active": tally.active, "succeeded": tally.succeeded, "failed": tally.failed}
-        status: Object = {**old, "ready": tally.ready, "terminating": 0, "uncountedTerminatedPods": {}}
+        numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
+        status: Object = {**old, "ready": counts.ready, "terminating": 0, "uncountedTerminatedPods": {}}
         for name, number in numbers.items():
             status.pop(name, None)
             if number:
@@ -175,15 +177,15 @@ class Jobs:
         if life is None:
             return None
         rows = (job.get("status") or {}).get("conditions") or ()
-        ended = transition(rows, "Complete" if is_true(job, "Complete") else "Failed", self.now())
+        ended = transition_time(rows, "Complete" if is_true(job, "Complete") else "Failed", self.now())
         left = float(life) - (self.now() - ended).total_seconds()
         if left > 0:
             return left
-        await remove(self.registry, JOBS, job)
+        await delete_if_unchanged(self.registry, JOBS, job)
         return None
 
 
-def _conditions(verdict: JobVerdict, rows: list[Object], *, suspended: bool) -> list[Condition]:
+def _conditions(verdict: JobDecision, rows: list[Object], *, suspended: bool) -> list[Condition]:
     said = any(row.get("type") == "Suspended" for row in rows)
     found = []
     if suspended:

@@ -41,7 +41,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class HttpProbe:
-    """A question to a container; any answer from 200 to 399 is a yes."""
+    """A probe_spec to a container; any answer from 200 to 399 is a yes."""
 
     host: str
     port: int
@@ -64,7 +64,7 @@ class Running(Protocol):
         """End it."""
         ...
 
-    async def probe(self, question: HttpProbe) -> bool:
+    async def probe(self, probe_spec: HttpProbe) -> bool:
         """Ask whether it is well."""
         ...
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from watchword.api.conditions import Condition, merge_condition
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import NODES, PODS
-from watchword.apiserver.controllers.controller import Controller
+from watchword.apiserver.controllers.controller import ControllerService
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.containers import own_environment
-from watchword.apiserver.node.cron_jobs import CronJobs
-from watchword.apiserver.node.deployments import Deployments
+from watchword.apiserver.node.cron_jobs import CronJobController
+from watchword.apiserver.node.deployments import DeploymentController
 from watchword.apiserver.node.events import NodeEvents
-from watchword.apiserver.node.jobs import Jobs
+from watchword.apiserver.node.jobs import JobController
 from watchword.apiserver.node.model import NodeSettings, Runner
-from watchword.apiserver.node.pod_making import PodMaker
-from watchword.apiserver.node.pods import Pods
-from watchword.apiserver.node.replica_sets import ReplicaSets
+from watchword.apiserver.node.pod_factory import PodFactory
+from watchword.apiserver.node.pods import PodController
+from watchword.apiserver.node.replica_sets import ReplicaSetController
 from watchword.apiserver.node.volumes import Volumes
 from watchword.apiserver.tokens.issuer import TokenIssuer
 
@@ -29,7 +29,7 @@ STOP_GRACE = 10.0
 
 
 @dataclass(frozen=True)
-class NodeParts:
+class NodeContext:
     """What a node stands on."""
 
     registry: Registry
@@ -43,37 +43,37 @@ class NodeParts:
 class ProcessNode:
     """A service: from `start` to `stop`, workloads of this control plane run.
 
-    Pods have no walls around them: they run as the server's own user, so only verbs that keep to their pod's
+    PodController have no walls around them: they run as the server's own user, so only verbs that keep to their pod's
     identity are run, and only with files that are mounted.
     """
 
-    parts: NodeParts
+    context: NodeContext
     settings: NodeSettings
     runner: Runner
-    _controllers: list[Controller] = field(default_factory=list)
-    _pods: Pods | None = None
+    _controllers: list[ControllerService] = field(default_factory=list)
+    _pods: PodController | None = None
 
     async def start(self) -> None:
         """Begin; pods of an earlier life are started again."""
-        parts, settings = self.parts, self.settings
-        registry, now = parts.registry, parts.now
+        context, settings = self.context, self.settings
+        registry, now = context.registry, context.now
         settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._sweep()
         await ensure_node(registry, settings, now)
         events = NodeEvents(registry, now, f"{settings.name}-node")
-        volumes = Volumes(registry, parts.issuer, parts.audiences, now, settings.folder)
-        maker = PodMaker(registry, parts.entropy)
-        pods = self._pods = Pods(
-            registry, settings, self.runner, volumes, events, now, parts.entropy, own_environment()
+        volumes = Volumes(registry, context.issuer, context.audiences, now, settings.folder)
+        pod_factory = PodFactory(registry, context.entropy)
+        pods = self._pods = PodController(
+            registry, settings, self.runner, volumes, events, now, context.entropy, own_environment()
         )
         workloads = (
-            Deployments(registry, now),
-            ReplicaSets(registry, maker, events, now),
-            Jobs(registry, maker, events, now),
-            CronJobs(registry, now),
+            DeploymentController(registry, now),
+            ReplicaSetController(registry, pod_factory, events, now),
+            JobController(registry, pod_factory, events, now),
+            CronJobController(registry, now),
             pods,
         )
-        self._controllers = [Controller(registry, part) for part in workloads]
+        self._controllers = [ControllerService(registry, controller) for controller in workloads]
         for controller in self._controllers:
             await controller.start()
 
@@ -91,7 +91,7 @@ class ProcessNode:
 
     def _sweep(self) -> None:
         """Remove what an earlier life left of pods that are gone, and every file that held a secret."""
-        living = {uid_of(pod) for pod in self.parts.registry.list(PODS)}
+        living = {uid_of(pod) for pod in self.context.registry.list(PODS)}
         for found in self.settings.folder.iterdir():
             shutil.rmtree(found / "root" if found.name in living else found, ignore_errors=True)
 

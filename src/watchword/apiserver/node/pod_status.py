@@ -8,8 +8,8 @@ from datetime import datetime
 from watchword.api.conditions import Condition, merge_condition
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
-from watchword.apiserver.node.container_run import ContainerState, Ended
-from watchword.apiserver.node.instants import instant
+from watchword.apiserver.node.container_run import ContainerState, ContainerTermination
+from watchword.apiserver.node.timestamps import parse_timestamp
 
 NODE_RESTARTED = "NodeRestarted"
 KILLED = 137
@@ -81,16 +81,16 @@ def _state(state: ContainerState) -> Object:
     return {"waiting": {**waiting, "message": state.message} if state.message else waiting}
 
 
-def _terminated(ended: Ended) -> Object:
+def _terminated(ended: ContainerTermination) -> Object:
     return {
         "exitCode": ended.exit_code,
-        "reason": ended.why,
+        "reason": ended.reason_text,
         "startedAt": rfc3339(ended.started_at),
         "finishedAt": rfc3339(ended.finished_at),
     }
 
 
-def recall(pod: Object, name: str, *, now: datetime) -> ContainerState:
+def restore_container_state(pod: Object, name: str, *, now: datetime) -> ContainerState:
     """Return where a container goes on whose process ended with an earlier life of this node."""
     rows = (pod.get("status") or {}).get("containerStatuses") or ()
     row = next((row for row in rows if row.get("name") == name), None)
@@ -100,8 +100,8 @@ def recall(pod: Object, name: str, *, now: datetime) -> ContainerState:
     running = (row.get("state") or {}).get("running")
     if not running:
         return ContainerState(restarts=restarts)
-    started = instant(running.get("startedAt"), now)
-    ended = Ended(KILLED, started, now, NODE_RESTARTED)
+    started = parse_timestamp(running.get("startedAt"), now)
+    ended = ContainerTermination(KILLED, started, now, NODE_RESTARTED)
     if pod["spec"].get("restartPolicy") == "Never":
         return ContainerState(ended=ended, restarts=restarts)
     return ContainerState(restarts=restarts + 1, last=ended)

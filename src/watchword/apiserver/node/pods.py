@@ -14,12 +14,12 @@ from watchword.apiserver.controllers.controller import Watches
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.container_run import ContainerPlan, ContainerRun
-from watchword.apiserver.node.containers import launch_of, probe_of
+from watchword.apiserver.node.containers import build_launch, probe_of
 from watchword.apiserver.node.events import NodeEvents
-from watchword.apiserver.node.images import judge_pod
 from watchword.apiserver.node.model import NodeSettings, Runner
-from watchword.apiserver.node.pod_status import pod_status, recall
-from watchword.apiserver.node.volumes import NotThere, Volumes, sources_of
+from watchword.apiserver.node.pod_admission import validate_runnable_pod
+from watchword.apiserver.node.pod_status import pod_status, restore_container_state
+from watchword.apiserver.node.volumes import MissingVolumeSource, Volumes, sources_of
 
 FINISHED = ("Succeeded", "Failed")
 NOT_SERVED = "ImageNotServed"
@@ -40,7 +40,7 @@ class PodRun:
 
 
 @dataclass
-class Pods:
+class PodController:
     """Woken by pods, by what they mount, and by their own processes."""
 
     registry: Registry
@@ -63,7 +63,7 @@ class Pods:
     def _pod_changed(self, change: str, new: Object, _old: Object | None) -> None:
         if change == "DELETED":
             self.events.forget(uid_of(new))
-        self.worker.wake(ObjectKey.of(new))
+        self.worker.enqueue(ObjectKey.of(new))
 
     def _secret_changed(self, _change: str, new: Object, _old: Object | None) -> None:
         self._wake_users(new, sources=SECRETS)
@@ -77,7 +77,7 @@ class Pods:
         for pod_key in [each for each in self.runs if each.namespace == key.namespace]:
             pod = self.registry.get(PODS, pod_key)
             if pod is not None and key.name in sources_of(pod, resource):
-                self.worker.wake(pod_key)
+                self.worker.enqueue(pod_key)
 
     async def sync(self, key: ObjectKey) -> float | None:
         """Bind, start, stop or report one pod."""
@@ -102,7 +102,7 @@ class Pods:
         return (pod["spec"].get("nodeName") or self.settings.name) == self.settings.name
 
     async def _bind(self, pod: Object) -> None:
-        objection = judge_pod(pod, self.settings)
+        objection = validate_runnable_pod(pod, self.settings)
         status = pod.setdefault("status", {})
         rows: list[Object] = status.get("conditions") or []
         if objection is None:
@@ -131,14 +131,14 @@ class Pods:
                 return address
 
     async def _run(self, pod: Object, run: PodRun | None) -> float | None:
-        objection = judge_pod(pod, self.settings) if run is None else None
+        objection = validate_runnable_pod(pod, self.settings) if run is None else None
         if objection is not None:  # bound by somebody else's hand
             await self.events.warn(pod, NOT_SERVED, objection)
             return None
         run = run or self._prepared(pod)
         try:
-            delay = self.volumes.materialise(pod)
-        except NotThere as missing:
+            delay = self.volumes.write_files(pod)
+        except MissingVolumeSource as missing:
             await self.events.warn(pod, "FailedMount", str(missing))
             delay = LOOK_AGAIN
         else:
@@ -154,8 +154,8 @@ class Pods:
                 self._plan(pod, container),
                 self.runner,
                 self.now,
-                lambda: self.worker.wake(key),
-                recall(pod, container["name"], now=self.now()),
+                lambda: self.worker.enqueue(key),
+                restore_container_state(pod, container["name"], now=self.now()),
             )
             for container in pod["spec"]["containers"]
         }
@@ -164,7 +164,7 @@ class Pods:
 
     def _plan(self, pod: Object, container: Object) -> ContainerPlan:
         return ContainerPlan(
-            launch_of(pod, container, self.settings, self.environment),
+            build_launch(pod, container, self.settings, self.environment),
             str(pod["spec"].get("restartPolicy") or "Always"),
             probe_of(pod, container, "readinessProbe"),
             probe_of(pod, container, "livenessProbe"),
@@ -181,7 +181,7 @@ class Pods:
         if run is not None and run.ending is None:
             grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
             run.ending = asyncio.get_running_loop().create_task(run.stop(grace))
-            run.ending.add_done_callback(lambda _: self.worker.wake(key))
+            run.ending.add_done_callback(lambda _: self.worker.enqueue(key))
         if run is not None and run.ending is not None and not run.ending.done():
             return None
         self.runs.pop(key, None)

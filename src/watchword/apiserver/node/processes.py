@@ -46,11 +46,11 @@ class RunningProcess:
             os.killpg(self.process.pid, signal.SIGKILL)
         self._signal(signal.SIGKILL)
 
-    async def probe(self, question: HttpProbe) -> bool:
+    async def probe(self, probe_spec: HttpProbe) -> bool:
         """Ask over HTTP; no answer is a no."""
         try:
-            async with asyncio.timeout(question.timeout):
-                return await _asked(question)
+            async with asyncio.timeout(probe_spec.timeout):
+                return await _asked(probe_spec)
         except (OSError, TimeoutError):
             return False
 
@@ -59,11 +59,11 @@ class RunningProcess:
             self.process.send_signal(number)
 
 
-async def _asked(question: HttpProbe) -> bool:
-    reader, writer = await asyncio.open_connection(question.host, question.port)
+async def _asked(probe_spec: HttpProbe) -> bool:
+    reader, writer = await asyncio.open_connection(probe_spec.host, probe_spec.port)
     try:
-        host = f"{question.host}:{question.port}"
-        writer.write(f"GET {question.path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        host = f"{probe_spec.host}:{probe_spec.port}"
+        writer.write(f"GET {probe_spec.path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
         status = (await reader.readline()).split()
         return len(status) > 1 and status[1].isdigit() and 200 <= int(status[1]) < 400
     finally:

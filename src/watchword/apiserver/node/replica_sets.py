@@ -9,23 +9,23 @@ from watchword.api.conditions import Condition, find_condition, is_true, merge_c
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.resources import PODS
 from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.removal import remove
+from watchword.apiserver.controllers.deletion import delete_if_unchanged
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.events import NodeEvents
-from watchword.apiserver.node.instants import transition
-from watchword.apiserver.node.pod_making import PodMaker, controlled_by, controller_of, is_active
+from watchword.apiserver.node.pod_factory import PodFactory, controlled_by, controller_of, is_active
+from watchword.apiserver.node.timestamps import transition_time
 
 LOOK_AGAIN = 5.0
 
 
 @dataclass
-class ReplicaSets:
+class ReplicaSetController:
     """Woken by replica sets and their pods."""
 
     registry: Registry
-    maker: PodMaker
+    pod_factory: PodFactory
     events: NodeEvents
     now: Now
 
@@ -35,14 +35,14 @@ class ReplicaSets:
     def watches(self) -> Watches:
         """Be woken by replica sets and pods."""
         return {
-            REPLICA_SETS: lambda _change, new, _old: self.worker.wake(ObjectKey.of(new)),
+            REPLICA_SETS: lambda _change, new, _old: self.worker.enqueue(ObjectKey.of(new)),
             PODS: self._pod_changed,
         }
 
     def _pod_changed(self, _change: str, new: Object, _old: Object | None) -> None:
         owner = controller_of(new, "ReplicaSet")
         if owner is not None:
-            self.worker.wake(owner)
+            self.worker.enqueue(owner)
 
     async def sync(self, key: ObjectKey) -> float | None:
         """Create what is missing, delete what is too much, count what is there."""
@@ -64,9 +64,9 @@ class ReplicaSets:
     async def _scale(self, found: Object, pods: list[Object]) -> None:
         wanted = int(found["spec"].get("replicas") or 0)
         for _ in range(wanted - len(pods)):
-            await self.maker.make(found, found["spec"]["template"])
+            await self.pod_factory.make(found, found["spec"]["template"])
         for pod in choose_surplus(pods, len(pods) - wanted):
-            await remove(self.registry, PODS, pod)
+            await delete_if_unchanged(self.registry, PODS, pod)
 
     async def _report(self, found: Object, pods: list[Object], failure: str | None) -> None:
         now, old = self.now(), found.get("status") or {}
@@ -109,6 +109,6 @@ def available_in(pod: Object, owner: Object, now: datetime) -> float | None:
     ready = find_condition(pod, "Ready")
     if ready is None or ready.status != "True":
         return None
-    since = transition((pod.get("status") or {}).get("conditions") or (), "Ready", now)
+    since = transition_time((pod.get("status") or {}).get("conditions") or (), "Ready", now)
     patience = timedelta(seconds=int(owner["spec"].get("minReadySeconds") or 0))
     return max(0.0, (since + patience - now).total_seconds())

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from watchword.api.meta import Object
-from watchword.apiserver.node.pod_making import ALPHABET
+from watchword.apiserver.node.pod_factory import ALPHABET
 
 HASH_LABEL = "pod-template-hash"
 

@@ -16,20 +16,20 @@ from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import CONFIG_MAPS, NODES, SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver.model import Now, Registry
 from watchword.apiserver.node.containers import mounts_of, pod_root, read_field
-from watchword.apiserver.node.images import is_plain
-from watchword.apiserver.tokens.issuer import Bindings, Lifetime, TokenIssuer
+from watchword.apiserver.node.pod_admission import is_plain
+from watchword.apiserver.tokens.issuer import BoundObjects, TokenIssuer, TokenLifetime
 
 RENEW_AT = 0.8
 """A token is replaced after this part of its life."""
 SHORTEST_SECONDS = 600
 
 
-class NotThere(Exception):
+class MissingVolumeSource(Exception):
     """Something the pod mounts does not exist yet; the message says what."""
 
 
 @dataclass(frozen=True)
-class HeldToken:
+class MountedToken:
     """A token as it lies in its file."""
 
     content: bytes = field(repr=False)
@@ -45,10 +45,10 @@ class Volumes:
     audiences: Sequence[str]
     now: Now
     folder: Path
-    _tokens: dict[tuple[str, str, str], HeldToken] = field(default_factory=dict)  # by pod UID, volume, path
+    _tokens: dict[tuple[str, str, str], MountedToken] = field(default_factory=dict)  # by pod UID, volume, path
 
-    def materialise(self, pod: Object) -> float | None:
-        """Write what differs; return in how many seconds to look again. Raises `NotThere`."""
+    def write_files(self, pod: Object) -> float | None:
+        """Write what differs; return in how many seconds to look again. Raises `MissingVolumeSource`."""
         contents = {volume["name"]: dict(self._files(pod, volume)) for volume in pod["spec"].get("volumes") or ()}
         root = pod_root(self.folder, pod)
         for container in pod["spec"]["containers"]:
@@ -57,7 +57,7 @@ class Volumes:
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if mount["name"] in contents:
                     kept = "emptyDir" in _volume(pod, mount["name"])
-                    _bring_in_line(place, contents[mount["name"]], keep_others=kept)
+                    _sync_files(place, contents[mount["name"]], keep_others=kept)
         due = [held.renew_at for (uid, _, _), held in self._tokens.items() if uid == uid_of(pod)]
         return max(1.0, (min(due) - self.now()).total_seconds()) if due else None
 
@@ -99,7 +99,7 @@ class Volumes:
         if found is None:
             if source.get("optional"):
                 return
-            raise NotThere(f"{resource.kind} {key.name} does not exist in namespace {key.namespace}")
+            raise MissingVolumeSource(f"{resource.kind} {key.name} does not exist in namespace {key.namespace}")
         data = _content(found)
         items = source.get("items")
         if items is None:
@@ -109,7 +109,7 @@ class Volumes:
             if item["key"] in data:
                 yield str(item["path"]), data[item["key"]]
             elif not source.get("optional"):
-                raise NotThere(f"{resource.kind} {key.name} has no key {item['key']}")
+                raise MissingVolumeSource(f"{resource.kind} {key.name} has no key {item['key']}")
 
     def _token(self, pod: Object, volume: str, source: Object) -> tuple[str, bytes]:
         path = str(source.get("path"))
@@ -119,17 +119,19 @@ class Volumes:
             held = self._tokens[place] = self._issue(pod, source)
         return path, held.content
 
-    def _issue(self, pod: Object, source: Object) -> HeldToken:
+    def _issue(self, pod: Object, source: Object) -> MountedToken:
         name = str(pod["spec"].get("serviceAccountName") or "default")
         account = self.registry.get(SERVICE_ACCOUNTS, ObjectKey(pod["metadata"]["namespace"], name))
         if account is None:
-            raise NotThere(f"ServiceAccount {name} does not exist in namespace {pod['metadata']['namespace']}")
+            raise MissingVolumeSource(
+                f"ServiceAccount {name} does not exist in namespace {pod['metadata']['namespace']}"
+            )
         node = self.registry.get(NODES, ObjectKey.cluster(str(pod["spec"].get("nodeName") or "")))
         seconds = max(SHORTEST_SECONDS, int(source.get("expirationSeconds") or 3600))
         audiences = [source["audience"]] if source.get("audience") else list(self.audiences)
         now = self.now()
-        token = self.issuer.issue(account, audiences, Lifetime(seconds), Bindings(pod=pod, node=node), now=now)
-        return HeldToken(token.reveal().encode(), now + timedelta(seconds=seconds * RENEW_AT))
+        token = self.issuer.issue(account, audiences, TokenLifetime(seconds), BoundObjects(pod=pod, node=node), now=now)
+        return MountedToken(token.reveal().encode(), now + timedelta(seconds=seconds * RENEW_AT))
 
 
 def sources_of(pod: Object, resource: Resource) -> set[str]:
@@ -166,7 +168,7 @@ def _volume(pod: Object, name: str) -> Mapping[str, object]:
     return next((volume for volume in pod["spec"].get("volumes") or () if volume["name"] == name), {})
 
 
-def _bring_in_line(place: Path, wanted: Mapping[str, bytes], *, keep_others: bool) -> None:
+def _sync_files(place: Path, wanted: Mapping[str, bytes], *, keep_others: bool) -> None:
     safe = {name: data for name, data in wanted.items() if is_plain(f"/{name}")}
     for name, data in safe.items():
         _write(place / name, data)

@@ -1,6 +1,6 @@
 """OpenAPI documents of everything served: `kubectl explain`, validation and apply read them."""
 
 from watchword.apiserver.openapi.documents import document, document_v2
-from watchword.apiserver.openapi.serving import OpenApi
+from watchword.apiserver.openapi.serving import OpenApiHandler
 
-__all__ = ["OpenApi", "document", "document_v2"]
+__all__ = ["OpenApiHandler", "document", "document_v2"]

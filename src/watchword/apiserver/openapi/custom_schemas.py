@@ -14,7 +14,7 @@ _METADATA = described(reference(OBJECT_META), "identity, labels and bookkeeping 
 
 def root_schema(schema: Schema) -> Object:
     """Return the component of a whole custom object."""
-    drawn = draw(schema)
+    drawn = to_openapi(schema)
     drawn["properties"] = {
         **drawn.get("properties", {}),
         "apiVersion": API_VERSION,
@@ -24,18 +24,18 @@ def root_schema(schema: Schema) -> Object:
     return drawn
 
 
-def draw(schema: Schema) -> Object:
+def to_openapi(schema: Schema) -> Object:
     """Return a schema as an OpenAPI document writes it."""
     drawn: Object = {}
     if schema.description:
         drawn["description"] = schema.description
     drawn |= _type(schema)
     if schema.properties:
-        drawn["properties"] = {name: draw(below) for name, below in schema.properties.items()}
+        drawn["properties"] = {name: to_openapi(below) for name, below in schema.properties.items()}
     if schema.additional is not None:
-        drawn["additionalProperties"] = draw(schema.additional)
+        drawn["additionalProperties"] = to_openapi(schema.additional)
     if schema.items is not None:
-        drawn["items"] = draw(schema.items)
+        drawn["items"] = to_openapi(schema.items)
     if schema.required:
         drawn["required"] = list(schema.required)
     if schema.nullable:
@@ -55,8 +55,8 @@ def _type(schema: Schema) -> Object:
 
 def _constraint(name: str, value: Any) -> Any:
     if name in _JUNCTORS:
-        return [draw(each) for each in value]
-    return draw(value) if isinstance(value, Schema) else value
+        return [to_openapi(each) for each in value]
+    return to_openapi(value) if isinstance(value, Schema) else value
 
 
 def _extensions(schema: Schema) -> Object:

@@ -19,7 +19,7 @@ _NOT_FOUND = Response(404, (("Content-Type", "text/plain; charset=utf-8"),), b"4
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class CachedDocument:
     """One document, and the kinds it was drawn from."""
 
     kinds: tuple[ResourceKind, ...]
@@ -32,12 +32,12 @@ class Drawn:
         return self.etag.strip('"')
 
 
-class OpenApi:
+class OpenApiHandler:
     """Serves documents; each is drawn once and again only when one of its kinds changes."""
 
     def __init__(self, kinds: Callable[[], Sequence[ResourceKind]]) -> None:
         self._kinds = kinds
-        self._drawn: dict[str, Drawn] = {}
+        self._drawn: dict[str, CachedDocument] = {}
 
     async def handle(self, request: HandlerRequest) -> Response:
         """Answer a request below `/openapi`."""
@@ -59,10 +59,10 @@ class OpenApi:
         drawn = {place: self._draw(place, kinds, document) for place, kinds in places.items()}
         return {place: f"/openapi/v3/{place}?hash={each.hash}" for place, each in drawn.items()}
 
-    def _index(self) -> Drawn:
+    def _index(self) -> CachedDocument:
         paths = {place: {"serverRelativeURL": url} for place, url in self.index().items()}
         body = orjson.dumps({"paths": paths})
-        return Drawn((), body, etag_of(body))
+        return CachedDocument((), body, etag_of(body))
 
     def _places(self) -> dict[str, tuple[ResourceKind, ...]]:
         kinds = self._kinds()
@@ -78,11 +78,11 @@ class OpenApi:
         place: str,
         kinds: tuple[ResourceKind, ...],
         draw: Callable[[Sequence[ResourceKind]], object],
-    ) -> Drawn:
+    ) -> CachedDocument:
         held = self._drawn.get(place)
         if held is None or not _is_same(held.kinds, kinds):
             body = orjson.dumps(draw(kinds))
-            held = self._drawn[place] = Drawn(kinds, body, etag_of(body))
+            held = self._drawn[place] = CachedDocument(kinds, body, etag_of(body))
         return held
 
 
@@ -91,14 +91,14 @@ def _is_same(held: tuple[ResourceKind, ...], wanted: tuple[ResourceKind, ...]) -
     return len(held) == len(wanted) and all(a is b for a, b in zip(held, wanted, strict=True))
 
 
-def _answer(request: HandlerRequest, drawn: Drawn, *extra: tuple[str, str], media: str = JSON) -> Response:
+def _answer(request: HandlerRequest, drawn: CachedDocument, *extra: tuple[str, str], media: str = JSON) -> Response:
     headers = (("ETag", drawn.etag), ("Vary", "Accept"), *extra)
     if request.header("if-none-match") == drawn.etag:
         return Response(304, headers)
     return Response(200, (("Content-Type", media), *headers), drawn.body)
 
 
-def _hashed_answer(request: HandlerRequest, drawn: Drawn, place: str) -> Response:
+def _hashed_answer(request: HandlerRequest, drawn: CachedDocument, place: str) -> Response:
     wanted = request.parameter("hash")
     if not wanted:
         return _answer(request, drawn)

@@ -7,12 +7,11 @@ from typing import Any
 from watchword.api.json import copy_json, show, type_name
 from watchword.api.meta import Object
 from watchword.apiserver.errors import bad_request
-from watchword.apiserver.patching.strategic_lists import arrange, merge_scalars, remove_scalars
-from watchword.apiserver.patching.strategic_words import (
+from watchword.apiserver.patching.strategic_directives import (
     DELETE_FROM,
     DIRECTIVE,
     ORDER,
-    RETAIN,
+    RETAIN_KEYS,
     bad_list,
     bad_patch,
     check_order,
@@ -20,6 +19,7 @@ from watchword.apiserver.patching.strategic_words import (
     no_merge_key,
     unknown_directive,
 )
+from watchword.apiserver.patching.strategic_lists import arrange, merge_scalars, remove_scalars
 from watchword.apiserver.schema.model import Schema
 
 _NOTHING = Schema("any", preserve_unknown=True)
@@ -46,8 +46,8 @@ def _merge_map(document: Object, patch: Object, schema: Schema) -> Object:
         if directive == "delete":
             return {}
         raise unknown_directive(directive, patch)
-    if RETAIN in patch:
-        retained = check_retained(patch.pop(RETAIN), patch)
+    if RETAIN_KEYS in patch:
+        retained = check_retained(patch.pop(RETAIN_KEYS), patch)
         for key in [key for key in document if key not in retained]:
             del document[key]
     for key in [key for key in patch if key.startswith(ORDER)]:

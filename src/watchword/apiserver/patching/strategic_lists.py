@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from watchword.api.json import show
-from watchword.apiserver.patching.strategic_words import no_merge_key
+from watchword.apiserver.patching.strategic_directives import no_merge_key
 
 
 def merge_scalars(present: list[Any], patch: list[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ from watchword.apiserver.errors import bad_request
 from watchword.apiserver.kinds.build import message_of
 from watchword.apiserver.kinds.fields import META
 from watchword.apiserver.kinds.messages import messages, typed
-from watchword.apiserver.kinds.scalars import Misfit
+from watchword.apiserver.kinds.scalars import TypeMismatch
 from watchword.apiserver.protobuf.reader import MessageReader
 from watchword.apiserver.protobuf.values import text
 from watchword.apiserver.protobuf.wire import Malformed, read_fields
@@ -26,7 +26,7 @@ def decode(body: bytes) -> Object:
         raise bad_request("provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00")
     try:
         obj = _unwrap(body[len(MAGIC) :])
-    except (Malformed, Misfit) as problem:
+    except (Malformed, TypeMismatch) as problem:
         raise bad_request(f"the protobuf body cannot be read: {problem}") from None
     require_shallow(obj)  # JSON inside Protobuf nests on its own account
     return obj

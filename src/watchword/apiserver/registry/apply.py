@@ -8,11 +8,11 @@ from watchword.api.meta import Object
 from watchword.apiserver.bodies import decode_yaml, require_object
 from watchword.apiserver.errors import bad_request, conflict
 from watchword.apiserver.model import ApiError, ResourceKind
-from watchword.apiserver.registry.call import Answer, Call
+from watchword.apiserver.registry.body_identity import require_name, require_namespace, require_type
 from watchword.apiserver.registry.create import Create
-from watchword.apiserver.registry.forms import conform
-from watchword.apiserver.registry.identity import require_name, require_namespace, require_type
-from watchword.apiserver.registry.update import Target, Update
+from watchword.apiserver.registry.pruning import prune_and_default
+from watchword.apiserver.registry.update import Update, UpdateTarget
+from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
 
 _STATUS = frozenset({"status"})
 
@@ -24,7 +24,7 @@ class Apply:
     create: Create
     update: Update
 
-    async def __call__(self, target: Target, body: bytes, call: Call) -> Answer:
+    async def __call__(self, target: UpdateTarget, body: bytes, call: WriteRequest) -> VerbResult:
         """Apply one configuration; 409 when it would take fields that other managers own."""
         config = _read(target, body)
         call = replace(call, applied=True)
@@ -46,7 +46,7 @@ class Apply:
         new["metadata"].pop("resourceVersion", None)
         return await self.create(target.kind, target.key.namespace, new, call)
 
-    def _applied(self, target: Target, live: Object | None, config: Object, call: Call) -> Object:
+    def _applied(self, target: UpdateTarget, live: Object | None, config: Object, call: WriteRequest) -> Object:
         from watchword.apiserver.fieldmanager.apply import apply  # noqa: PLC0415 - a start applies nothing
 
         kind = target.kind
@@ -60,11 +60,11 @@ class Apply:
             subresource=target.subresource,
             reset=_reset(kind, target.subresource),
         )
-        conform(kind, new, call)
+        prune_and_default(kind, new, call)
         return new
 
 
-def _read(target: Target, body: bytes) -> Object:
+def _read(target: UpdateTarget, body: bytes) -> Object:
     config = require_object(decode_yaml(body))
     if not config.get("apiVersion") or not config.get("kind"):
         group, _, version = str(config.get("apiVersion") or "").rpartition("/")
@@ -80,7 +80,7 @@ def _read(target: Target, body: bytes) -> Object:
     return config
 
 
-def _require_no_uid(target: Target, config: Object) -> None:
+def _require_no_uid(target: UpdateTarget, config: Object) -> None:
     """Refuse to create what the configuration says exists already."""
     uid = config["metadata"].get("uid")
     if uid:

@@ -8,13 +8,13 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.apiserver.errors import already_exists, generate_name_conflict, invalid
 from watchword.apiserver.field_errors import required
 from watchword.apiserver.model import ApiError, Operation, ResourceKind
-from watchword.apiserver.registry.call import Answer, Call
-from watchword.apiserver.registry.identity import require_namespace, require_type
+from watchword.apiserver.registry.body_identity import require_namespace, require_type
+from watchword.apiserver.registry.dependencies import VerbDependencies
 from watchword.apiserver.registry.namespaces import require_namespace_open
-from watchword.apiserver.registry.objects import encode_object
-from watchword.apiserver.registry.system_fields import fill_new, generated_name
-from watchword.apiserver.registry.tools import Tools
-from watchword.apiserver.store.errors import Stale
+from watchword.apiserver.registry.object_storage import encode_object
+from watchword.apiserver.registry.system_fields import generated_name, set_new_object_metadata
+from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
+from watchword.apiserver.store.errors import RevisionConflict
 
 GENERATED_NAME_ATTEMPTS = 8
 
@@ -23,9 +23,9 @@ GENERATED_NAME_ATTEMPTS = 8
 class Create:
     """Stores objects that did not exist."""
 
-    tools: Tools
+    tools: VerbDependencies
 
-    async def __call__(self, kind: ResourceKind, namespace: str, obj: Object, call: Call) -> Answer:
+    async def __call__(self, kind: ResourceKind, namespace: str, obj: Object, call: WriteRequest) -> VerbResult:
         """Store a conformed body; 409 when the name is taken."""
         require_type(kind, obj)
         require_namespace(kind, obj, namespace)
@@ -41,7 +41,7 @@ class Create:
             raise invalid(kind.resource, "", [missing])
         return await self._generate(kind, namespace, obj, call)
 
-    async def _generate(self, kind: ResourceKind, namespace: str, obj: Object, call: Call) -> Answer:
+    async def _generate(self, kind: ResourceKind, namespace: str, obj: Object, call: WriteRequest) -> VerbResult:
         for _ in range(GENERATED_NAME_ATTEMPTS):
             name = generated_name(obj["metadata"]["generateName"], self.tools.entropy)
             if self.tools.objects.latest(kind, ObjectKey(namespace, name)) is None:
@@ -49,9 +49,9 @@ class Create:
                 return await self._once(kind, ObjectKey(namespace, name), obj, call)
         raise generate_name_conflict(kind.resource, name)
 
-    async def _once(self, kind: ResourceKind, key: ObjectKey, obj: Object, call: Call) -> Answer:
+    async def _once(self, kind: ResourceKind, key: ObjectKey, obj: Object, call: WriteRequest) -> VerbResult:
         tools = self.tools
-        fill_new(obj, now=tools.now(), entropy=tools.entropy)
+        set_new_object_metadata(obj, now=tools.now(), entropy=tools.entropy)
         operation = Operation(
             "create", kind, key, call.user, new=obj, old=None, dry_run=call.dry_run, warnings=call.warnings
         )
@@ -62,13 +62,13 @@ class Create:
             obj["metadata"]["generation"] = 1
         tools.ownership.track(operation, call)
         await tools.pipeline.mutate(operation)
-        await tools.pipeline.judge(operation)
+        await tools.pipeline.validate_write(operation)
         if tools.objects.latest(kind, key) is not None:
             raise already_exists(kind.resource, key.name)
         if call.dry_run:
-            return Answer(encode_object(obj), 201)
+            return VerbResult(encode_object(obj), 201)
         try:
             record = await tools.objects.put(kind, key, obj, expected=0)
-        except Stale:
+        except RevisionConflict:
             raise already_exists(kind.resource, key.name) from None
-        return Answer(tools.objects.wire(kind, record), 201)
+        return VerbResult(tools.objects.wire(kind, record), 201)

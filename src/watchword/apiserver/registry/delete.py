@@ -12,12 +12,12 @@ from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_de
 from watchword.api.time import rfc3339
 from watchword.apiserver.errors import conflict, not_found, server_timeout, success
 from watchword.apiserver.model import Now, Operation, ResourceKind
-from watchword.apiserver.registry.call import Answer, Call
 from watchword.apiserver.registry.delete_options import DeleteOptions
-from watchword.apiserver.registry.objects import Stored, encode_object
-from watchword.apiserver.registry.tools import Tools
+from watchword.apiserver.registry.dependencies import VerbDependencies
+from watchword.apiserver.registry.object_storage import StoredObject, encode_object
 from watchword.apiserver.registry.update import is_released
-from watchword.apiserver.store.errors import Stale
+from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
+from watchword.apiserver.store.errors import RevisionConflict
 
 ATTEMPTS = 20
 POD_GRACE_SECONDS = 30
@@ -28,25 +28,27 @@ FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 class Delete:
     """Ends objects."""
 
-    tools: Tools
+    tools: VerbDependencies
 
-    async def __call__(self, kind: ResourceKind, key: ObjectKey, options: DeleteOptions, call: Call) -> Answer:
+    async def __call__(
+        self, kind: ResourceKind, key: ObjectKey, options: DeleteOptions, call: WriteRequest
+    ) -> VerbResult:
         """Delete one object, or begin to."""
         for _ in range(ATTEMPTS):
             stored = self.tools.objects.latest(kind, key)
             if stored is None:
-                await self.tools.objects.store.settled()
+                await self.tools.objects.store.flush()
                 raise not_found(kind.resource, key.name)
             require_preconditions(kind, stored.obj, options)
             try:
                 return await self._once(kind, key, stored, options, call)
-            except Stale:
+            except RevisionConflict:
                 continue
         raise server_timeout(kind.resource, "delete", 1)
 
     async def _once(
-        self, kind: ResourceKind, key: ObjectKey, stored: Stored, options: DeleteOptions, call: Call
-    ) -> Answer:
+        self, kind: ResourceKind, key: ObjectKey, stored: StoredObject, options: DeleteOptions, call: WriteRequest
+    ) -> VerbResult:
         tools, old = self.tools, stored.obj
         dry_run = options.dry_run or call.dry_run
         await tools.pipeline.admit(
@@ -61,16 +63,16 @@ class Delete:
         if finished:
             await tools.objects.erase(kind, key, new, stored.revision)
         elif new == old:
-            await tools.objects.store.settled()
+            await tools.objects.store.flush()
         else:
             await tools.objects.put(kind, key, new, stored.revision)
         return self._answer(kind, new, finished=finished)
 
-    def _answer(self, kind: ResourceKind, obj: Object, *, finished: bool) -> Answer:
+    def _answer(self, kind: ResourceKind, obj: Object, *, finished: bool) -> VerbResult:
         if finished and not kind.returns_deleted_object:
             metadata = obj["metadata"]
-            return Answer(orjson.dumps(success(kind.resource, metadata["name"], metadata["uid"])))
-        return Answer(encode_object(obj))
+            return VerbResult(orjson.dumps(success(kind.resource, metadata["name"], metadata["uid"])))
+        return VerbResult(encode_object(obj))
 
 
 def require_preconditions(kind: ResourceKind, obj: Object, options: DeleteOptions) -> None:

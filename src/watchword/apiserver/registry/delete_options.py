@@ -10,8 +10,8 @@ from watchword.apiserver.bodies import decode, media_type
 from watchword.apiserver.errors import bad_request, invalid_kind
 from watchword.apiserver.field_errors import invalid, not_supported
 from watchword.apiserver.model import FieldError, HandlerRequest
-from watchword.apiserver.registry.identity import unregistered
-from watchword.apiserver.registry.options import parse_dry_run, parse_integer, parse_truth
+from watchword.apiserver.registry.body_identity import unregistered
+from watchword.apiserver.registry.options import parse_bool, parse_dry_run, parse_integer
 
 POLICIES = ("Orphan", "Background", "Foreground")
 
@@ -35,10 +35,10 @@ def read_delete_options(request: HandlerRequest) -> DeleteOptions:
             raise bad_request(unregistered(str(said.get("apiVersion") or ""), str(said["kind"])))
     else:
         said = _from_query(request)
-    return judge_delete_options(said)
+    return validate_delete_options(said)
 
 
-def judge_delete_options(said: Object) -> DeleteOptions:
+def validate_delete_options(said: Object) -> DeleteOptions:
     """Check options; 422 with every problem found."""
     errors: list[FieldError] = []
     policy, orphan = said.get("propagationPolicy"), said.get("orphanDependents")
@@ -79,7 +79,7 @@ def _from_query(request: HandlerRequest) -> Object:
     if policy := request.parameter("propagationPolicy"):
         said["propagationPolicy"] = policy
     if orphan := request.parameter("orphanDependents"):
-        said["orphanDependents"] = parse_truth(orphan)
+        said["orphanDependents"] = parse_bool(orphan)
     dry_run = [value for name, value in request.query if name == "dryRun"]
     if dry_run:
         said["dryRun"] = dry_run

@@ -7,10 +7,10 @@ from watchword.api.resources import NAMESPACES
 from watchword.apiserver.errors import forbidden, not_found
 from watchword.apiserver.model import ApiError, ResourceKind
 from watchword.apiserver.registry.kind_table import KindTable
-from watchword.apiserver.registry.objects import Objects
+from watchword.apiserver.registry.object_storage import ObjectStorage
 
 
-def require_namespace_open(objects: Objects, kinds: KindTable, kind: ResourceKind, key: ObjectKey) -> None:
+def require_namespace_open(objects: ObjectStorage, kinds: KindTable, kind: ResourceKind, key: ObjectKey) -> None:
     """Refuse a create in a namespace that is missing (404) or terminating (403)."""
     if not kind.resource.namespaced:
         return

@@ -9,7 +9,7 @@ from watchword.api.selectors import LabelSelector
 from watchword.apiserver.errors import bad_request, invalid_kind, quote
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required, too_long
 from watchword.apiserver.model import FieldError, HandlerRequest
-from watchword.apiserver.registry.call import Call, Strictness
+from watchword.apiserver.registry.write_request import Strictness, WriteRequest
 from watchword.apiserver.requestinfo import is_truthy
 from watchword.apiserver.selectors.fields import NO_FIELDS, FieldSelector, parse_field_selector
 from watchword.apiserver.selectors.labels import EVERYTHING, parse_label_selector
@@ -50,7 +50,7 @@ def read_list_options(request: HandlerRequest, *, watch: bool | None = None) -> 
         timeout_seconds=parse_integer(timeout) if timeout else None,
         limit=max(parse_integer(said.get("limit") or "0"), 0),
         continue_token=said.get("continue", ""),
-        send_initial_events=parse_truth(initial) if initial else None,
+        send_initial_events=parse_bool(initial) if initial else None,
     )
     errors = _watch_errors(options) if options.watch else _list_errors(options)
     if errors:
@@ -91,7 +91,7 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
     return errors
 
 
-def read_call(request: HandlerRequest, *, options_kind: str, apply: bool = False) -> Call:
+def read_write_request(request: HandlerRequest, *, options_kind: str, apply: bool = False) -> WriteRequest:
     """Read what a write asks for beside its object."""
     errors: list[FieldError] = []
     dry_run = parse_dry_run([value for name, value in request.query if name == "dryRun"], errors)
@@ -107,7 +107,7 @@ def read_call(request: HandlerRequest, *, options_kind: str, apply: bool = False
         errors.append(forbidden("force", "may not be specified for non-apply patch"))
     if errors:
         raise invalid_kind("meta.k8s.io", options_kind, "", errors)
-    return Call(
+    return WriteRequest(
         user=request.user,
         manager=manager or default_manager(request.header("user-agent")),
         dry_run=dry_run,
@@ -139,7 +139,7 @@ def parse_integer(text: str) -> int:
     return int(text)
 
 
-def parse_truth(text: str) -> bool:
+def parse_bool(text: str) -> bool:
     """Read a boolean as query parameters write it."""
     return is_truthy(text)
 

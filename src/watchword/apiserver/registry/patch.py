@@ -9,14 +9,14 @@ from typing import Any
 from watchword.api.json import go_print
 from watchword.api.meta import Object
 from watchword.apiserver.bodies import decode_json, duplicate_fields, media_type
-from watchword.apiserver.errors import Misshapen, invalid_kind, unsupported_media_type
+from watchword.apiserver.errors import WrongFieldType, invalid_kind, unsupported_media_type
 from watchword.apiserver.field_errors import invalid, printed
 from watchword.apiserver.model import ApiError, HandlerRequest, ResourceKind
 from watchword.apiserver.registry.apply import Apply
-from watchword.apiserver.registry.call import Answer, Call
-from watchword.apiserver.registry.forms import StrictDecoding, conform
-from watchword.apiserver.registry.identity import require_name, require_namespace, require_type
-from watchword.apiserver.registry.update import Target, Update
+from watchword.apiserver.registry.body_identity import require_name, require_namespace, require_type
+from watchword.apiserver.registry.pruning import StrictDecoding, prune_and_default
+from watchword.apiserver.registry.update import Update, UpdateTarget
+from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -68,19 +68,19 @@ def patch_type(request: HandlerRequest, kind: ResourceKind) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Patch:
+class PatchVerb:
     """Changes parts of objects."""
 
     update: Update
     apply: Apply
 
-    async def __call__(self, target: Target, media: str, body: bytes, call: Call) -> Answer:
+    async def __call__(self, target: UpdateTarget, media: str, body: bytes, call: WriteRequest) -> VerbResult:
         """Change one object as the patch says."""
         if media == APPLY_PATCH:
             return await self.apply(target, body, call)
         patch = decode_json(body, "error decoding patch: ")
         merge = _LANGUAGES[media]
-        odd = _odd_words(media, body, patch) if call.strictness != "Ignore" else []
+        odd = _unknown_patch_fields(media, body, patch) if call.strictness != "Ignore" else []
         warnings = list(call.warnings)
 
         def revise(document: Object) -> Object:
@@ -95,7 +95,7 @@ class Patch:
         return await self.update.revise(target, revise, call)
 
 
-def _odd_words(media: str, body: bytes, patch: Any) -> list[str]:
+def _unknown_patch_fields(media: str, body: bytes, patch: Any) -> list[str]:
     """Return what a JSON patch says that no operation understands, or says twice."""
     if media != JSON_PATCH:
         return []
@@ -105,15 +105,15 @@ def _odd_words(media: str, body: bytes, patch: Any) -> list[str]:
     return [*twice, *(f'json patch unknown field "{path}"' for path in unknown_operation_fields(patch))]
 
 
-def _conform_patched(kind: ResourceKind, new: Object, call: Call, odd: list[str], strategic: Any) -> None:
+def _conform_patched(kind: ResourceKind, new: Object, call: WriteRequest, odd: list[str], strategic: Any) -> None:
     """Conform the result; here strictness and types refuse with 422, for the fault lies in the patch."""
     strict = call.strictness == "Strict"
     shown = printed(new) if strict or not kind.custom else ""
     try:
-        conform(kind, new, call)
-    except (StrictDecoding, Misshapen) as refusal:
-        if strategic is not None and isinstance(refusal, Misshapen):
-            shown, complaint = go_print(strategic), _unrestored(refusal)
+        prune_and_default(kind, new, call)
+    except (StrictDecoding, WrongFieldType) as refusal:
+        if strategic is not None and isinstance(refusal, WrongFieldType):
+            shown, complaint = go_print(strategic), _type_mismatch_message(refusal)
         else:
             complaint = refusal.complaint
         raise invalid_kind("", "", "", [invalid("patch", shown, complaint)]) from None
@@ -121,7 +121,7 @@ def _conform_patched(kind: ResourceKind, new: Object, call: Call, odd: list[str]
         raise invalid_kind("", "", "", [invalid("patch", shown, f"strict decoding error: {', '.join(odd)}")])
 
 
-def _unrestored(misfit: Misshapen) -> str:
+def _type_mismatch_message(misfit: WrongFieldType) -> str:
     """Word a misfit as the server that merged typed values does."""
     source = {"array": "slice", "object": "map", "number": "int64"}.get(misfit.found, misfit.found)
     if misfit.wanted.startswith("[]"):

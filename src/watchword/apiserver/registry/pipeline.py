@@ -23,7 +23,7 @@ class Pipeline:
         for prepare in operation.kind.prepare:
             prepare(operation)
 
-    async def judge(self, operation: Operation) -> None:
+    async def validate_write(self, operation: Operation) -> None:
         """Refuse with 422 what breaks rules, and with whatever validating admission says."""
         errors = find_errors(operation)
         if errors:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from watchword.api.meta import ObjectKey
 from watchword.apiserver.errors import bad_request, expired, not_found, quote, too_large_resource_version
 from watchword.apiserver.model import ApiError, ResourceKind
-from watchword.apiserver.registry.continuing import LATEST, Continue, decode_continue
-from watchword.apiserver.registry.matching import Matcher, matcher_for
-from watchword.apiserver.registry.objects import Objects, bucket_of
+from watchword.apiserver.registry.continue_token import LATEST, ContinueToken, decode_continue_token
+from watchword.apiserver.registry.matcher import Matcher, matcher_for
+from watchword.apiserver.registry.object_storage import ObjectStorage, bucket_of
 from watchword.apiserver.registry.options import ListOptions
 from watchword.apiserver.store.errors import Compacted
 from watchword.apiserver.store.model import Record, path_of
@@ -30,7 +30,7 @@ _CONTINUE_EXPIRED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """One answer to a list."""
 
     records: list[Record]
@@ -43,7 +43,7 @@ class Page:
 class Read:
     """Answers from committed state."""
 
-    objects: Objects
+    objects: ObjectStorage
 
     async def get(self, kind: ResourceKind, key: ObjectKey, resource_version: str = "") -> Record:
         """Return one record; 404 when it is not there."""
@@ -56,7 +56,7 @@ class Read:
             raise not_found(kind.resource, key.name)
         return record
 
-    async def page(self, kind: ResourceKind, namespace: str, options: ListOptions) -> Page:
+    async def page(self, kind: ResourceKind, namespace: str, options: ListOptions) -> ListPage:
         """Return one page of records."""
         matcher = matcher_for(kind, self.objects, namespace, options.labels, options.fields)
         start, revision = await self._start(options)
@@ -82,7 +82,7 @@ class Read:
         if options.continue_token:
             if options.resource_version not in {"", "0"}:
                 raise bad_request("specifying resource version is not allowed when using continue")
-            place = decode_continue(options.continue_token)
+            place = decode_continue_token(options.continue_token)
             return place.start, None if place.revision == LATEST else place.revision
         if options.resource_version in {"", "0"}:
             return "", None
@@ -97,7 +97,7 @@ class Read:
         except Compacted:
             if not start:
                 raise expired(_LIST_EXPIRED) from None
-            raise _go_on_inconsistently(start) from None
+            raise _inconsistent_continue(start) from None
 
 
 def parse_revision(text: str) -> int:
@@ -116,16 +116,16 @@ def _unreadable(text: str) -> str:
     return f"Invalid value: {quote(text)}: strconv.ParseUint: parsing {quote(text)}: invalid syntax"
 
 
-def _go_on_inconsistently(start: str) -> ApiError:
+def _inconsistent_continue(start: str) -> ApiError:
     refusal = expired(_CONTINUE_EXPIRED)
-    refusal.continue_token = Continue(LATEST, start).encode()
+    refusal.continue_token = ContinueToken(LATEST, start).encode()
     return refusal
 
 
-def _page(records: list[Record], revision: int, start: str, limit: int, matcher: Matcher) -> Page:
+def _page(records: list[Record], revision: int, start: str, limit: int, matcher: Matcher) -> ListPage:
     first = bisect_left(records, start, key=lambda record: record.path) if start else 0
     if not limit and not matcher.selective:
-        return Page(records[first:] if first else records, revision)
+        return ListPage(records[first:] if first else records, revision)
     taken: list[Record] = []
     position = first
     while position < len(records) and not (limit and len(taken) >= limit):
@@ -133,6 +133,6 @@ def _page(records: list[Record], revision: int, start: str, limit: int, matcher:
             taken.append(records[position])
         position += 1
     if position >= len(records):
-        return Page(taken, revision)
-    token = Continue(revision, records[position - 1].path + "\0").encode()
-    return Page(taken, revision, token, None if matcher.selective else len(records) - position)
+        return ListPage(taken, revision)
+    token = ContinueToken(revision, records[position - 1].path + "\0").encode()
+    return ListPage(taken, revision, token, None if matcher.selective else len(records) - position)

@@ -12,24 +12,24 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.errors import resource_not_found
 from watchword.apiserver.model import Now, ResourceKind
 from watchword.apiserver.registry.apply import Apply
-from watchword.apiserver.registry.call import Answer, Call
-from watchword.apiserver.registry.collection import DeleteCollection
 from watchword.apiserver.registry.create import Create
 from watchword.apiserver.registry.delete import Delete
+from watchword.apiserver.registry.delete_collection import DeleteCollection
 from watchword.apiserver.registry.delete_options import DeleteOptions
-from watchword.apiserver.registry.forms import conform
+from watchword.apiserver.registry.dependencies import VerbDependencies
 from watchword.apiserver.registry.kind_table import KindTable
-from watchword.apiserver.registry.objects import Objects, bucket_of
-from watchword.apiserver.registry.ownership import Ownership
-from watchword.apiserver.registry.patch import Patch
+from watchword.apiserver.registry.managed_fields import ManagedFieldsTracker
+from watchword.apiserver.registry.object_storage import ObjectStorage, bucket_of
+from watchword.apiserver.registry.patch import PatchVerb
 from watchword.apiserver.registry.pipeline import Pipeline
+from watchword.apiserver.registry.pruning import prune_and_default
 from watchword.apiserver.registry.read import Read
 from watchword.apiserver.registry.system_fields import Entropy
-from watchword.apiserver.registry.tools import Tools
-from watchword.apiserver.registry.update import Target, Update
-from watchword.apiserver.registry.watch import OpenWatch
-from watchword.apiserver.store.model import Event, Record, Store
-from watchword.apiserver.watching.hub import WatchHub
+from watchword.apiserver.registry.update import Update, UpdateTarget
+from watchword.apiserver.registry.watch import WatchVerb
+from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
+from watchword.apiserver.store.model import Record, Store, StoreEvent
+from watchword.apiserver.watching.broadcaster import WatchBroadcaster
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +37,27 @@ class Verbs:
     """What requests can do, past authorization."""
 
     read: Read
-    watch: OpenWatch
+    watch: WatchVerb
     create: Create
     update: Update
-    patch: Patch
+    patch: PatchVerb
     delete: Delete
     delete_collection: DeleteCollection
 
 
-def verbs(tools: Tools) -> Verbs:
+def verbs(tools: VerbDependencies) -> Verbs:
     """Put the verbs together."""
     read = Read(tools.objects)
     update = Update(tools, Create(tools))
     delete = Delete(tools)
     return Verbs(
         read=read,
-        watch=OpenWatch(
-            tools.objects, read, WatchHub(tools.objects.store), _fraction(tools.entropy), tools.bookmark_every
+        watch=WatchVerb(
+            tools.objects, read, WatchBroadcaster(tools.objects.store), _fraction(tools.entropy), tools.bookmark_every
         ),
         create=update.create,
         update=update,
-        patch=Patch(update, Apply(update.create, update)),
+        patch=PatchVerb(update, Apply(update.create, update)),
         delete=delete,
         delete_collection=DeleteCollection(read, delete),
     )
@@ -70,9 +70,9 @@ class ObjectRegistry:
     """
 
     def __init__(self, store: Store, kinds: KindTable, *, now: Now, entropy: Entropy) -> None:
-        self.objects = Objects(store)
+        self.objects = ObjectStorage(store)
         self.table = kinds
-        self._tools = Tools(self.objects, kinds, Pipeline(), Ownership(now), now, entropy)
+        self._tools = VerbDependencies(self.objects, kinds, Pipeline(), ManagedFieldsTracker(now), now, entropy)
         self._verbs = verbs(self._tools)
 
     def kind(self, group: str, version: str, plural: str) -> ResourceKind | None:
@@ -92,22 +92,26 @@ class ObjectRegistry:
         kind = self._require(resource)
         return [self.objects.decode(kind, record) for record in self._records(kind, namespace)]
 
-    async def create(self, resource: Resource, obj: Object, call: Call | None = None) -> Object:
+    async def create(self, resource: Resource, obj: Object, call: WriteRequest | None = None) -> Object:
         """Store a new object through defaulting and validation."""
-        kind, body, call = self._require(resource), _copy(obj), call or Call()
-        conform(kind, body, call)
+        kind, body, call = self._require(resource), _copy(obj), call or WriteRequest()
+        prune_and_default(kind, body, call)
         return _decoded(await self._verbs.create(kind, ObjectKey.of(body).namespace, body, call))
 
-    async def update(self, resource: Resource, obj: Object, subresource: str = "", call: Call | None = None) -> Object:
+    async def update(
+        self, resource: Resource, obj: Object, subresource: str = "", call: WriteRequest | None = None
+    ) -> Object:
         """Replace a stored object; its resourceVersion must match."""
-        kind, call = self._require(resource), call or Call()
+        kind, call = self._require(resource), call or WriteRequest()
 
         def body() -> Object:
             fresh = _copy(obj)
-            conform(kind, fresh, call)
+            prune_and_default(kind, fresh, call)
             return fresh
 
-        return _decoded(await self._verbs.update.replace(Target(kind, ObjectKey.of(obj), subresource), body, call))
+        return _decoded(
+            await self._verbs.update.replace(UpdateTarget(kind, ObjectKey.of(obj), subresource), body, call)
+        )
 
     async def delete(
         self,
@@ -121,20 +125,20 @@ class ObjectRegistry:
     ) -> None:
         """Begin or finish the deletion of an object, as finalizers, grace and `propagation` allow."""
         options = DeleteOptions(grace_seconds, uid, resource_version, propagation)
-        await self._verbs.delete(self._require(resource), key, options, Call())
+        await self._verbs.delete(self._require(resource), key, options, WriteRequest())
 
     def subscribe(
         self, resource: Resource, listener: Callable[[str, Object, Object | None], None]
     ) -> Callable[[], None]:
-        """Call `listener(type, new, old)` after each committed change; return how to stop.
+        """WriteRequest `listener(type, new, old)` after each committed change; return how to stop.
 
-        Objects already present come first, as ADDED. A listener that raises is reported and keeps its place.
+        ObjectStorage already present come first, as ADDED. A listener that raises is reported and keeps its place.
         """
         kind = self._require(resource)
         for record in self._records(kind, ""):
             listener("ADDED", self.objects.decode(kind, record), None)
 
-        def deliver(event: Event) -> None:
+        def deliver(event: StoreEvent) -> None:
             word = "DELETED" if event.deleted else "ADDED" if event.previous is None else "MODIFIED"
             old = self.objects.decode(kind, event.previous) if event.previous is not None else None
             try:
@@ -163,7 +167,7 @@ def _copy(obj: Object) -> Object:
     return copied
 
 
-def _decoded(answer: Answer) -> Object:
+def _decoded(answer: VerbResult) -> Object:
     obj: Object = orjson.loads(answer.body)
     return obj
 

@@ -17,7 +17,7 @@ _SUFFIX_LENGTH = 5
 _LONGEST_PREFIX = 58
 
 
-def fill_new(obj: Object, *, now: datetime, entropy: Entropy) -> None:
+def set_new_object_metadata(obj: Object, *, now: datetime, entropy: Entropy) -> None:
     """Give a new object its identity; what the client claimed of it is dropped."""
     metadata = obj["metadata"]
     for claimed in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
@@ -32,7 +32,7 @@ def generated_name(prefix: str, entropy: Entropy) -> str:
     return prefix[:_LONGEST_PREFIX] + suffix
 
 
-def keep_stored(new: Object, old: Object) -> None:
+def keep_stored_metadata(new: Object, old: Object) -> None:
     """Give an updated object the identity it already has; what it claims instead is left for validation."""
     ours, theirs = new["metadata"], old["metadata"]
     ours["uid"] = ours.get("uid") or theirs["uid"]

@@ -9,23 +9,23 @@ from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
 from watchword.apiserver.errors import conflict, invalid_kind, modified, not_found, quote, server_timeout
 from watchword.apiserver.field_errors import invalid as invalid_field
 from watchword.apiserver.model import ApiError, Operation, ResourceKind
-from watchword.apiserver.registry.call import Answer, Call
+from watchword.apiserver.registry.body_identity import require_name, require_namespace, require_type
 from watchword.apiserver.registry.create import Create
-from watchword.apiserver.registry.identity import require_name, require_namespace, require_type
-from watchword.apiserver.registry.objects import Stored, encode_object
-from watchword.apiserver.registry.system_fields import bump_generation, is_same, keep_stored
-from watchword.apiserver.registry.tools import Tools
-from watchword.apiserver.store.errors import Stale
+from watchword.apiserver.registry.dependencies import VerbDependencies
+from watchword.apiserver.registry.object_storage import StoredObject, encode_object
+from watchword.apiserver.registry.system_fields import bump_generation, is_same, keep_stored_metadata
+from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
+from watchword.apiserver.store.errors import RevisionConflict
 from watchword.apiserver.store.model import path_of
 
 ATTEMPTS = 20
 
-Revise = Callable[[Object], Object]
+Mutation = Callable[[Object], Object]
 """Returns the wanted object from (a copy of its own of) the stored one; called anew for every attempt."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class UpdateTarget:
     """What is to be changed."""
 
     kind: ResourceKind
@@ -38,10 +38,10 @@ class Target:
 class Update:
     """Changes objects that exist."""
 
-    tools: Tools
+    tools: VerbDependencies
     create: Create  # for kinds that a PUT may create
 
-    async def replace(self, target: Target, body: Callable[[], Object], call: Call) -> Answer:
+    async def replace(self, target: UpdateTarget, body: Callable[[], Object], call: WriteRequest) -> VerbResult:
         """PUT: the body is the whole new object. 404 when there is none to replace."""
 
         def read() -> Object:
@@ -65,7 +65,7 @@ class Update:
         call.may_create()
         return await self.create(target.kind, target.key.namespace, read(), call)
 
-    async def revise(self, target: Target, revise: Revise, call: Call) -> Answer:
+    async def revise(self, target: UpdateTarget, revise: Mutation, call: WriteRequest) -> VerbResult:
         """Change one object by a function, again when somebody else was faster and the caller does not mind."""
         for _ in range(ATTEMPTS):
             stored = self.tools.objects.latest(target.kind, target.key)
@@ -74,18 +74,18 @@ class Update:
             new = revise(self.tools.objects.decode(target.kind, stored.record))
             wanted = new["metadata"].get("resourceVersion") or ""
             if wanted and wanted != stored.obj["metadata"]["resourceVersion"]:
-                await self.tools.objects.store.settled()
+                await self.tools.objects.store.flush()
                 raise modified(target.kind.resource, target.key.name)
             try:
                 return await self._commit(target, stored, new, call)
-            except Stale:
+            except RevisionConflict:
                 continue
         raise server_timeout(target.kind.resource, target.verb, 1)
 
-    async def _commit(self, target: Target, stored: Stored, new: Object, call: Call) -> Answer:
+    async def _commit(self, target: UpdateTarget, stored: StoredObject, new: Object, call: WriteRequest) -> VerbResult:
         kind, old = target.kind, stored.obj
         new = _merged_for(target, new, old)
-        keep_stored(new, old)
+        keep_stored_metadata(new, old)
         operation = Operation(
             "update",
             kind,
@@ -101,20 +101,20 @@ class Update:
         tools.ownership.track(operation, call)
         await tools.pipeline.mutate(operation)
         bump_generation(kind, new, old)
-        await tools.pipeline.judge(operation)
+        await tools.pipeline.validate_write(operation)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if call.dry_run:
-            return Answer(encode_object(new))
+            return VerbResult(encode_object(new))
         if is_released(new):
             # Watchers see the last stored state; the caller sees what it asked for.
             await tools.objects.erase(kind, target.key, old, stored.revision)
-            return Answer(encode_object(new))
+            return VerbResult(encode_object(new))
         if is_same(new, old):
             record = stored.record
-            await tools.objects.store.settled()  # what we answer must be durable, though we wrote nothing
+            await tools.objects.store.flush()  # what we answer must be durable, though we wrote nothing
         else:
             record = await tools.objects.put(kind, target.key, new, stored.revision)
-        return Answer(tools.objects.wire(kind, record))
+        return VerbResult(tools.objects.wire(kind, record))
 
 
 def is_released(obj: Object) -> bool:
@@ -126,7 +126,7 @@ def is_released(obj: Object) -> bool:
     return not (obj["kind"] == "Namespace" and (obj.get("spec") or {}).get("finalizers"))
 
 
-def _merged_for(target: Target, new: Object, old: Object) -> Object:
+def _merged_for(target: UpdateTarget, new: Object, old: Object) -> Object:
     """Take over only the part of the object that the endpoint may change."""
     kind = target.kind
     if "status" not in kind.subresources:
@@ -134,23 +134,23 @@ def _merged_for(target: Target, new: Object, old: Object) -> Object:
     if target.subresource == "status":
         if not kind.custom:
             kept = {name: value for name, value in old.items() if name not in {"metadata", "status"}}
-            return {**kept, "metadata": new["metadata"], **_only(new, "status")}
-        metadata = {**old["metadata"], **_only(new["metadata"], "managedFields", "resourceVersion")}
+            return {**kept, "metadata": new["metadata"], **_pick_fields(new, "status")}
+        metadata = {**old["metadata"], **_pick_fields(new["metadata"], "managedFields", "resourceVersion")}
         return {
             **{name: value for name, value in old.items() if name != "status"},
             "metadata": metadata,
-            **_only(new, "status"),
+            **_pick_fields(new, "status"),
         }
     if target.subresource == "":
-        return {**{name: value for name, value in new.items() if name != "status"}, **_only(old, "status")}
+        return {**{name: value for name, value in new.items() if name != "status"}, **_pick_fields(old, "status")}
     return new
 
 
-def _only(obj: Object, *names: str) -> Object:
+def _pick_fields(obj: Object, *names: str) -> Object:
     return {name: obj[name] for name in names if name in obj}
 
 
-def _require_revision(target: Target, new: Object) -> None:
+def _require_revision(target: UpdateTarget, new: Object) -> None:
     resource, said = target.kind.resource, new["metadata"].get("resourceVersion")
     if said and not (said.isascii() and said.isdigit()):
         raise ApiError(500, "", f"strconv.ParseUint: parsing {quote(said)}: invalid syntax")
@@ -160,7 +160,7 @@ def _require_revision(target: Target, new: Object) -> None:
     raise invalid_kind(resource.group, resource.plural, target.key.name, [error])
 
 
-def _require_same_object(target: Target, new: Object, old: Object) -> None:
+def _require_same_object(target: UpdateTarget, new: Object, old: Object) -> None:
     said, actual = new["metadata"].get("uid") or "", old["metadata"]["uid"]
     if said and said != actual:
         resource = target.kind.resource

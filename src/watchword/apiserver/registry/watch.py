@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from watchword.apiserver.errors import expired, quote
 from watchword.apiserver.model import ApiError, ResourceKind
-from watchword.apiserver.registry.matching import Matcher, matcher_for
-from watchword.apiserver.registry.objects import Objects, bucket_of
+from watchword.apiserver.registry.matcher import Matcher, matcher_for
+from watchword.apiserver.registry.object_storage import ObjectStorage, bucket_of
 from watchword.apiserver.registry.options import ListOptions
 from watchword.apiserver.registry.read import Read, parse_revision
 from watchword.apiserver.store.model import Record
-from watchword.apiserver.watching.frames import Framer, Show
-from watchword.apiserver.watching.hub import WatchHub
-from watchword.apiserver.watching.watch import BOOKMARK_EVERY, Plan, Watch, refused_watch
+from watchword.apiserver.watching.broadcaster import WatchBroadcaster
+from watchword.apiserver.watching.event_encoder import EventEncoder, ObjectTransform
+from watchword.apiserver.watching.watch import BOOKMARK_EVERY, Watch, WatchPlan, error_stream
 
 MIN_SECONDS = 1800.0
 Fraction = Callable[[], float]
@@ -22,17 +22,17 @@ Fraction = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
-class OpenWatch:
+class WatchVerb:
     """Opens streams."""
 
-    objects: Objects
+    objects: ObjectStorage
     read: Read
-    hub: WatchHub
+    broadcaster: WatchBroadcaster
     fraction: Fraction
     bookmark_every: float = BOOKMARK_EVERY
 
     async def __call__(
-        self, kind: ResourceKind, namespace: str, options: ListOptions, show: Show | None
+        self, kind: ResourceKind, namespace: str, options: ListOptions, show: ObjectTransform | None
     ) -> AsyncIterator[bytes]:
         """Return the stream of one watch; 400 for selectors the kind does not know."""
         matcher = matcher_for(kind, self.objects, namespace, options.labels, options.fields)
@@ -41,10 +41,10 @@ class OpenWatch:
         try:
             plan = await self._plan(options, matcher)
         except ApiError as refusal:
-            return refused_watch(refusal)
-        return Watch(plan, matcher, Framer(kind, self.objects, show), self.hub).stream()
+            return error_stream(refusal)
+        return Watch(plan, matcher, EventEncoder(kind, self.objects, show), self.broadcaster).stream()
 
-    async def _plan(self, options: ListOptions, matcher: Matcher) -> Plan:
+    async def _plan(self, options: ListOptions, matcher: Matcher) -> WatchPlan:
         seconds = float(options.timeout_seconds or MIN_SECONDS * (1 + self.fraction()))
         wanted = 0 if options.resource_version in {"", "0"} else parse_revision(options.resource_version)
         current = self.objects.store.revision
@@ -56,9 +56,9 @@ class OpenWatch:
             raise expired(f"too old resource version: {wanted} ({current})")
         if options.send_initial_events or (not wanted and options.send_initial_events is None):
             initial = self._present(matcher)
-            return Plan(current, initial, options.bookmarks, options.bookmarks, seconds, self.bookmark_every)
+            return WatchPlan(current, initial, options.bookmarks, options.bookmarks, seconds, self.bookmark_every)
         start = wanted or current
-        return Plan(
+        return WatchPlan(
             start,
             None,
             options.bookmarks,

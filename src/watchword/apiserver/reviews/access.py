@@ -10,14 +10,22 @@ from watchword.apiserver import errors
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.authz.rbac import RbacAuthorizer, join_problems
-from watchword.apiserver.kinds.questions import (
+from watchword.apiserver.kinds.reviews import (
     LOCAL_SUBJECT_ACCESS_REVIEW,
     SELF_SUBJECT_ACCESS_REVIEW,
     SELF_SUBJECT_RULES_REVIEW,
     SUBJECT_ACCESS_REVIEW,
 )
 from watchword.apiserver.model import FieldError, HandlerRequest, Now, RequestInfo, ResourceKind, User
-from watchword.apiserver.reviews.questions import answer, filled, mapping, read_question, text, texts, track
+from watchword.apiserver.reviews.review_request import (
+    filled,
+    mapping,
+    read_review_request,
+    review_response,
+    text,
+    texts,
+    track,
+)
 from watchword.apiserver.reviews.selectors import selector_errors, selector_remarks
 
 GROUP = "authorization.k8s.io"
@@ -33,17 +41,19 @@ class AccessReviewHandler:
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """Answer for the user that the spec names."""
-        question = read_question(request, self.kind)
-        review, spec = question.review, question.review.get("spec") or {}
+        review_request = read_review_request(request, self.kind)
+        review, spec = review_request.review, review_request.review.get("spec") or {}
         local = self.kind.resource.namespaced
         found = [*spec_errors(spec), *_subject_errors(spec), *attribute_errors(spec)]
         found += _metadata_errors(review["metadata"], local=local)
         if local:
             found += _local_errors(spec, request.info.namespace)
         _refuse(found)
-        track(question, self.kind, self.now)
+        track(review_request, self.kind, self.now)
         status = decide(self.authorizer, read_subject(spec), spec)
-        return answer(request, {**review, "spec": filled(spec), "status": status}, question.call.warnings)
+        return review_response(
+            request, {**review, "spec": filled(spec), "status": status}, review_request.call.warnings
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +65,14 @@ class SelfAccessReviewHandler:
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """Answer for the caller."""
-        question = read_question(request, SELF_SUBJECT_ACCESS_REVIEW)
-        review, spec = question.review, question.review.get("spec") or {}
+        review_request = read_review_request(request, SELF_SUBJECT_ACCESS_REVIEW)
+        review, spec = review_request.review, review_request.review.get("spec") or {}
         _refuse([*spec_errors(spec), *attribute_errors(spec), *_metadata_errors(review["metadata"], local=False)])
-        track(question, SELF_SUBJECT_ACCESS_REVIEW, self.now)
+        track(review_request, SELF_SUBJECT_ACCESS_REVIEW, self.now)
         status = decide(self.authorizer, request.user, spec)
-        return answer(request, {**review, "spec": filled(spec), "status": status}, question.call.warnings)
+        return review_response(
+            request, {**review, "spec": filled(spec), "status": status}, review_request.call.warnings
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +83,8 @@ class SelfRulesReviewHandler:
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """List the caller's rules."""
-        question = read_question(request, SELF_SUBJECT_RULES_REVIEW)
-        review = question.review
+        review_request = read_review_request(request, SELF_SUBJECT_RULES_REVIEW)
+        review = review_request.review
         namespace = text((review.get("spec") or {}).get("namespace"), "spec.namespace")
         if not namespace:
             raise errors.bad_request("no namespace on request")
@@ -87,7 +99,9 @@ class SelfRulesReviewHandler:
         if held.problems:
             status["evaluationError"] = join_problems(held.problems)
         head = {"kind": review["kind"], "apiVersion": review["apiVersion"]}
-        return answer(request, {**head, "metadata": {}, "spec": {}, "status": status}, question.call.warnings)
+        return review_response(
+            request, {**head, "metadata": {}, "spec": {}, "status": status}, review_request.call.warnings
+        )
 
 
 def local_access_review(authorizer: Authorizer, now: Now) -> AccessReviewHandler:

@@ -11,29 +11,36 @@ from watchword.api.time import rfc3339
 from watchword.apiserver import errors
 from watchword.apiserver.authn.chain import TokenChain
 from watchword.apiserver.authn.errors import CredentialRefused
-from watchword.apiserver.kinds.questions import SELF_SUBJECT_REVIEW, TOKEN_REVIEW
+from watchword.apiserver.kinds.reviews import SELF_SUBJECT_REVIEW, TOKEN_REVIEW
 from watchword.apiserver.model import HandlerRequest, Now
-from watchword.apiserver.reviews.questions import answer, read_question, text, texts, track, user_info
+from watchword.apiserver.reviews.review_request import (
+    read_review_request,
+    review_response,
+    text,
+    texts,
+    track,
+    user_info,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenReviewHandler:
-    """Says who holds a token; a bad token is an answer, not an error."""
+    """Says who holds a token; a bad token is an review_response, not an error."""
 
     tokens: TokenChain
     now: Now
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """Answer one TokenReview."""
-        question = read_question(request, TOKEN_REVIEW)
-        spec = question.review.get("spec") or {}
+        review_request = read_review_request(request, TOKEN_REVIEW)
+        spec = review_request.review.get("spec") or {}
         token = text(spec.get("token"), "spec.token")
         if not token:
             raise errors.bad_request("token is required for TokenReview in authentication")
         audiences = texts(spec.get("audiences"), "spec.audiences")
-        track(question, TOKEN_REVIEW, self.now)
+        track(review_request, TOKEN_REVIEW, self.now)
         status = await self._review(token, audiences)
-        return answer(request, {**question.review, "status": status}, question.call.warnings)
+        return review_response(request, {**review_request.review, "status": status}, review_request.call.warnings)
 
     async def _review(self, token: str, audiences: tuple[str, ...]) -> Object:
         try:
@@ -54,11 +61,11 @@ class SelfSubjectReviewHandler:
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """Answer one SelfSubjectReview; what the body says does not matter."""
-        question = read_question(request, SELF_SUBJECT_REVIEW)
+        review_request = read_review_request(request, SELF_SUBJECT_REVIEW)
         review: Object = {
             "kind": SELF_SUBJECT_REVIEWS.kind,
             "apiVersion": SELF_SUBJECT_REVIEWS.api_version,
             "metadata": {"creationTimestamp": rfc3339(self.now())},
             "status": {"userInfo": user_info(request.user)},
         }
-        return answer(request, review, question.call.warnings)
+        return review_response(request, review, review_request.call.warnings)

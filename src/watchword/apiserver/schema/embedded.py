@@ -6,7 +6,7 @@ from typing import Any
 
 from watchword.apiserver.field_errors import invalid, required
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.labels import label_complaints
+from watchword.apiserver.schema.dns_names import dns1035_label_errors
 from watchword.apiserver.schema.model import Schema
 
 
@@ -38,7 +38,7 @@ def _check_one(value: dict[str, Any], prefix: str, errors: list[FieldError]) -> 
             errors.append(invalid(path, said, "must not be empty"))
         elif key == "apiVersion" and said.count("/") > 1:
             errors.append(invalid(path, said, f"unexpected GroupVersion string: {said}"))
-        elif key == "kind" and (complaints := label_complaints(said.lower())):
+        elif key == "kind" and (complaints := dns1035_label_errors(said.lower())):
             errors.append(invalid(path, said, f"may have mixed case, but should otherwise match: {complaints}"))
     if not isinstance(value.get("metadata", {}), dict):
         errors.append(invalid(f"{prefix}metadata", value["metadata"], "must be an object"))

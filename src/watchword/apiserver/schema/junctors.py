@@ -8,8 +8,8 @@ from typing import Any
 from watchword.api.json import show
 from watchword.apiserver.field_errors import invalid
 from watchword.apiserver.model import FieldError
+from watchword.apiserver.schema.correlation import ABSENT
 from watchword.apiserver.schema.model import Schema
-from watchword.apiserver.schema.old import ABSENT
 
 Check = Callable[[Any, Schema, str, Any, list[FieldError]], None]
 

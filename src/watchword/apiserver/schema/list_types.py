@@ -26,12 +26,12 @@ def _walk(value: Any, schema: Schema | None, path: str) -> Iterator[FieldError]:
             elif schema.additional is not None:
                 yield from _walk(item, schema.additional, f"{path}[{key}]")
     elif type(value) is list:
-        yield from _repeated(value, schema, path)
+        yield from _duplicates(value, schema, path)
         for index, item in enumerate(value):
             yield from _walk(item, schema.items, f"{path}[{index}]")
 
 
-def _repeated(value: list[Any], schema: Schema, path: str) -> Iterator[FieldError]:
+def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[FieldError]:
     if schema.list_type == "atomic":
         return
     identities = value

@@ -17,7 +17,7 @@ from watchword.apiserver.schema.nodes import (
     properties_of,
     type_of,
 )
-from watchword.cel.patterns import is_pattern
+from watchword.cel.re2_patterns import is_pattern
 
 Level = Literal["root", "item", "field"]
 

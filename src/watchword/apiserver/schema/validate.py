@@ -8,11 +8,11 @@ from watchword.api.json import same_json, show, type_name
 from watchword.apiserver.field_errors import invalid, required, type_invalid
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.constraints import check_enum, check_number, check_size, check_string
+from watchword.apiserver.schema.correlation import ABSENT, old_field, old_items
 from watchword.apiserver.schema.embedded import check_embedded
 from watchword.apiserver.schema.junctors import check_junctors
 from watchword.apiserver.schema.list_types import check_list_types
 from watchword.apiserver.schema.model import Schema
-from watchword.apiserver.schema.old import ABSENT, old_field, old_items
 
 _ACCEPTED: Final[dict[str, frozenset[type]]] = {
     "object": frozenset((dict,)),
@@ -47,7 +47,7 @@ def validate(value: Any, schema: Schema, *, old: Any = ABSENT, path: str = "") -
         if any(error.reason in _BLOCKING for error in errors):
             errors.append(invalid("<nil>", None, _RULES_NOT_CHECKED))
         else:
-            from watchword.apiserver.schema.rules import check_rules  # noqa: PLC0415 - built-in kinds have no rules
+            from watchword.apiserver.schema.validation_rules import check_rules  # noqa: PLC0415 - built-in kinds have no rules
 
             check_rules(value, schema, path, old, errors)
     return errors

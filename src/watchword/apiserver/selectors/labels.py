@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from watchword.api import selectors
-from watchword.api.selectors import BadKey, BadValue, LabelSelector, SelectorError
+from watchword.api.selectors import InvalidLabelKey, InvalidLabelValue, LabelSelector, SelectorError
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.field_errors import invalid
 from watchword.apiserver.kinds.names import label_value, qualified_name
@@ -17,9 +17,9 @@ def parse_label_selector(text: str) -> LabelSelector:
         return EVERYTHING
     try:
         return selectors.parse_label_selector(text)
-    except BadKey as refusal:
+    except InvalidLabelKey as refusal:
         raise bad_request(_worded("<nil>", refusal.key, qualified_name(refusal.key))) from None
-    except BadValue as refusal:
+    except InvalidLabelValue as refusal:
         raise bad_request(_worded(f"values[0][{refusal.key}]", refusal.value, label_value(refusal.value))) from None
     except SelectorError as refusal:
         raise bad_request(str(refusal)) from None

@@ -8,7 +8,7 @@ from watchword.apiserver.model import HandlerRequest
 _TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
 
 
-class Health:
+class HealthHandler:
     """Answers /healthz, /livez and /readyz; only readiness waits for the controllers."""
 
     def __init__(self) -> None:
@@ -21,11 +21,11 @@ class Health:
         if check:
             if check not in checks:
                 return Response(404, _TEXT, b"404 page not found\n")
-            return _verdict(endpoint, {check: checks[check]}, verbose=False)
+            return _health_response(endpoint, {check: checks[check]}, verbose=False)
         excluded = {value for name, value in request.query if name == "exclude"}
         kept = {name: fine for name, fine in checks.items() if name not in excluded}
         verbose = any(name == "verbose" for name, _ in request.query)
-        return _verdict(endpoint, kept, verbose=verbose)
+        return _health_response(endpoint, kept, verbose=verbose)
 
     def _checks(self, endpoint: str) -> dict[str, bool]:
         checks = {"ping": True, "log": True, "etcd": True}
@@ -34,7 +34,7 @@ class Health:
         return checks
 
 
-def _verdict(endpoint: str, checks: dict[str, bool], *, verbose: bool) -> Response:
+def _health_response(endpoint: str, checks: dict[str, bool], *, verbose: bool) -> Response:
     failed = [name for name, fine in checks.items() if not fine]
     if not failed and not verbose:
         return Response(200, _TEXT, b"ok")

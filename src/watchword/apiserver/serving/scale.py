@@ -19,10 +19,10 @@ from watchword.apiserver.negotiation import object_response
 from watchword.apiserver.patching.json_patch import apply_json_patch
 from watchword.apiserver.patching.merge_patch import apply_merge_patch
 from watchword.apiserver.patching.strategic import apply_strategic_patch
-from watchword.apiserver.registry.options import read_call
+from watchword.apiserver.registry.options import read_write_request
 from watchword.apiserver.registry.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from watchword.apiserver.registry.registry import Verbs
-from watchword.apiserver.registry.update import Target
+from watchword.apiserver.registry.update import UpdateTarget
 
 MESSAGE = "io.k8s.api.autoscaling.v1.Scale"
 _LANGUAGES: dict[str, Callable[[Object, Any], Object]] = {
@@ -47,9 +47,9 @@ class ScaleServer:
             obj: Object = orjson.loads(record.body)
             return object_response(request, scale_of(obj, paths))
         change = _replacement(request) if request.info.verb == "update" else _patch(request)
-        target = Target(kind, key, "scale", request.info.verb)
+        target = UpdateTarget(kind, key, "scale", request.info.verb)
         options = "UpdateOptions" if request.info.verb == "update" else "PatchOptions"
-        call = read_call(request, options_kind=options)
+        call = read_write_request(request, options_kind=options)
         answer = await self.verbs.update.revise(target, _revised(kind, key, change, paths), call)
         return object_response(request, scale_of(orjson.loads(answer.body), paths))
 

@@ -1,13 +1,13 @@
 """What a store refuses, and why.
 
 StoreError
-├── Stale              the object is not at the revision the writer expected
+├── RevisionConflict              the object is not at the revision the writer expected
 ├── Compacted          the past asked for is no longer kept
-├── WriteRefused       the write is not durable and was undone; reading goes on
+├── WriteFailed       the write is not durable and was undone; reading goes on
 │   └── StorageFull    … because the disk or the quota is full
-└── CannotOpen         the data file cannot be used; nothing was changed
-    ├── Corrupt        … because its content is damaged
-    └── Locked         … because another process uses it
+└── StoreOpenError         the data file cannot be used; nothing was changed
+    ├── StoreCorrupt        … because its content is damaged
+    └── StoreLocked         … because another process uses it
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class StoreError(Exception):
     """Base of everything this room raises."""
 
 
-class Stale(StoreError):
+class RevisionConflict(StoreError):
     """Somebody else wrote first; read again and decide anew."""
 
     def __init__(self, expected: int, actual: int) -> None:
@@ -35,21 +35,21 @@ class Compacted(StoreError):
         self.oldest = oldest
 
 
-class WriteRefused(StoreError):
+class WriteFailed(StoreError):
     """The write could not be made durable and was undone."""
 
 
-class StorageFull(WriteRefused):
+class StorageFull(WriteFailed):
     """The disk or the quota is full; free space, then write again."""
 
 
-class CannotOpen(StoreError):
+class StoreOpenError(StoreError):
     """The data file cannot be used as it stands; nothing was changed."""
 
 
-class Corrupt(CannotOpen):
+class StoreCorrupt(StoreOpenError):
     """The data file is damaged; restore a backup beside it."""
 
 
-class Locked(CannotOpen):
+class StoreLocked(StoreOpenError):
     """Another process has the data file open."""

@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from watchword.apiserver.store.errors import CannotOpen, Locked
+from watchword.apiserver.store.errors import StoreLocked, StoreOpenError
 
 
 class FileLock:
@@ -16,12 +16,14 @@ class FileLock:
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as cause:
-            raise CannotOpen(f"cannot create the lock {path}: {cause.strerror}: check the directory's mode") from cause
+            raise StoreOpenError(
+                f"cannot create the lock {path}: {cause.strerror}: check the directory's mode"
+            ) from cause
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as cause:
             os.close(self._descriptor)
-            raise Locked(f"{path.with_suffix('')} is in use by another process: stop it first") from cause
+            raise StoreLocked(f"{path.with_suffix('')} is in use by another process: stop it first") from cause
 
     def release(self) -> None:
         """Let others in."""

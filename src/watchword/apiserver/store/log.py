@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from watchword.apiserver.store.errors import CannotOpen, Corrupt, StorageFull, WriteRefused
+from watchword.apiserver.store.errors import StorageFull, StoreCorrupt, StoreOpenError, WriteFailed
 
 SCHEMA_VERSION = 1
 _APPLICATION_ID = 0x57774B56  # marks the file as ours, so that no other database is taken for one
@@ -39,7 +39,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgetting:
+class Compaction:
     """What compaction erases: superseded revisions, and per bucket up to where the past is gone."""
 
     revisions: Sequence[int]
@@ -47,7 +47,7 @@ class Forgetting:
     revision: int  # the latest one, kept as a fact lest erased tombstones make the count fall back
 
 
-class Log:
+class RevisionLog:
     """Reads the whole log once, then appends. Opened on one thread, afterwards used by one other alone."""
 
     def __init__(self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0) -> None:
@@ -89,7 +89,7 @@ class Log:
         values = [(row.revision, row.bucket, row.path, int(row.deleted), row.body) for row in rows]
         self._transact([("INSERT INTO log VALUES (?, ?, ?, ?, ?)", values)])
 
-    def forget(self, what: Forgetting) -> None:
+    def forget(self, what: Compaction) -> None:
         """Erase superseded revisions, remembering that they are gone."""
         self._transact(
             [
@@ -126,7 +126,7 @@ def _open(path: Path) -> apsw.Connection:
         path.chmod(0o600)
         return apsw.Connection(str(path))
     except (OSError, apsw.Error) as cause:
-        raise CannotOpen(f"cannot open {path}: {cause}: check its owner and mode") from cause
+        raise StoreOpenError(f"cannot open {path}: {cause}: check its owner and mode") from cause
 
 
 def _prepare(db: apsw.Connection, path: Path, synchronous: str, max_bytes: int) -> None:
@@ -145,11 +145,11 @@ def _prepare(db: apsw.Connection, path: Path, synchronous: str, max_bytes: int) 
         if fresh:
             _create(db)
     except apsw.BusyError as cause:
-        raise CannotOpen(f"{path} is in use by another process") from cause
+        raise StoreOpenError(f"{path} is in use by another process") from cause
     except (apsw.NotADBError, apsw.CorruptError) as cause:
         raise _corrupt(path, str(cause)) from cause
     except apsw.Error as cause:
-        raise CannotOpen(f"cannot use {path}: {cause}") from cause
+        raise StoreOpenError(f"cannot use {path}: {cause}") from cause
 
 
 def _create(db: apsw.Connection) -> None:
@@ -161,20 +161,22 @@ def _create(db: apsw.Connection) -> None:
 
 def _require_sound(db: apsw.Connection, path: Path) -> None:
     if db.execute("PRAGMA application_id").get != _APPLICATION_ID:
-        raise CannotOpen(f"{path} is a database of another program: choose another data directory")
+        raise StoreOpenError(f"{path} is a database of another program: choose another data directory")
     version = db.execute("PRAGMA user_version").get
     if version != SCHEMA_VERSION:
-        raise CannotOpen(f"{path} has format {version}, this program writes {SCHEMA_VERSION}: use a matching release")
+        raise StoreOpenError(
+            f"{path} has format {version}, this program writes {SCHEMA_VERSION}: use a matching release"
+        )
     verdict = db.execute("PRAGMA quick_check(1)").get
     if verdict != "ok":
         raise _corrupt(path, str(verdict))
 
 
-def _corrupt(path: Path, detail: str) -> Corrupt:
-    return Corrupt(f"{path} is damaged ({detail}): nothing was changed; move it aside and restore a backup")
+def _corrupt(path: Path, detail: str) -> StoreCorrupt:
+    return StoreCorrupt(f"{path} is damaged ({detail}): nothing was changed; move it aside and restore a backup")
 
 
-def _refusal(cause: apsw.Error) -> WriteRefused:
+def _refusal(cause: apsw.Error) -> WriteFailed:
     if isinstance(cause, apsw.FullError):
         return StorageFull("the disk or the storage quota is full: free space; nothing was written, reading goes on")
-    return WriteRefused(f"the write could not be made durable and was undone: {cause}")
+    return WriteFailed(f"the write could not be made durable and was undone: {cause}")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from watchword.apiserver.store.errors import Stale
-from watchword.apiserver.store.model import Change, Event, Listener, Record
-from watchword.apiserver.store.state import Bucket, State
+from watchword.apiserver.store.errors import RevisionConflict
+from watchword.apiserver.store.model import Listener, Record, StoreChange, StoreEvent
+from watchword.apiserver.store.state import Bucket, CommittedState
 
 
 class MemoryStore:
     """Commits at once."""
 
     def __init__(self) -> None:
-        self._state = State()
+        self._state = CommittedState()
 
     def copy(self) -> MemoryStore:
         """Return another store with the same records, without their past and without anybody who listens."""
@@ -49,7 +49,7 @@ class MemoryStore:
         """Return the records of a past revision."""
         return self._state.snapshot(bucket, revision, namespace)
 
-    def events_after(self, bucket: str, revision: int) -> list[Event]:
+    def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
         """Return the changes since a revision."""
         return self._state.events_after(bucket, revision)
 
@@ -57,14 +57,14 @@ class MemoryStore:
         """Call `listener` with each change."""
         return self._state.subscribe(bucket, listener)
 
-    async def write(self, change: Change) -> Record:
+    async def write(self, change: StoreChange) -> Record:
         """Commit one change before returning."""
         previous = self._state.get(change.bucket, change.path)
-        event = judge_change(change, previous, self._state.revision + 1)
+        event = decide_event(change, previous, self._state.revision + 1)
         self._state.commit(event)
         return event.record
 
-    async def settled(self) -> None:
+    async def flush(self) -> None:
         """Return: nothing is ever on its way."""
 
     async def compact(self, revision: int) -> None:
@@ -75,10 +75,10 @@ class MemoryStore:
         """Return: there is nothing to release."""
 
 
-def judge_change(change: Change, previous: Record | None, revision: int) -> Event:
-    """Return the event a change becomes at a revision; raise `Stale` when the writer built on something else."""
+def decide_event(change: StoreChange, previous: Record | None, revision: int) -> StoreEvent:
+    """Return the event of a change at a revision; raise `RevisionConflict` when the writer read another revision."""
     actual = previous.revision if previous is not None else 0
     if actual != change.expected:
-        raise Stale(change.expected, actual)
+        raise RevisionConflict(change.expected, actual)
     record = Record(change.bucket, change.path, revision, change.render(revision))
-    return Event(record, previous, deleted=change.deleted)
+    return StoreEvent(record, previous, deleted=change.deleted)

@@ -31,7 +31,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StoreEvent:
     """One committed change. For a deletion `record` is the last state under the revision of the deletion."""
 
     record: Record
@@ -46,7 +46,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StoreChange:
     """One wish to write. `expected` is the revision the writer has seen; 0 means the object must not exist."""
 
     bucket: str
@@ -56,7 +56,7 @@ class Change:
     deleted: bool = False
 
 
-Listener = Callable[[Event], None]
+Listener = Callable[[StoreEvent], None]
 
 
 class Store(Protocol):
@@ -86,7 +86,7 @@ class Store(Protocol):
         """Return the records as they were at a revision; raise `Compacted` when that is forgotten."""
         ...
 
-    def events_after(self, bucket: str, revision: int) -> list[Event]:
+    def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
         """Return the changes since a revision; raise `Compacted` when some are forgotten."""
         ...
 
@@ -94,11 +94,11 @@ class Store(Protocol):
         """Call `listener` with each change as it commits, in order; return how to stop."""
         ...
 
-    async def write(self, change: Change) -> Record:
-        """Commit one change; raise `Stale` when `expected` is not the latest revision, or `WriteRefused`."""
+    async def write(self, change: StoreChange) -> Record:
+        """Commit one change; raise `RevisionConflict` when `expected` is not the latest revision, or `WriteFailed`."""
         ...
 
-    async def settled(self) -> None:
+    async def flush(self) -> None:
         """Return once every write begun so far is committed or undone."""
         ...
 

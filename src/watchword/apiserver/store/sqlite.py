@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from watchword.apiserver.store.errors import WriteRefused
+from watchword.apiserver.store.errors import WriteFailed
 from watchword.apiserver.store.lock import FileLock
-from watchword.apiserver.store.log import Forgetting, Log, Row
-from watchword.apiserver.store.mark import EPOCH_GAP, Mark, is_restored, read_mark, write_mark
-from watchword.apiserver.store.memory import judge_change
-from watchword.apiserver.store.model import Change, Event, Listener, Record
-from watchword.apiserver.store.state import State
-from watchword.apiserver.store.writer import Append, Outcome, Writer
+from watchword.apiserver.store.log import Compaction, RevisionLog, Row
+from watchword.apiserver.store.memory import decide_event
+from watchword.apiserver.store.model import Listener, Record, StoreChange, StoreEvent
+from watchword.apiserver.store.restore_marker import EPOCH_GAP, RestoreMarker, is_restored, read_marker, write_marker
+from watchword.apiserver.store.state import CommittedState
+from watchword.apiserver.store.writer import Append, BatchResult, LogWriter
 
 
 class SqliteStore:
@@ -25,7 +25,7 @@ class SqliteStore:
     def __init__(self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0) -> None:
         self._lock = FileLock(path.with_name(f"{path.name}.lock"))
         try:
-            self._log = Log(path, synchronous=synchronous, max_bytes=max_bytes)
+            self._log = RevisionLog(path, synchronous=synchronous, max_bytes=max_bytes)
             self._state, self._garbage = load(self._log)
             self._path, self._mark_path = path, path.with_name(f"{path.name}.mark")
             self._begin()
@@ -33,25 +33,25 @@ class SqliteStore:
             self._lock.release()
             raise
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._writer = Writer(self._log, self._hand_over)
+        self._writer = LogWriter(self._log, self._hand_over)
         self._writer.start()
         self._next = self._state.revision + 1
         self._epoch = 0
-        self._under_way: dict[int, tuple[Event, asyncio.Future[Record]]] = {}
-        self._newest: dict[tuple[str, str], Event] = {}
+        self._under_way: dict[int, tuple[StoreEvent, asyncio.Future[Record]]] = {}
+        self._newest: dict[tuple[str, str], StoreEvent] = {}
         self._closed = False
 
     def _begin(self) -> None:
         """Start a new epoch when the file was put back from a backup, so that no watcher misses what is gone."""
-        now, last = Mark.of(self._path, self._state.revision), read_mark(self._mark_path)
+        now, last = RestoreMarker.of(self._path, self._state.revision), read_marker(self._mark_path)
         if is_restored(now, last):
             revision = max(now.revision, last.revision if last is not None else 0) + EPOCH_GAP
             self._log.raise_floor(revision)
             self._state.revision = self._state.floor = revision
-        self._leave_mark()
+        self._write_marker()
 
-    def _leave_mark(self) -> None:
-        write_mark(self._mark_path, Mark.of(self._path, self._state.revision))
+    def _write_marker(self) -> None:
+        write_marker(self._mark_path, RestoreMarker.of(self._path, self._state.revision))
 
     @property
     def revision(self) -> int:
@@ -77,7 +77,7 @@ class SqliteStore:
         """Return the records as they were at a revision."""
         return self._state.snapshot(bucket, revision, namespace)
 
-    def events_after(self, bucket: str, revision: int) -> list[Event]:
+    def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
         """Return the changes since a revision."""
         return self._state.events_after(bucket, revision)
 
@@ -85,15 +85,15 @@ class SqliteStore:
         """Call `listener` with each change as it commits."""
         return self._state.subscribe(bucket, listener)
 
-    async def write(self, change: Change) -> Record:
+    async def write(self, change: StoreChange) -> Record:
         """Commit one change; the write goes on even when the caller stops waiting."""
         if self._closed:
-            raise WriteRefused("the store is closed: the server is stopping")
-        event = judge_change(change, self.latest(change.bucket, change.path), self._next)
+            raise WriteFailed("the store is closed: the server is stopping")
+        event = decide_event(change, self.latest(change.bucket, change.path), self._next)
         self._next += 1
         self._loop = asyncio.get_running_loop()
         done: asyncio.Future[Record] = self._loop.create_future()
-        done.add_done_callback(_look_at)
+        done.add_done_callback(_retrieve_exception)
         self._under_way[event.revision] = (event, done)
         self._newest[change.bucket, change.path] = event
         record = event.record
@@ -101,33 +101,33 @@ class SqliteStore:
         self._writer.submit(Append(row, self._epoch))
         return await asyncio.shield(done)
 
-    async def settled(self) -> None:
+    async def flush(self) -> None:
         """Return once every write begun so far is committed or undone."""
         if self._under_way:
             await asyncio.wait([done for _, done in self._under_way.values()])
 
     async def compact(self, revision: int) -> None:
         """Forget superseded states up to and including a revision."""
-        await self.settled()
+        await self.flush()
         self._garbage.extend(self._state.compact(revision))
         erased, self._garbage = self._garbage, []
         forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets().items() if bucket.forgotten]
         if not self._closed:
-            self._leave_mark()
+            self._write_marker()
         if erased and not self._closed:
-            self._writer.submit(Forgetting(erased, forgotten, self._state.revision))
+            self._writer.submit(Compaction(erased, forgotten, self._state.revision))
 
     async def close(self) -> None:
         """Finish what is on its way and release the data file."""
         if self._closed:
             return
         self._closed = True
-        await self.settled()
+        await self.flush()
         await asyncio.get_running_loop().run_in_executor(None, self._writer.finish)
-        self._leave_mark()
+        self._write_marker()
         self._lock.release()
 
-    def _hand_over(self, outcome: Outcome) -> None:
+    def _hand_over(self, outcome: BatchResult) -> None:
         """Bring an outcome from the writer's thread to the event loop."""
         assert self._loop is not None
         try:
@@ -135,7 +135,7 @@ class SqliteStore:
         except RuntimeError:
             return  # the loop is gone, and with it everybody who waits
 
-    def _conclude(self, outcome: Outcome) -> None:
+    def _conclude(self, outcome: BatchResult) -> None:
         if outcome.epoch != self._epoch:
             return  # undone with its epoch already
         if outcome.error is not None:
@@ -150,7 +150,7 @@ class SqliteStore:
             if not done.done():
                 done.set_result(event.record)
 
-    def _undo_epoch(self, error: WriteRefused) -> None:
+    def _undo_epoch(self, error: WriteFailed) -> None:
         waiting = [done for _, done in self._under_way.values()]
         self._under_way.clear()
         self._newest.clear()
@@ -161,15 +161,15 @@ class SqliteStore:
                 done.set_exception(error)
 
 
-def load(log: Log) -> tuple[State, list[int]]:
+def load(log: RevisionLog) -> tuple[CommittedState, list[int]]:
     """Rebuild current state and recent past from the log; also return revisions that may be erased from it."""
-    state, garbage = State(), list[int]()
+    state, garbage = CommittedState(), list[int]()
     for name, revision in log.forgotten():
         state.bucket(name).forgotten = revision
     for row in log.rows():
         record = Record(row.bucket, row.path, row.revision, row.body)
         bucket = state.bucket(row.bucket)
-        event = Event(record, bucket.records.get(row.path), deleted=row.deleted)
+        event = StoreEvent(record, bucket.records.get(row.path), deleted=row.deleted)
         if row.revision <= bucket.forgotten:
             bucket.restore(event)
         else:
@@ -179,7 +179,7 @@ def load(log: Log) -> tuple[State, list[int]]:
     return state, garbage
 
 
-def _look_at(done: asyncio.Future[Record]) -> None:
-    """Mark an error as seen: the caller may have stopped waiting."""
+def _retrieve_exception(done: asyncio.Future[Record]) -> None:
+    """RestoreMarker an error as seen: the caller may have stopped waiting."""
     if not done.cancelled():
         done.exception()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from watchword.apiserver.store.errors import Compacted
-from watchword.apiserver.store.model import Event, Listener, Record
+from watchword.apiserver.store.model import Listener, Record, StoreEvent
 
 # What one bucket remembers at most; beyond it the oldest changes are forgotten before compaction comes round.
 WINDOW_EVENTS = 10_000
@@ -21,18 +21,18 @@ class Bucket:
 
     records: dict[str, Record] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)  # sorted
-    past: deque[Event] = field(default_factory=deque)
+    past: deque[StoreEvent] = field(default_factory=deque)
     past_bytes: int = 0
     forgotten: int = 0  # changes up to this revision are no longer in `past`
     listeners: dict[object, Listener] = field(default_factory=dict)
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: StoreEvent) -> None:
         """Make the change current and remember it."""
         self.restore(event)
         self.past.append(event)
         self.past_bytes += len(event.record.body)
 
-    def restore(self, event: Event) -> None:
+    def restore(self, event: StoreEvent) -> None:
         """Make the change current."""
         path = event.record.path
         if event.deleted:
@@ -73,7 +73,7 @@ class Bucket:
         return [*garbage, event.revision] if event.deleted else garbage
 
 
-class State:
+class CommittedState:
     """Everything committed. Not durable: stores put it behind their log."""
 
     def __init__(self) -> None:
@@ -125,10 +125,10 @@ class State:
                 records[path] = previous
         return [records[path] for path in sorted(records)]
 
-    def events_after(self, bucket: str, revision: int) -> list[Event]:
+    def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
         """Return the changes after a revision, oldest first."""
         found = self._reaching(bucket, revision)
-        after: list[Event] = []
+        after: list[StoreEvent] = []
         for event in reversed(found.past):
             if event.revision <= revision:
                 break
@@ -150,7 +150,7 @@ class State:
         listeners[handle] = listener
         return lambda: _discard(listeners, handle)
 
-    def commit(self, event: Event) -> list[int]:
+    def commit(self, event: StoreEvent) -> list[int]:
         """Make a change current and tell the listeners; return revisions that may be erased from a log."""
         bucket = self.bucket(event.record.bucket)
         bucket.apply(event)

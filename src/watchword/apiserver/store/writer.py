@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-from watchword.apiserver.store.errors import WriteRefused
-from watchword.apiserver.store.log import Forgetting, Log, Row
+from watchword.apiserver.store.errors import WriteFailed
+from watchword.apiserver.store.log import Compaction, RevisionLog, Row
 
 LARGEST_BATCH = 500
 
@@ -22,59 +22,59 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class CloseLog:
     """Close the log and end the thread."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchResult:
     """What became of a batch: `error` is None when it is durable."""
 
     epoch: int
     revisions: tuple[int, ...]
-    error: WriteRefused | None = None
+    error: WriteFailed | None = None
 
 
-Report = Callable[[Outcome], None]
+ReportResult = Callable[[BatchResult], None]
 """Called on the writer's thread; must hand over to the event loop."""
 
-Item = Append | Forgetting | End
+Item = Append | Compaction | CloseLog
 
 
-class Writer:
+class LogWriter:
     """Owns the log from `start` on.
 
     After a failed commit everything of that epoch is refused: later writes were built on what is now undone.
     """
 
-    def __init__(self, log: Log, report: Report) -> None:
+    def __init__(self, log: RevisionLog, report: ReportResult) -> None:
         self._log = log
         self._report = report
         self._inbox: SimpleQueue[Item] = SimpleQueue()
         self._held: Item | None = None
-        self._refused: tuple[int, WriteRefused] | None = None
+        self._refused: tuple[int, WriteFailed] | None = None
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
 
     def start(self) -> None:
         """Begin to write."""
         self._thread.start()
 
-    def submit(self, item: Append | Forgetting) -> None:
+    def submit(self, item: Append | Compaction) -> None:
         """Put one item into the queue; outcomes are reported in the same order."""
         self._inbox.put(item)
 
     def finish(self) -> None:
         """Write what is queued, close the log, end the thread; blocks until that is done."""
-        self._inbox.put(End())
+        self._inbox.put(CloseLog())
         self._thread.join()
 
     def _run(self) -> None:
         while True:
             item = self._held or self._inbox.get()
             self._held = None
-            if isinstance(item, End):
+            if isinstance(item, CloseLog):
                 break
-            if isinstance(item, Forgetting):
+            if isinstance(item, Compaction):
                 self._forget(item)
             else:
                 self._commit(self._gather(item))
@@ -97,14 +97,14 @@ class Writer:
         if error is None:
             try:
                 self._log.append(item.row for item in batch)
-            except WriteRefused as refusal:
+            except WriteFailed as refusal:
                 error = refusal
                 self._refused = (epoch, refusal)
-        self._report(Outcome(epoch, revisions, error))
+        self._report(BatchResult(epoch, revisions, error))
 
-    def _forget(self, what: Forgetting) -> None:
+    def _forget(self, what: Compaction) -> None:
         try:
             self._log.forget(what)
-        except WriteRefused:
+        except WriteFailed:
             # Compaction is a wish: what stays on disk is only a longer past after the next start.
             return

@@ -38,7 +38,7 @@ class TokenKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Bindings:
+class BoundObjects:
     """The objects a token's life hangs on; a pod may come with its node, a secret comes alone."""
 
     pod: Object | None = None
@@ -47,7 +47,7 @@ class Bindings:
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetime:
+class TokenLifetime:
     """How long the token is good, and after what time its use is remarkable."""
 
     seconds: int
@@ -63,7 +63,13 @@ class TokenIssuer:
     new_id: Callable[[], UUID] = uuid4
 
     def issue(
-        self, account: Object, audiences: Sequence[str], lifetime: Lifetime, bindings: Bindings, *, now: datetime
+        self,
+        account: Object,
+        audiences: Sequence[str],
+        lifetime: TokenLifetime,
+        bindings: BoundObjects,
+        *,
+        now: datetime,
     ) -> Sensitive[str]:
         """Return a new token for the account."""
         return self.signer.sign(
@@ -94,7 +100,7 @@ class TokenIssuer:
         )
 
 
-def private_claims(account: Object, lifetime: Lifetime, bindings: Bindings, *, now: datetime) -> Object:
+def private_claims(account: Object, lifetime: TokenLifetime, bindings: BoundObjects, *, now: datetime) -> Object:
     """Return the `kubernetes.io` claim."""
     claims: Object = {"namespace": account["metadata"]["namespace"]}
     if bindings.node is not None:

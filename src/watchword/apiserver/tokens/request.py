@@ -12,10 +12,10 @@ from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.apiserver import errors
 from watchword.apiserver import field_errors as broken
-from watchword.apiserver.kinds.questions import TOKEN_REQUEST, TOKEN_REQUESTS
+from watchword.apiserver.kinds.reviews import TOKEN_REQUEST, TOKEN_REQUESTS
 from watchword.apiserver.model import FieldError, HandlerRequest, Now, Registry, User
-from watchword.apiserver.reviews.questions import answer, mapping, read_question, text, texts, track
-from watchword.apiserver.tokens.issuer import Bindings, Lifetime, TokenIssuer
+from watchword.apiserver.reviews.review_request import mapping, read_review_request, review_response, text, texts, track
+from watchword.apiserver.tokens.issuer import BoundObjects, TokenIssuer, TokenLifetime
 
 DEFAULT_SECONDS = 3600
 SHORTEST_SECONDS = 600
@@ -47,17 +47,17 @@ class TokenRequestHandler:
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """Issue one token; nothing is stored."""
-        question = read_question(request, TOKEN_REQUEST)
-        body, warnings = question.review, question.call.warnings
+        review_request = read_review_request(request, TOKEN_REQUEST)
+        body, warnings = review_request.review, review_request.call.warnings
         account = self._account(request, body)
         _default_seconds(body)
-        track(question, TOKEN_REQUEST, self.now, subresource="token")
+        track(review_request, TOKEN_REQUEST, self.now, subresource="token")
         spec = self._spec(body)
-        objection = judge_agent(request.user, spec, self.api_audiences)
+        objection = validate_agent_request(request.user, spec, self.api_audiences)
         if objection:
             raise errors.forbidden(SERVICE_ACCOUNTS, request.info.name, objection)
-        bindings = find_bindings(self.registry, account, spec)
-        lifetime = choose_lifetime(spec, self.limits, bindings, self.api_audiences, warnings)
+        bindings = find_bound_objects(self.registry, account, spec)
+        lifetime = choose_token_lifetime(spec, self.limits, bindings, self.api_audiences, warnings)
         now = self.now()
         token = self.issuer.issue(account, spec["audiences"], lifetime, bindings, now=now)
         metadata = account["metadata"]
@@ -77,7 +77,7 @@ class TokenRequestHandler:
                 "expirationTimestamp": rfc3339(now + timedelta(seconds=spec["expirationSeconds"])),
             },
         }
-        return answer(request, reply, warnings)
+        return review_response(request, reply, warnings)
 
     def _account(self, request: HandlerRequest, body: Object) -> Object:
         key = ObjectKey(request.info.namespace, request.info.name)
@@ -102,7 +102,7 @@ class TokenRequestHandler:
         seconds = spec["expirationSeconds"]
         if isinstance(seconds, bool) or not isinstance(seconds, int):
             raise errors.bad_request("spec.expirationSeconds must be a whole number")
-        found = judge_seconds(seconds)
+        found = validate_expiration_seconds(seconds)
         if found:
             raise errors.invalid(TOKEN_REQUESTS, "", found)
         audiences = texts(spec.get("audiences"), "spec.audiences") or self.api_audiences
@@ -116,7 +116,7 @@ def _default_seconds(body: Object) -> None:
         spec["expirationSeconds"] = DEFAULT_SECONDS
 
 
-def judge_seconds(seconds: int) -> list[FieldError]:
+def validate_expiration_seconds(seconds: int) -> list[FieldError]:
     """Say when a lifetime is outside of what can be asked for."""
     path = "spec.expirationSeconds"
     if seconds < SHORTEST_SECONDS:
@@ -126,7 +126,7 @@ def judge_seconds(seconds: int) -> list[FieldError]:
     return []
 
 
-def judge_agent(user: User, spec: Object, api_audiences: tuple[str, ...]) -> str:
+def validate_agent_request(user: User, spec: Object, api_audiences: tuple[str, ...]) -> str:
     """Say why the agent of a managed cluster may not have such a token; empty for everybody else."""
     if not any(group.startswith(AGENT_GROUP_PREFIXES) for group in user.groups):
         return ""
@@ -137,9 +137,9 @@ def judge_agent(user: User, spec: Object, api_audiences: tuple[str, ...]) -> str
     return ""
 
 
-def choose_lifetime(
-    spec: Object, limits: TokenLimits, bindings: Bindings, api_audiences: tuple[str, ...], warnings: list[str]
-) -> Lifetime:
+def choose_token_lifetime(
+    spec: Object, limits: TokenLimits, bindings: BoundObjects, api_audiences: tuple[str, ...], warnings: list[str]
+) -> TokenLifetime:
     """Decide how long the token lives; a shortened request is changed in place and warned about."""
     asked: int = spec["expirationSeconds"]
     if 0 < limits.maximum_seconds < asked:
@@ -147,15 +147,15 @@ def choose_lifetime(
         spec["expirationSeconds"] = asked = limits.maximum_seconds
     extendable = bindings.pod is not None and set(spec["audiences"]) <= set(api_audiences)
     if limits.extend and extendable and asked == EXTENDABLE_SECONDS:
-        return Lifetime(EXTENDED_SECONDS, warn_after_seconds=asked)
-    return Lifetime(asked)
+        return TokenLifetime(EXTENDED_SECONDS, warn_after_seconds=asked)
+    return TokenLifetime(asked)
 
 
-def find_bindings(registry: Registry, account: Object, spec: Object) -> Bindings:
+def find_bound_objects(registry: Registry, account: Object, spec: Object) -> BoundObjects:
     """Return the live objects that the token is to be bound to; 400, 404 or 409 when it cannot be."""
     ref = spec.get("boundObjectRef")
     if ref is None:
-        return Bindings()
+        return BoundObjects()
     version, kind = text(ref.get("apiVersion"), "apiVersion"), text(ref.get("kind"), "kind")
     name, namespace = text(ref.get("name"), "name"), account["metadata"]["namespace"]
     group, _, bare = version.rpartition("/")
@@ -181,11 +181,11 @@ def find_bindings(registry: Registry, account: Object, spec: Object) -> Bindings
 _BINDABLE = {"Pod": PODS, "Node": NODES, "Secret": SECRETS}
 
 
-def _bind(registry: Registry, resource: Resource, bound: Object, account_name: str) -> Bindings:
+def _bind(registry: Registry, resource: Resource, bound: Object, account_name: str) -> BoundObjects:
     if resource is SECRETS:
-        return Bindings(secret=bound)
+        return BoundObjects(secret=bound)
     if resource is NODES:
-        return Bindings(node=bound)
+        return BoundObjects(node=bound)
     spec = bound.get("spec") or {}
     if spec.get("serviceAccountName") != account_name:
         raise errors.bad_request(
@@ -194,6 +194,6 @@ def _bind(registry: Registry, resource: Resource, bound: Object, account_name: s
         )
     node_name = spec.get("nodeName")
     if not node_name:
-        return Bindings(pod=bound)
+        return BoundObjects(pod=bound)
     node = registry.get(NODES, ObjectKey.cluster(node_name))
-    return Bindings(pod=bound, node=node or {"metadata": {"name": node_name}})
+    return BoundObjects(pod=bound, node=node or {"metadata": {"name": node_name}})

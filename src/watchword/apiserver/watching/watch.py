@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from watchword.apiserver.errors import expired
 from watchword.apiserver.model import ApiError
-from watchword.apiserver.registry.matching import Matcher
-from watchword.apiserver.registry.objects import bucket_of
+from watchword.apiserver.registry.matcher import Matcher
+from watchword.apiserver.registry.object_storage import bucket_of
 from watchword.apiserver.store.errors import Compacted
-from watchword.apiserver.store.model import Event, Record, Store
-from watchword.apiserver.watching.frames import Framer, error_frame
-from watchword.apiserver.watching.hub import WatchHub
+from watchword.apiserver.store.model import Record, Store, StoreEvent
+from watchword.apiserver.watching.broadcaster import WatchBroadcaster
+from watchword.apiserver.watching.event_encoder import EventEncoder, encode_error_event
 
 QUEUE_FRAMES = 2_000
 QUEUE_BYTES = 16 * 1024 * 1024
@@ -25,7 +25,7 @@ LAST_BOOKMARK_BEFORE_END = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WatchPlan:
     """What a watch was asked to show."""
 
     start: int  # changes after this revision
@@ -42,13 +42,13 @@ class Watch:
     It listens only while it is iterated: a stream that nobody reads holds nothing.
     """
 
-    def __init__(self, plan: Plan, matcher: Matcher, framer: Framer, hub: WatchHub) -> None:
+    def __init__(self, plan: WatchPlan, matcher: Matcher, encoder: EventEncoder, broadcaster: WatchBroadcaster) -> None:
         self.namespace = matcher.namespace
         self._plan = plan
         self._matcher = matcher
         self._selective = matcher.selective
-        self._framer = framer
-        self._hub = hub
+        self._encoder = encoder
+        self._broadcaster = broadcaster
         self._queue: deque[bytes] = deque()
         self._queued = 0
         self._overflowed = False
@@ -56,9 +56,9 @@ class Watch:
         self._loop = asyncio.get_running_loop()
         self._end = 0.0
         self._next_bookmark = math.inf
-        self._alarm: tuple[float, asyncio.Handle] | None = None
+        self._timer: tuple[float, asyncio.Handle] | None = None
 
-    def receive(self, event: Event) -> None:
+    def receive(self, event: StoreEvent) -> None:
         """Queue one change; a watcher that falls too far behind is cut off after what it already has."""
         if self._overflowed:
             return
@@ -68,7 +68,7 @@ class Watch:
         self._queue.append(encoded)
         self._queued += len(encoded)
         self._overflowed = len(self._queue) >= QUEUE_FRAMES or self._queued >= QUEUE_BYTES
-        self._stir()
+        self._notify_waiter()
 
     async def stream(self) -> AsyncIterator[bytes]:
         """Yield events until the time is over or the watcher falls behind."""
@@ -76,9 +76,9 @@ class Watch:
         try:
             missed = store.events_after(bucket, self._plan.start)
         except Compacted as gone:
-            yield error_frame(expired(str(gone)))
+            yield encode_error_event(expired(str(gone)))
             return
-        self._hub.add(bucket, self)
+        self._broadcaster.add(bucket, self)
         try:
             for chunk in _chunks(self._opening(missed)):
                 yield chunk
@@ -87,10 +87,10 @@ class Watch:
                 if ready:
                     yield ready
                 else:
-                    await self._stirred()
+                    await self._wait_for_event()
         finally:
-            self._cancel_alarm()
-            self._hub.remove(bucket, self)
+            self._cancel_timer()
+            self._broadcaster.remove(bucket, self)
 
     def _begin(self) -> None:
         now, plan = self._loop.time(), self._plan
@@ -98,11 +98,11 @@ class Watch:
         if plan.bookmarks:
             self._next_bookmark = _next_bookmark(now, self._end, plan.bookmark_every)
 
-    def _opening(self, missed: list[Event]) -> Iterator[bytes]:
+    def _opening(self, missed: list[StoreEvent]) -> Iterator[bytes]:
         for record in self._plan.initial or ():
-            yield self._framer.record("ADDED", record)
+            yield self._encoder.record("ADDED", record)
         if self._plan.initial_events_end:
-            yield self._framer.bookmark(self._plan.start, initial_events_end=True)
+            yield self._encoder.bookmark(self._plan.start, initial_events_end=True)
         for event in missed:
             if self.namespace and event.record.key.namespace != self.namespace:
                 continue
@@ -120,32 +120,32 @@ class Watch:
             return None
         if now >= self._next_bookmark:
             self._next_bookmark = _next_bookmark(now, self._end, self._plan.bookmark_every)
-            return self._framer.bookmark(store.revision)
+            return self._encoder.bookmark(store.revision)
         return b""
 
-    def _stirred(self) -> asyncio.Future[None]:
+    def _wait_for_event(self) -> asyncio.Future[None]:
         """Return what is done as soon as there is something to look at."""
         # One timer for many waits: setting one up for each costs more than handing on an event.
         when = min(self._end, self._next_bookmark)
-        if self._alarm is None or self._alarm[0] > when:
-            self._cancel_alarm()
-            self._alarm = when, self._loop.call_at(when, self._ring)
+        if self._timer is None or self._timer[0] > when:
+            self._cancel_timer()
+            self._timer = when, self._loop.call_at(when, self._on_timer)
         self._waiter = self._loop.create_future()
         return self._waiter
 
-    def _stir(self) -> None:
+    def _notify_waiter(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         # Forgotten once it has rung: it may ring a hair early, and must then be set again.
-        self._alarm = None
-        self._stir()
+        self._timer = None
+        self._notify_waiter()
 
-    def _cancel_alarm(self) -> None:
-        if self._alarm is not None:
-            self._alarm[1].cancel()
-            self._alarm = None
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer[1].cancel()
+            self._timer = None
 
     def _drain(self) -> bytes:
         if len(self._queue) == 1:
@@ -158,24 +158,24 @@ class Watch:
         self._queued -= size
         return b"".join(taken)
 
-    def _encode(self, event: Event) -> bytes | None:
-        matcher, framer = self._matcher, self._framer
+    def _encode(self, event: StoreEvent) -> bytes | None:
+        matcher, encoder = self._matcher, self._encoder
         if not self._selective:
             if event.deleted:
-                return framer.change("DELETED", event)
-            return framer.change("ADDED" if event.previous is None else "MODIFIED", event)
+                return encoder.change("DELETED", event)
+            return encoder.change("ADDED" if event.previous is None else "MODIFIED", event)
         now = not event.deleted and matcher.matches(event.record)
         before = event.previous is not None and matcher.matches(event.previous)
         if now:
-            return framer.change("MODIFIED" if before else "ADDED", event)
+            return encoder.change("MODIFIED" if before else "ADDED", event)
         if not before:
             return None
-        return framer.change("DELETED", event) if event.deleted else framer.departure(event)
+        return encoder.change("DELETED", event) if event.deleted else encoder.deleted_by_selector(event)
 
 
-async def refused_watch(error: ApiError) -> AsyncIterator[bytes]:
+async def error_stream(error: ApiError) -> AsyncIterator[bytes]:
     """Yield a refusal as the only event: once a watch is accepted, errors come in the stream."""
-    yield error_frame(error)
+    yield encode_error_event(error)
 
 
 def _next_bookmark(now: float, end: float, pause: float) -> float:

@@ -13,20 +13,20 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, l
 from watchword.api.names import REGISTER_GROUP, Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
 from watchword.api.time import rfc3339
-from watchword.drivers.csr.claims import (
+from watchword.certificates.name_ownership import (
     APPROVED_REASON,
-    Claim,
+    NameOwner,
     approved_by_others_at,
-    choose_claim,
+    choose_name_owner,
     first_requests,
-    note_of,
-    read_claim,
+    name_owner_patch,
+    read_name_owner,
 )
-from watchword.drivers.csr.judge import ClusterRequest, read_cluster_request
-from watchword.drivers.errors import Unacceptable
+from watchword.certificates.request_validation import ClusterRequest, read_cluster_request
+from watchword.drivers.errors import CertificateRequestRefused
 from watchword.drivers.interface import HubContext
 from watchword.runtime.ensure import with_preconditions
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Wake
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
 
 AWAITING_CLUSTER = timedelta(minutes=1)
 AWAITING_ACCEPTANCE = timedelta(seconds=10)  # whoever approves by hand accepts next, and notes the key with it
@@ -44,49 +44,51 @@ class CsrApprovalReconciler:
         if csr is None or Label.ADDON_NAME in labels_of(csr):
             return Done()
         if not is_pending(csr):
-            return await self._note(csr)
+            return await self._record_external_approval(csr)
         try:
             request = read_cluster_request(csr)
-        except Unacceptable as objection:
+        except CertificateRequestRefused as objection:
             self.context.events.refusal(csr, "CSRRefused", str(objection))
             return Done()
         if request.is_renewal:
-            return await self._renew(csr, request)
-        return await self._admit(csr, request)
+            return await self._approve_renewal(csr, request)
+        return await self._approve_first_request(csr, request)
 
-    async def _renew(self, csr: Object, request: ClusterRequest) -> Outcome:
+    async def _approve_renewal(self, csr: Object, request: ClusterRequest) -> Outcome:
         review = await self.context.client.create(SUBJECT_ACCESS_REVIEWS, renewal_review(csr))
         if (review.get("status") or {}).get("allowed") is not True:
             self.context.events.refusal(csr, "RenewalDenied", f"cluster {request.cluster} is not accepted by this hub")
             return Done()
         return await self._approve(csr, "the agent renews its own certificate")
 
-    async def _admit(self, csr: Object, request: ClusterRequest) -> Outcome:
-        if not self.covers(request):
+    async def _approve_first_request(self, csr: Object, request: ClusterRequest) -> Outcome:
+        if not self.allows(request):
             return Done()  # waits for a person: `accept`
         cluster = self.context.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
         if cluster is None:
             return RetryAfter(AWAITING_CLUSTER)
-        objection = judge_first_claim(cluster, request, choose_claim(cluster, self.requests_of(request.cluster)))
+        objection = validate_name_ownership(
+            cluster, request, choose_name_owner(cluster, self.requests_of(request.cluster))
+        )
         if objection is None:
-            objection = await self.context.may_register(request.requester, request.cluster)
+            objection = await self.context.validate_registration(request.requester, request.cluster)
         if objection:
             self.context.events.refusal(csr, "NameAlreadyOwned", objection)
             return Done()
-        await self._claim(cluster, request)
+        await self._record_owner(cluster, request)
         return await self._approve(csr, "the requester is on the allow-list")
 
-    async def _claim(self, cluster: Object, request: ClusterRequest) -> None:
+    async def _record_owner(self, cluster: Object, request: ClusterRequest) -> None:
         """Note the key before it is approved: of two at once, seen by two hubs even, one meets the other's note."""
-        noted = read_claim(cluster)
+        noted = read_name_owner(cluster)
         if noted is None or not noted.is_of(request):
-            await self._write_claim(cluster, Claim.of(request, self.context.clock.now()))
+            await self._write_owner(cluster, NameOwner.of(request, self.context.clock.now()))
 
-    async def _write_claim(self, cluster: Object, claim: Claim) -> None:
-        note = with_preconditions(cluster, note_of(cluster, claim))
+    async def _write_owner(self, cluster: Object, owner: NameOwner) -> None:
+        note = with_preconditions(cluster, name_owner_patch(cluster, owner))
         await self.context.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), note)
 
-    async def _note(self, csr: Object) -> Outcome:
+    async def _record_external_approval(self, csr: Object) -> Outcome:
         """Note to whom somebody else gave the name: requests are forgotten within the hour, certificates live on."""
         if approved_by_others_at(csr) is None:
             return Done()
@@ -94,17 +96,17 @@ class CsrApprovalReconciler:
         cluster = self.context.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
         if cluster is None or is_deleting(cluster):
             return Done()
-        claim = choose_claim(cluster, self.requests_of(name))
-        if claim is None or claim == read_claim(cluster):
+        owner = choose_name_owner(cluster, self.requests_of(name))
+        if owner is None or owner == read_name_owner(cluster):
             return Done()
-        if not Cluster.read(cluster).accepted and self.context.clock.now() - claim.since < AWAITING_ACCEPTANCE:
+        if not Cluster.read(cluster).accepted and self.context.clock.now() - owner.since < AWAITING_ACCEPTANCE:
             return RetryAfter(AWAITING_ACCEPTANCE)
-        await self._write_claim(cluster, claim)
+        await self._write_owner(cluster, owner)
         return Done()
 
-    def covers(self, request: ClusterRequest) -> bool:
+    def allows(self, request: ClusterRequest) -> bool:
         """Whether the requester is on the allow-list."""
-        return self.context.allow.covers(request.requester, request.requester_groups)
+        return self.context.allow.allows(request.requester, request.requester_groups)
 
     def requests_of(self, cluster: str) -> Sequence[Object]:
         """Return the requests on record that carry a cluster's label."""
@@ -112,7 +114,7 @@ class CsrApprovalReconciler:
 
     async def _approve(self, csr: Object, message: str) -> Outcome:
         """Approve, and say why in the approval itself: an event would say the same, at the price of a request."""
-        approval = approval_of(csr, APPROVED_REASON, message, now=rfc3339(self.context.clock.now()))
+        approval = with_approval(csr, APPROVED_REASON, message, now=rfc3339(self.context.clock.now()))
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
         return Done()
 
@@ -133,23 +135,23 @@ def is_approved(csr: Object) -> bool:
     return is_true(csr, "Approved")
 
 
-def approval_of(csr: Object, reason: str, message: str, *, now: str) -> Object:
+def with_approval(csr: Object, reason: str, message: str, *, now: str) -> Object:
     """Return the request with an approval, to be sent to its approval subresource."""
     row = {"type": "Approved", "status": "True", "reason": reason, "message": message, "lastUpdateTime": now}
     status: Object = csr.get("status") or {}
     return {**csr, "status": {**status, "conditions": [*(status.get("conditions") or []), row]}}
 
 
-def judge_first_claim(cluster: Object, request: ClusterRequest, claim: Claim | None) -> str | None:
+def validate_name_ownership(cluster: Object, request: ClusterRequest, owner: NameOwner | None) -> str | None:
     """Return why the name belongs to another already, or None when it is free for this key."""
     if is_true(cluster, ConditionType.JOINED):
         return (
             f"cluster name {request.cluster} is owned by a cluster that has joined: "
             "choose another name, or let the hub's administrator run rejoin --take-over"
         )
-    if claim is not None and claim.key != request.key_thumbprint:
+    if owner is not None and owner.key != request.key_thumbprint:
         return (
-            f"cluster name {request.cluster} was claimed first by the key {claim.key[:16]}: if that key is lost, "
+            f"cluster name {request.cluster} was claimed first by the key {owner.key[:16]}: if that key is lost, "
             "let the hub's administrator run rejoin --take-over, or delete a cluster that was never accepted"
         )
     return None
@@ -193,13 +195,13 @@ class CsrHubDriver:
     async def revoke(self, cluster: Cluster) -> None:
         """Nothing: without RBAC the certificate opens no door, and its renewal is refused."""
 
-    def vouches_for(self, cluster: Cluster) -> bool:
+    def is_auto_accepted(self, cluster: Cluster) -> bool:
         """Whether this very cluster, and no earlier one of its name, was given a certificate by allow-list."""
-        noted = read_claim(cluster.object)
+        noted = read_name_owner(cluster.object)
         if noted is None:
             return False
         found = first_requests(self.approvals.requests_of(cluster.name))
-        return any(is_approved(csr) and noted.is_of(row) and self.approvals.covers(row) for csr, row in found)
+        return any(is_approved(csr) and noted.is_of(row) and self.approvals.allows(row) for csr, row in found)
 
     def controllers(self) -> Iterable[ControllerSpec]:
         """Return the approval of requests."""
@@ -207,7 +209,7 @@ class CsrHubDriver:
             name="csr-approval",
             root=CERTIFICATE_SIGNING_REQUESTS,
             reconciler=self.approvals,
-            wakes=(Wake(MANAGED_CLUSTERS, self._pending_requests),),
+            triggers=(Trigger(MANAGED_CLUSTERS, self._pending_requests),),
         )
 
     def _pending_requests(self, cluster: Object) -> Iterable[ObjectKey]:

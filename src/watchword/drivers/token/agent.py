@@ -9,23 +9,23 @@ from pathlib import Path
 from watchword.api.meta import ObjectKey
 from watchword.drivers.interface import (
     AgentContext,
-    Answer,
-    Issued,
-    Kept,
+    NewCredential,
+    ObtainResult,
     Pending,
     SecretData,
-    Wanted,
-    is_asked_to_renew,
+    ValidCredential,
+    WantedCredential,
+    is_renewal_requested,
 )
-from watchword.drivers.token.judge import (
+from watchword.drivers.token.decisions import (
     ACCOUNT_UID,
     EXPIRATION,
     REFRESH_AT,
     TOKEN,
-    issue,
-    judge_held,
-    judge_identity,
-    read_token,
+    build_token_credential,
+    decide_token_validity,
+    read_token_claims,
+    validate_token_identity,
 )
 from watchword.kube.client import Client
 from watchword.kube.errors import (
@@ -42,10 +42,10 @@ from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.tokens import IssuedToken, request_token
 from watchword.runtime.clock import Clock
 
-DEFAULT_LIFE = timedelta(days=365)
-AWAITING = timedelta(minutes=5)  # the hub's condition wakes us; this is for the one whose event was lost
-FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
-SETTLING_PAUSE = timedelta(seconds=0.5)  # the hub reports rights that its API server may learn of a moment later
+DEFAULT_LIFETIME = timedelta(days=365)
+INFRASTRUCTURE_RECHECK = timedelta(minutes=5)  # the hub's condition wakes us; this is for the one whose event was lost
+FIRST_RETRY_DELAY, LONGEST_RETRY_DELAY = timedelta(seconds=10), timedelta(minutes=5)
+TRANSIENT_RETRY_DELAY = timedelta(seconds=0.5)  # the hub reports rights that its API server may learn of a moment later
 
 REASONS: tuple[tuple[type[KubeError], str], ...] = (
     (Unauthorized, "ClusterCredentialRefused"),
@@ -58,15 +58,15 @@ REASONS: tuple[tuple[type[KubeError], str], ...] = (
 )
 """What a refusal means, for conditions; the first that fits."""
 
-SETTLING = frozenset({"TokenRequestForbidden", "ServiceAccountMissing"})
+TRANSIENT_REASONS = frozenset({"TokenRequestForbidden", "ServiceAccountMissing"})
 """Refusals that usually end by themselves: an API server behind the one that the hub wrote to."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setback:
+class FailedAttempt:
     """An attempt that failed: the same is not tried again before its time, however often somebody wakes us."""
 
-    wanted: Wanted
+    wanted: WantedCredential
     answer: Pending
     failures: int
     not_before: datetime
@@ -78,7 +78,7 @@ class TokenAgentDriver:
 
     hub: Client
     clock: Clock
-    setbacks: dict[tuple[str, str], Setback] = field(default_factory=dict)
+    failed_attempts: dict[tuple[str, str], FailedAttempt] = field(default_factory=dict)
 
     @classmethod
     def make(cls, context: AgentContext) -> TokenAgentDriver:
@@ -93,45 +93,45 @@ class TokenAgentDriver:
         """Return the keys that go when another driver takes over."""
         return frozenset({TOKEN, EXPIRATION, ACCOUNT_UID, REFRESH_AT})
 
-    def assess(self, wanted: Wanted, held: SecretData) -> Kept | None:
+    def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
         """Return until when the token held is good, without asking anybody."""
-        return judge_held(wanted, held, now=self.clock.now())
+        return decide_token_validity(wanted, held, now=self.clock.now())
 
-    async def obtain(self, wanted: Wanted, held: SecretData) -> Answer:
+    async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
         """Keep what is good, and ask for another at its instant; never twice in quick succession for nothing."""
         now = self.clock.now()
-        current = judge_held(wanted, held, now=now)
-        if current is not None and now < current.renew_at and not is_asked_to_renew(wanted, held):
+        current = decide_token_validity(wanted, held, now=now)
+        if current is not None and now < current.renew_at and not is_renewal_requested(wanted, held):
             return current
         if not wanted.service_account_uid:
             message = "waiting for the hub to report the add-on's ServiceAccount in TokenInfrastructureReady"
-            return Pending("AwaitingTokenInfrastructure", message, recheck=AWAITING)
-        setback = self.setbacks.get((wanted.cluster, wanted.addon))
-        if setback is not None and setback.wanted == wanted and now < setback.not_before:
-            return _again_in(setback.answer, setback.not_before - now)
+            return Pending("AwaitingTokenInfrastructure", message, recheck=INFRASTRUCTURE_RECHECK)
+        failed_attempt = self.failed_attempts.get((wanted.cluster, wanted.addon))
+        if failed_attempt is not None and failed_attempt.wanted == wanted and now < failed_attempt.not_before:
+            return _retry_in(failed_attempt.answer, failed_attempt.not_before - now)
         answer = await self._request(wanted, held)
         if isinstance(answer, Pending):
-            return self._note(wanted, setback, answer)
-        self.setbacks.pop((wanted.cluster, wanted.addon), None)
+            return self._record_failure(wanted, failed_attempt, answer)
+        self.failed_attempts.pop((wanted.cluster, wanted.addon), None)
         return answer
 
-    async def _request(self, wanted: Wanted, held: SecretData) -> Issued | Pending:
-        life = wanted.lifetime or DEFAULT_LIFE
+    async def _request(self, wanted: WantedCredential, held: SecretData) -> NewCredential | Pending:
+        life = wanted.lifetime or DEFAULT_LIFETIME
         account = ObjectKey(wanted.cluster, wanted.service_account)
         try:
             granted = await request_token(
                 self.hub, account, expiration_seconds=int(life.total_seconds()), uid=wanted.service_account_uid
             )
         except KubeError as trouble:
-            return judge_refusal(trouble)
+            return decide_refusal(trouble)
         return self._accept(wanted, granted, held)
 
-    def _accept(self, wanted: Wanted, granted: IssuedToken, held: SecretData) -> Issued | Pending:
+    def _accept(self, wanted: WantedCredential, granted: IssuedToken, held: SecretData) -> NewCredential | Pending:
         """Believe the token only when it is the one that was asked for, and still has a life."""
-        facts = read_token(granted.token.reveal())
+        facts = read_token_claims(granted.token.reveal())
         if facts is None:
             return _failed("TokenUnreadable", "the hub issued a token that cannot be read, or that has no life")
-        objection = judge_identity(wanted, facts)
+        objection = validate_token_identity(wanted, facts)
         if objection:
             return _failed("ServiceAccountRecreated", objection)
         if facts.expires_at <= self.clock.now():
@@ -139,36 +139,36 @@ class TokenAgentDriver:
                 "TokenAlreadyExpired",
                 "the hub issued a token that is over by this cluster's clock: set the clocks of hub and cluster right",
             )
-        return issue(wanted, granted.token, facts, held=held)
+        return build_token_credential(wanted, granted.token, facts, held=held)
 
-    def _note(self, wanted: Wanted, before: Setback | None, answer: Pending) -> Pending:
+    def _record_failure(self, wanted: WantedCredential, before: FailedAttempt | None, answer: Pending) -> Pending:
         failures = before.failures + 1 if before is not None and before.wanted == wanted else 1
-        pause = choose_pause(failures, settling=answer.reason in SETTLING)
+        pause = choose_retry_delay(failures, transient=answer.reason in TRANSIENT_REASONS)
         key = (wanted.cluster, wanted.addon)
-        self.setbacks[key] = Setback(wanted, answer, failures, self.clock.now() + pause)
-        return _again_in(answer, pause)
+        self.failed_attempts[key] = FailedAttempt(wanted, answer, failures, self.clock.now() + pause)
+        return _retry_in(answer, pause)
 
 
-def judge_refusal(trouble: KubeError) -> Pending:
+def decide_refusal(trouble: KubeError) -> Pending:
     """Say why there is no token, in words that stay the same while the reason does."""
     reason = next(name for kind, name in REASONS if isinstance(trouble, kind))
     who = "the hub refused the token request" if isinstance(trouble, ApiStatusError) else "the hub cannot be asked"
     return _failed(reason, f"{who}: {trouble}")
 
 
-def choose_pause(failures: int, *, settling: bool = False) -> timedelta:
+def choose_retry_delay(failures: int, *, transient: bool = False) -> timedelta:
     """Return how long to wait after so many failures in a row: seldom more often than every ten seconds.
 
     What usually settles by itself is looked at again at once, but soon as seldom as everything else.
     """
-    first, growth = (SETTLING_PAUSE, 4) if settling else (FIRST_PAUSE, 2)
+    first, growth = (TRANSIENT_RETRY_DELAY, 4) if transient else (FIRST_RETRY_DELAY, 2)
     factor: int = growth ** min(failures - 1, 10)
-    return min(first * factor, LONGEST_PAUSE)
+    return min(first * factor, LONGEST_RETRY_DELAY)
 
 
 def _failed(reason: str, message: str) -> Pending:
-    return Pending(reason, message, recheck=FIRST_PAUSE, failed=True)
+    return Pending(reason, message, recheck=FIRST_RETRY_DELAY, failed=True)
 
 
-def _again_in(answer: Pending, pause: timedelta) -> Pending:
+def _retry_in(answer: Pending, pause: timedelta) -> Pending:
     return Pending(answer.reason, answer.message, recheck=pause, failed=True)

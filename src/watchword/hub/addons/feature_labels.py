@@ -37,21 +37,21 @@ class FeatureLabelReconciler:
         return Done()
 
 
-def clusters_concerned(reader: Reader, addon: Object) -> list[ObjectKey]:
+def clusters_affected_by(reader: Reader, addon: Object) -> list[ObjectKey]:
     """Map an add-on to its cluster when the label there says something else: most news about add-ons change nothing."""
     key = ObjectKey.of(addon)
     cluster = reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
     if cluster is None:
         return []
     current = reader.get(MANAGED_CLUSTER_ADDONS, key)
-    wanted = state_of(current) if current is not None else None
+    wanted = availability_state(current) if current is not None else None
     said = labels_of(cluster).get(feature_label(key.name))
     return [ObjectKey.cluster(key.namespace)] if said != wanted else []
 
 
 def choose_labels(present: Mapping[str, str], addons: Sequence[Object]) -> dict[str, str | None]:
     """Return the labels that have to change; None removes one."""
-    wanted = {feature_label(obj["metadata"]["name"]): state_of(obj) for obj in addons}
+    wanted = {feature_label(obj["metadata"]["name"]): availability_state(obj) for obj in addons}
     wanted.pop("", None)
     gone = {name: None for name in present if name.startswith(ADDON_FEATURE_LABEL_PREFIX) and name not in wanted}
     return {**gone, **{name: state for name, state in wanted.items() if present.get(name) != state}}
@@ -63,7 +63,7 @@ def feature_label(addon: str) -> str:
     return label if len(label.partition("/")[2]) <= LONGEST else ""
 
 
-def state_of(addon: Object) -> str:
+def availability_state(addon: Object) -> str:
     """Return the state in one word; what nobody reports on cannot be reached."""
     said = find_condition(addon, ConditionType.ADDON_AVAILABLE)
     return STATES.get(said.status, "unreachable") if said is not None else "unreachable"

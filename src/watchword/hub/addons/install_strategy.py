@@ -31,7 +31,7 @@ def is_automatic(known: Object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Strategies:
+class InstallStrategies:
     """Looks up what a strategy means for a cluster."""
 
     reader: Reader
@@ -65,7 +65,7 @@ class Strategies:
 class InstallStrategyReconciler:
     """Reconciles ClusterManagementAddOn; woken by it, by cluster sets, and by whether decisions can be followed."""
 
-    strategies: Strategies
+    strategies: InstallStrategies
     status: StatusWriter
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
@@ -73,18 +73,18 @@ class InstallStrategyReconciler:
         known = self.strategies.reader.get(CLUSTER_MANAGEMENT_ADDONS, key)
         if known is None or is_deleting(known):
             return Done()
-        said = self._judge(known)
+        said = self._decide_condition(known)
         change = StatusChange(conditions=(said,)) if said is not None else StatusChange(without=(FOLLOWED,))
         await self.status.write(CLUSTER_MANAGEMENT_ADDONS, known, change)
         return Done()
 
-    def _judge(self, known: Object) -> Condition | None:
+    def _decide_condition(self, known: Object) -> Condition | None:
         match strategy_of(known).get("type"):
             case "ClusterSets":
-                return judge_sets(set_names(known), self.strategies.sets(known))
+                return decide_cluster_sets_condition(set_names(known), self.strategies.sets(known))
             case "Placements":
                 placements = self.strategies.placements
-                return judge_placements(served=placements.served, followed=placements.followed)
+                return decide_placements_condition(served=placements.served, followed=placements.followed)
             case _:
                 return None
 
@@ -102,7 +102,7 @@ def set_names(known: Object) -> list[str]:
     return [str(row.get("name")) for row in strategy_of(known).get("clusterSets") or ()]
 
 
-def judge_sets(named: Sequence[str], found: Sequence[Object]) -> Condition:
+def decide_cluster_sets_condition(named: Sequence[str], found: Sequence[Object]) -> Condition:
     """Say whether all the sets named are there."""
     missing = sorted(set(named) - {obj["metadata"]["name"] for obj in found})
     if missing:
@@ -111,7 +111,7 @@ def judge_sets(named: Sequence[str], found: Sequence[Object]) -> Condition:
     return Condition.true(FOLLOWED, "ClusterSetsFollowed", "the add-on comes and goes with the sets' clusters")
 
 
-def judge_placements(*, served: bool, followed: bool) -> Condition:
+def decide_placements_condition(*, served: bool, followed: bool) -> Condition:
     """Say whether anybody decides about placements here, and whether the hub may know it."""
     if followed:
         return Condition.true(FOLLOWED, "PlacementsFollowed", "the add-on comes and goes with the decisions")

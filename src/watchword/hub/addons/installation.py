@@ -9,7 +9,7 @@ from enum import Enum, auto
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, owner_reference, uid_of
 from watchword.api.names import Annotation
 from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
-from watchword.hub.addons.install_strategy import CLUSTER_SETS, PLACEMENTS, Strategies, strategy_of
+from watchword.hub.addons.install_strategy import CLUSTER_SETS, PLACEMENTS, InstallStrategies, strategy_of
 from watchword.hub.addons.placements import clusters_of, placement_key, placement_of
 from watchword.hub.addons.token_infrastructure import is_accepted
 from watchword.kube.client import Client
@@ -17,31 +17,41 @@ from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
-class Step(Enum):
+class InstallationStep(Enum):
     """What is to be done about one add-on on one cluster."""
 
     NOTHING = auto()
     ENABLE = auto()
-    TIE = auto()  # enabled by hand: its kind becomes its owner, so that it goes with it
+    ADOPT = auto()  # enabled by hand: its kind becomes its owner, so that it goes with it
     DISABLE = auto()
 
 
-def choose_step(known: Object, cluster: Object | None, present: Object | None, *, selected: bool | None) -> Step:
+def choose_installation_step(
+    known: Object, cluster: Object | None, present: Object | None, *, selected: bool | None
+) -> InstallationStep:
     """Decide from the add-on's kind, the cluster, what is there, and whether the strategy chooses the cluster.
 
     Where it neither does nor does not, people choose. What a person enabled is not taken away.
     """
     if is_deleting(known):
-        return Step.NOTHING  # the garbage collector removes what belonged to it
+        return InstallationStep.NOTHING  # the garbage collector removes what belonged to it
     wanted = selected and cluster is not None and not is_deleting(cluster) and is_accepted(cluster)
     if present is None:
-        return Step.ENABLE if wanted and cluster is not None and not is_opted_out(cluster) else Step.NOTHING
+        return (
+            InstallationStep.ENABLE
+            if wanted and cluster is not None and not is_opted_out(cluster)
+            else InstallationStep.NOTHING
+        )
     if is_deleting(present):
-        return Step.NOTHING
+        return InstallationStep.NOTHING
     if selected is not None and not wanted and Annotation.ADDON_INSTALLED_BY in annotations_of(present):
-        return Step.DISABLE
+        return InstallationStep.DISABLE
     owners = present["metadata"].get("ownerReferences") or []
-    return Step.NOTHING if any(owner.get("uid") == uid_of(known) for owner in owners) else Step.TIE
+    return (
+        InstallationStep.NOTHING
+        if any(owner.get("uid") == uid_of(known) for owner in owners)
+        else InstallationStep.ADOPT
+    )
 
 
 def is_opted_out(cluster: Object) -> bool:
@@ -55,7 +65,7 @@ class AddonInstallationReconciler:
 
     reader: Reader
     client: Client
-    strategies: Strategies
+    strategies: InstallStrategies
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Take the one step that is due, if any."""
@@ -64,22 +74,22 @@ class AddonInstallationReconciler:
             return Done()
         present = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
         match self._step(known, key, present):
-            case Step.ENABLE:
+            case InstallationStep.ENABLE:
                 await self.client.create(MANAGED_CLUSTER_ADDONS, instance_manifest(known, key))
-            case Step.TIE if present is not None:
+            case InstallationStep.ADOPT if present is not None:
                 owners = [*(present["metadata"].get("ownerReferences") or []), owner_reference(known)]
                 patch = with_preconditions(present, {"metadata": {"ownerReferences": owners}})
                 await self.client.patch(MANAGED_CLUSTER_ADDONS, key, patch)
-            case Step.DISABLE if present is not None:
+            case InstallationStep.DISABLE if present is not None:
                 await self.client.delete(MANAGED_CLUSTER_ADDONS, key, uid=uid_of(present))
             case _:
                 pass
         return Done()
 
-    def _step(self, known: Object, key: ObjectKey, present: Object | None) -> Step:
+    def _step(self, known: Object, key: ObjectKey, present: Object | None) -> InstallationStep:
         cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
         selected = self.strategies.selects(known, cluster, key.namespace)
-        return choose_step(known, cluster, present, selected=selected)
+        return choose_installation_step(known, cluster, present, selected=selected)
 
     def by_cluster(self, cluster: Object) -> list[ObjectKey]:
         """Map a cluster to the add-ons for which something is due on it: most news about clusters mean nothing."""
@@ -109,7 +119,11 @@ class AddonInstallationReconciler:
     def _due(self, known: Object, clusters: Iterable[str]) -> list[ObjectKey]:
         keys = [ObjectKey(name, known["metadata"]["name"]) for name in clusters]
         here = self.reader.get
-        return [key for key in keys if self._step(known, key, here(MANAGED_CLUSTER_ADDONS, key)) is not Step.NOTHING]
+        return [
+            key
+            for key in keys
+            if self._step(known, key, here(MANAGED_CLUSTER_ADDONS, key)) is not InstallationStep.NOTHING
+        ]
 
 
 def _placements(known: Object) -> set[str]:

@@ -13,14 +13,14 @@ from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, PLACEMENT_DECISIONS
 from watchword.runtime.cache import Cache
-from watchword.runtime.informer import Informer, Scope
+from watchword.runtime.informer import Informer, WatchScope
+from watchword.runtime.raw_objects import Delta
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter
-from watchword.runtime.records import Delta
 
 DEFINITION = ObjectKey.cluster(PLACEMENT_DECISIONS.group_resource)
 BY_PLACEMENT = "placement"
 PATIENCE = timedelta(seconds=20)  # for a first answer; who is refused hears nothing at all
-LOOK_AGAIN = timedelta(minutes=5)
+RECHECK_INTERVAL = timedelta(minutes=5)
 
 
 class Placements:
@@ -30,7 +30,7 @@ class Placements:
         self._cache = cache
         self._informer: Informer | None = None
         self._known: dict[str, frozenset[str]] = {}  # placement → clusters
-        cache.informer(CUSTOM_RESOURCE_DEFINITIONS, Scope(fields=f"metadata.name={DEFINITION.name}"))
+        cache.informer(CUSTOM_RESOURCE_DEFINITIONS, WatchScope(fields=f"metadata.name={DEFINITION.name}"))
 
     @property
     def served(self) -> bool:
@@ -56,35 +56,35 @@ class Placements:
             self._known[placement] = frozenset(name for decision in found for name in clusters_of(decision))
         return self._known[placement]
 
-    async def follow(self, tell: Callable[[Object], None]) -> None:
+    async def start_watching(self, on_decision: Callable[[Object], None]) -> None:
         """Follow decisions from now on, and return once all are known; each that changes is told as it was and is."""
         if self._informer is None:
             self._informer = self._cache.informer(PLACEMENT_DECISIONS)
             self._cache.index(PLACEMENT_DECISIONS, BY_PLACEMENT, lambda obj: filter(None, [placement_of(obj)]))
-            self._cache.listen(PLACEMENT_DECISIONS, lambda delta: self._changed(delta, tell))
+            self._cache.add_handler(PLACEMENT_DECISIONS, lambda delta: self._changed(delta, on_decision))
         await self._informer.sync()
 
-    def leave(self) -> None:
+    def stop_watching(self) -> None:
         """Follow decisions no longer, and forget them."""
         if self._informer is not None:
             self._cache.drop(self._informer)
         self._informer = None
         self._known.clear()
 
-    def _changed(self, delta: Delta, tell: Callable[[Object], None]) -> None:
+    def _changed(self, delta: Delta, on_decision: Callable[[Object], None]) -> None:
         self._known.clear()
         for decision in (delta.old, delta.new):
             if decision is not None:
-                tell(decision)
+                on_decision(decision)
 
 
 @dataclass(frozen=True)
-class PlacementFollower:
+class PlacementDecisionReconciler:
     """Reconciles the definition of PlacementDecision: while it is served, decisions are followed."""
 
     placements: Placements
-    tell: Callable[[Object], None]
-    settled: Callable[[], None]  # told when decisions came to be known, or can be known no longer
+    on_decision: Callable[[Object], None]
+    on_change: Callable[[], None]  # told when decisions came to be known, or can be known no longer
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Follow decisions while there can be any; a hub that may not read them goes on without."""
@@ -94,13 +94,13 @@ class PlacementFollower:
         try:
             if self.placements.served:
                 async with asyncio.timeout(PATIENCE.total_seconds()):
-                    await self.placements.follow(self.tell)
+                    await self.placements.start_watching(self.on_decision)
             else:
-                self.placements.leave()
+                self.placements.stop_watching()
         except TimeoutError:
-            self.placements.leave()
-            outcome = RetryAfter(LOOK_AGAIN)
-        self.settled()
+            self.placements.stop_watching()
+            outcome = RetryAfter(RECHECK_INTERVAL)
+        self.on_change()
         return outcome
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, Grant, Signer, Site
-from watchword.api.addon import AddonSubject, asked_namespace
+from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, Grant, Signer
+from watchword.api.addon import AddonSubject, requested_namespace
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import ADDON_NAMESPACE, HUB_NAMESPACE, Annotation
 from watchword.api.resources import ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS, MANAGED_CLUSTER_ADDONS
@@ -17,7 +17,7 @@ HUB_KUBECONFIG_PATH = "/managed/hub-kubeconfig/kubeconfig"
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateCatalog:
+class TemplateDefinitionLookup:
     """Finds the template of an add-on: the one its spec names, else the default of the add-on's kind."""
 
     reader: Reader
@@ -32,10 +32,10 @@ class TemplateCatalog:
         if template is None or (template.get("spec") or {}).get("addonName") != name:
             return None
         described = read_template(template, addon, trusted=trusted_grants(known))
-        signers = tuple(judge_authority(signer, self.signing_namespaces) for signer in described.signers)
+        signers = tuple(restrict_signing_authority(signer, self.signing_namespaces) for signer in described.signers)
         return replace(described, signers=signers)
 
-    def concerned(self, changed: Object) -> list[ObjectKey]:
+    def addons_affected_by(self, changed: Object) -> list[ObjectKey]:
         """Map a template or an add-on's kind to the add-ons on all clusters that it describes."""
         name = str((changed.get("spec") or {}).get("addonName") or changed["metadata"]["name"])
         return [ObjectKey.of(obj) for obj in self.reader.by_index(MANAGED_CLUSTER_ADDONS, "name", name)]
@@ -68,12 +68,12 @@ def read_template(template: Object, addon: Object, *, trusted: frozenset[str] = 
     rows: list[Mapping[str, Any]] = spec.get("registration") or []
     workload: Mapping[str, Any] = (spec.get("agentSpec") or {}).get("workload") or {}
     manifests: list[Object] = workload.get("manifests") or []
-    namespace = asked_namespace(addon) or ADDON_NAMESPACE
+    namespace = requested_namespace(addon) or ADDON_NAMESPACE
     return AddonDefinition(
         name=str(spec.get("addonName") or ""),
         grants=tuple(grant for row in rows if row.get("type") == "KubeClient" for grant in _grants(row)),
         signers=tuple(_signer(row.get("customSigner") or {}) for row in rows if row.get("type") == "CustomSigner"),
-        manifests=lambda site: [fill_in(obj, variables(site, namespace)) for obj in manifests],
+        manifests=lambda instance: [substitute_variables(obj, variables(instance, namespace)) for obj in manifests],
         uses_hub=any(row.get("type") == "KubeClient" for row in rows),
         install_namespace=namespace,
         health=BY_FEEDBACK,
@@ -100,11 +100,13 @@ def _signer(row: Mapping[str, Any]) -> Signer:
     if not declared or not declared.get("user"):
         return Signer(str(row.get("signerName") or ""), key)
     return Signer(
-        str(row.get("signerName") or ""), key, lambda site: AddonSubject.read(fill_in(declared, variables(site, "")))
+        str(row.get("signerName") or ""),
+        key,
+        lambda instance: AddonSubject.read(substitute_variables(declared, variables(instance, ""))),
     )
 
 
-def judge_authority(signer: Signer, namespaces: frozenset[str]) -> Signer:
+def restrict_signing_authority(signer: Signer, namespaces: frozenset[str]) -> Signer:
     """Return a signer that signs nothing when its authority lies where the hub keeps other people's keys.
 
     The hub reads the Secret with its own rights: whoever writes a template must not choose among all it may read.
@@ -119,23 +121,23 @@ def judge_authority(signer: Signer, namespaces: frozenset[str]) -> Signer:
     return replace(signer, objection=objection)
 
 
-def variables(site: Site, namespace: str) -> dict[str, str]:
+def variables(instance: AddonInstance, namespace: str) -> dict[str, str]:
     """Return what stands for `{{NAME}}` in a template."""
     return {
-        "CLUSTER_NAME": site.cluster.name,
+        "CLUSTER_NAME": instance.cluster.name,
         "INSTALL_NAMESPACE": namespace,
         "HUB_KUBECONFIG": HUB_KUBECONFIG_PATH,
     }
 
 
-def fill_in(value: Any, names: Mapping[str, str]) -> Any:
+def substitute_variables(value: Any, names: Mapping[str, str]) -> Any:
     """Return a manifest with `{{NAME}}` replaced in every text; names that are not known stay as they are."""
     if isinstance(value, str):
         for name, text in names.items():
             value = value.replace("{{" + name + "}}", text)
         return value
     if isinstance(value, list):
-        return [fill_in(item, names) for item in value]
+        return [substitute_variables(item, names) for item in value]
     if isinstance(value, Mapping):
-        return {name: fill_in(item, names) for name, item in value.items()}
+        return {name: substitute_variables(item, names) for name, item in value.items()}
     return value

@@ -22,13 +22,13 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.hub.addons import token_manifests as manifests
-from watchword.hub.incarnations import Incarnations, retired_key
+from watchword.hub.retired_cluster_names import RetiredClusterNames, retired_name_key
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError, NotFound
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import NameConflict
-from watchword.runtime.events import EventRecorder
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
@@ -40,28 +40,34 @@ RETIRED_AFTER = timedelta(seconds=10)  # an agent that flips between drivers mus
 RETIRED_ANYWAY = timedelta(minutes=5)
 
 
-class Plan(Enum):
+class TokenInfrastructureAction(Enum):
     """What the hub owes an add-on now."""
 
     NOTHING = auto()
-    MAKE = auto()
-    MEND_SUBJECT = auto()
+    CREATE = auto()
+    CORRECT_SUBJECT = auto()
     RETIRE = auto()
-    WITHDRAW = auto()  # at once: the cluster is no longer accepted
+    REVOKE = auto()  # at once: the cluster is no longer accepted
 
 
-def choose_plan(addon: Addon, *, accepted: bool, made: Callable[[], bool]) -> Plan:
+def choose_token_infrastructure_action(
+    addon: Addon, *, accepted: bool, made: Callable[[], bool]
+) -> TokenInfrastructureAction:
     """Decide from the add-on, from whether its cluster is accepted, and whether anything was made for it."""
     registration = addon.kube_client
     by_token = registration is not None and registration.driver == DRIVER
     if not accepted and (by_token or made()):
-        return Plan.WITHDRAW  # whatever the agent says about drivers meanwhile
+        return TokenInfrastructureAction.REVOKE  # whatever the agent says about drivers meanwhile
     if registration is None or not by_token:
-        return Plan.RETIRE if made() or find_condition(addon.object, READY) is not None else Plan.NOTHING
+        return (
+            TokenInfrastructureAction.RETIRE
+            if made() or find_condition(addon.object, READY) is not None
+            else TokenInfrastructureAction.NOTHING
+        )
     if not registration.subject.user:
-        return Plan.NOTHING  # the agent is about to say who the add-on will be
+        return TokenInfrastructureAction.NOTHING  # the agent is about to say who the add-on will be
     own = KUBE_CLIENT_DRIVERS[DRIVER].is_own(addon.cluster, addon.name, registration.subject)
-    return Plan.MAKE if own else Plan.MEND_SUBJECT
+    return TokenInfrastructureAction.CREATE if own else TokenInfrastructureAction.CORRECT_SUBJECT
 
 
 @dataclass(frozen=True)
@@ -84,19 +90,21 @@ class TokenInfrastructureReconciler:
             await self._remove(key)
             return Done()
         addon = Addon.read(found)
-        plan = choose_plan(addon, accepted=self._is_accepted(addon.cluster), made=lambda: has_made(self.reader, key))
-        if plan is not Plan.RETIRE:
+        action = choose_token_infrastructure_action(
+            addon, accepted=self._is_accepted(addon.cluster), made=lambda: has_token_infrastructure(self.reader, key)
+        )
+        if action is not TokenInfrastructureAction.RETIRE:
             self.retiring.pop(key, None)
-        match plan:
-            case Plan.MAKE:
-                return await self._make(addon)
-            case Plan.MEND_SUBJECT:
-                await self._mend_subject(addon)
-            case Plan.RETIRE:
+        match action:
+            case TokenInfrastructureAction.CREATE:
+                return await self._create(addon)
+            case TokenInfrastructureAction.CORRECT_SUBJECT:
+                await self._correct_subject(addon)
+            case TokenInfrastructureAction.RETIRE:
                 return await self._retire(addon)
-            case Plan.WITHDRAW:
-                await self._withdraw(addon)
-            case Plan.NOTHING:
+            case TokenInfrastructureAction.REVOKE:
+                await self._revoke(addon)
+            case TokenInfrastructureAction.NOTHING:
                 pass
         return Done()
 
@@ -104,7 +112,7 @@ class TokenInfrastructureReconciler:
         found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
         return found is not None and is_accepted(found)
 
-    async def _make(self, addon: Addon) -> Outcome:
+    async def _create(self, addon: Addon) -> Outcome:
         if await self._clear_leftovers(addon):
             return RetryAfter(timedelta(seconds=1))
         registration = addon.kube_client
@@ -113,15 +121,17 @@ class TokenInfrastructureReconciler:
             uid = await self._write(addon, account)
         except NameConflict as conflict:
             await self._unbind(addon)
-            await self._say(addon, Condition.false(READY, "NameConflict", str(conflict)))
+            await self._set_ready_condition(addon, Condition.false(READY, "NameConflict", str(conflict)))
             return RetryAfter(CONFLICT_RECHECK)
         except Conflict:
             raise  # somebody was faster: the next look settles it
         except KubeError as trouble:
-            await self._say(addon, Condition.false(READY, "TokenInfrastructureApplyFailed", str(trouble)))
+            await self._set_ready_condition(
+                addon, Condition.false(READY, "TokenInfrastructureApplyFailed", str(trouble))
+            )
             raise
         message = ready_message(ObjectKey(addon.cluster, account), uid)
-        await self._say(addon, Condition.true(READY, "TokenInfrastructureReady", message))
+        await self._set_ready_condition(addon, Condition.true(READY, "TokenInfrastructureReady", message))
         return Done()
 
     async def _write(self, addon: Addon, account: str) -> str:
@@ -137,7 +147,7 @@ class TokenInfrastructureReconciler:
 
     def _agents(self, cluster: str) -> list[Object]:
         found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
-        return [] if found is None else Incarnations(self.ensurer, self.clock).subjects(found)
+        return [] if found is None else RetiredClusterNames(self.ensurer, self.clock).subjects(found)
 
     async def _unbind(self, addon: Addon) -> None:
         """Take the right to tokens while its account, or its role, is somebody else's."""
@@ -147,14 +157,14 @@ class TokenInfrastructureReconciler:
 
     async def _clear_leftovers(self, addon: Addon) -> bool:
         """Delete what was made for an earlier add-on of this name: its tokens must not open this one's doors."""
-        marked, own = manifests.is_marked_for(addon.name), manifests.is_made_for(addon)
+        marked, own = manifests.is_labeled_for(addon.name), manifests.is_made_for(addon)
         waiting = False
-        for resource, key in manifests.made_objects(addon.key):
+        for resource, key in manifests.managed_objects(addon.key):
             with contextlib.suppress(NotFound):
                 waiting |= await self.ensurer.remove(resource, key, ours=lambda obj: marked(obj) and not own(obj))
         return waiting
 
-    async def _mend_subject(self, addon: Addon) -> None:
+    async def _correct_subject(self, addon: Addon) -> None:
         """Put the rebuilt subject where an agent claimed to be somebody else."""
         right = KUBE_CLIENT_DRIVERS[DRIVER].default(addon.cluster, addon.name)
         rows = tuple(replace(row, subject=right) if row.type == KUBE_CLIENT else row for row in addon.registrations)
@@ -168,7 +178,7 @@ class TokenInfrastructureReconciler:
         """Remove everything once the new driver works; not at once, for an agent may change its mind."""
         now = self.clock.now()
         since = self.retiring.setdefault(addon.key, now)
-        wait = judge_retirement(addon.object, since, now=now)
+        wait = decide_retirement_delay(addon.object, since, now=now)
         if wait > timedelta(0):
             return RetryAfter(wait)
         await self._remove(addon.key)
@@ -176,18 +186,18 @@ class TokenInfrastructureReconciler:
         await self.status.write(MANAGED_CLUSTER_ADDONS, addon.object, StatusChange(without=(READY,)))
         return Done()
 
-    async def _withdraw(self, addon: Addon) -> None:
+    async def _revoke(self, addon: Addon) -> None:
         await self._remove(addon.key)
         message = f"cluster {addon.cluster} is not accepted by this hub: its add-ons have no tokens"
-        await self._say(addon, Condition.false(READY, "ClusterNotAccepted", message))
+        await self._set_ready_condition(addon, Condition.false(READY, "ClusterNotAccepted", message))
 
     async def _remove(self, key: ObjectKey) -> None:
-        ours = manifests.is_marked_for(key.name)
-        for resource, name in manifests.made_objects(key):
+        ours = manifests.is_labeled_for(key.name)
+        for resource, name in manifests.managed_objects(key):
             with contextlib.suppress(NotFound):  # the garbage collector was faster
                 await self.ensurer.remove(resource, name, ours=ours)
 
-    async def _say(self, addon: Addon, condition: Condition) -> None:
+    async def _set_ready_condition(self, addon: Addon, condition: Condition) -> None:
         await self.status.set_condition(MANAGED_CLUSTER_ADDONS, addon.object, condition)
 
 
@@ -197,13 +207,13 @@ def is_accepted(cluster: Object) -> bool:
     return asked and is_true(cluster, ConditionType.HUB_ACCEPTED)
 
 
-def judge_retirement(addon: Object, since: datetime, *, now: datetime) -> timedelta:
+def decide_retirement_delay(addon: Object, since: datetime, *, now: datetime) -> timedelta:
     """Return how long to wait before an unused account is removed: the credential that replaces it comes first."""
     patience = RETIRED_AFTER if is_true(addon, ConditionType.CERTIFICATE_ROTATED) else RETIRED_ANYWAY
     return since + patience - now
 
 
-def concerned_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
+def addons_affected_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
     """Return the add-ons for which a change of their cluster matters: it was accepted, or is no longer.
 
     Whether a denied cluster has accounts is looked up, not read from conditions, which its agent may write. Under a
@@ -213,13 +223,13 @@ def concerned_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
         Addon.read(obj) for obj in reader.by_index(MANAGED_CLUSTER_ADDONS, BY_CLUSTER, cluster["metadata"]["name"])
     ]
     if not is_accepted(cluster):
-        return [addon.key for addon in addons if has_made(reader, addon.key)]
-    shared = reader.get(LEASES, retired_key(cluster["metadata"]["name"])) is not None
+        return [addon.key for addon in addons if has_token_infrastructure(reader, addon.key)]
+    shared = reader.get(LEASES, retired_name_key(cluster["metadata"]["name"])) is not None
     return [addon.key for addon in addons if addon.driver == DRIVER and (shared or not is_true(addon.object, READY))]
 
 
-def has_made(reader: Reader, key: ObjectKey) -> bool:
+def has_token_infrastructure(reader: Reader, key: ObjectKey) -> bool:
     """Whether anything is there that was made for an add-on of that name."""
-    found = (reader.get(resource, name) for resource, name in manifests.made_objects(key))
-    marked = manifests.is_marked_for(key.name)
+    found = (reader.get(resource, name) for resource, name in manifests.managed_objects(key))
+    marked = manifests.is_labeled_for(key.name)
     return any(obj is not None and marked(obj) for obj in found)

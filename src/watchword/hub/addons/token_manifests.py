@@ -9,7 +9,7 @@ from watchword.api.meta import Object, ObjectKey, Resource, labels_of, owner_ref
 from watchword.api.names import Label
 from watchword.api.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
-from watchword.hub.access import RBAC_GROUP, rule
+from watchword.hub.cluster_rbac import RBAC_GROUP, rule
 
 
 def role_name(addon: str) -> str:
@@ -55,7 +55,7 @@ def binding_manifest(addon: Addon, subjects: list[Object]) -> Object:
     )
 
 
-def made_objects(key: ObjectKey) -> list[tuple[Resource, ObjectKey]]:
+def managed_objects(key: ObjectKey) -> list[tuple[Resource, ObjectKey]]:
     """Return everything that may have been made for an add-on, the rights before the account."""
     name = ObjectKey(key.namespace, role_name(key.name))
     accounts = [
@@ -64,7 +64,7 @@ def made_objects(key: ObjectKey) -> list[tuple[Resource, ObjectKey]]:
     return [(ROLE_BINDINGS, name), (ROLES, name), *accounts]
 
 
-def is_marked_for(addon: str) -> Callable[[Object], bool]:
+def is_labeled_for(addon: str) -> Callable[[Object], bool]:
     """Return the test whether an object is marked as made for an add-on of this name, whichever it was."""
 
     def test(obj: Object) -> bool:
@@ -80,7 +80,7 @@ def is_made_for(addon: Addon) -> Callable[[Object], bool]:
     Managers of the shipped system name no owner. What they made is this add-on's when it is younger than the add-on:
     tokens of a fleet that changes its hub's controllers go on to work.
     """
-    marked = is_marked_for(addon.name)
+    marked = is_labeled_for(addon.name)
 
     def test(obj: Object) -> bool:
         owners = obj["metadata"].get("ownerReferences") or []
@@ -95,7 +95,7 @@ def _is_younger(obj: Object, addon: Object) -> bool:
     return made is not None and asked is not None and made >= asked
 
 
-def of_addon(obj: Object) -> list[ObjectKey]:
+def addon_from_labels(obj: Object) -> list[ObjectKey]:
     """Map what was made for an add-on to that add-on."""
     name = labels_of(obj).get(Label.TOKEN_ADDON)
     marked = name and labels_of(obj).get(Label.TOKEN_INFRASTRUCTURE) == "true"

@@ -11,10 +11,10 @@ import orjson
 from watchword.api.http import Request, Response
 from watchword.kube.credentials import FixedCredential
 from watchword.kube.endpoint import Endpoint
-from watchword.kube.https import HttpsTransport
-from watchword.kube.local import LocalTransport
+from watchword.kube.https_transport import HttpsTransport
+from watchword.kube.in_process_transport import InProcessTransport
 from watchword.kube.transport import Transport
-from watchword.testing.conformance.comparable import Normaliser
+from watchword.testing.conformance.normalize import Normaliser
 from watchword.testing.conformance.shapes import Scenario, Shape
 from watchword.testing.plane import Plane
 
@@ -42,8 +42,8 @@ async def play(plane: Plane, scenario: Scenario) -> dict[str, Answer]:
 def bare_transport(plane: Plane) -> Transport:
     """Return a way to the control plane that shows no credential."""
     transport = plane.client().transport
-    if isinstance(transport, LocalTransport):
-        return transport.as_another()
+    if isinstance(transport, InProcessTransport):
+        return transport.with_identity()
     return HttpsTransport(Endpoint(plane.server, plane.ca_pem), FixedCredential())
 
 

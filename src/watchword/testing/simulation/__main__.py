@@ -14,12 +14,12 @@ from dataclasses import replace
 from functools import cache
 from itertools import islice
 
-from watchword.testing.simulation.findings import Finding
 from watchword.testing.simulation.incidents import Incident
-from watchword.testing.simulation.planes import Images
-from watchword.testing.simulation.settings import Settings
+from watchword.testing.simulation.planes import PlaneImages
+from watchword.testing.simulation.settings import SimulationSettings
 from watchword.testing.simulation.shrinking import Shrinker
-from watchword.testing.simulation.simulation import Report, simulate
+from watchword.testing.simulation.simulation import SimulationReport, simulate
+from watchword.testing.simulation.violations import Violation
 
 RARELY = (100_000, 20, 100)  # a life makes little garbage that goes in circles, and many objects to search for it
 
@@ -34,7 +34,7 @@ def main() -> int:
     started, lived, broken = time.monotonic(), 0, []
     for report in _reports(options):
         lived += 1
-        _say(report.headline)
+        _print(report.headline)
         if not report.is_clean:
             broken.append(report.settings.seed)
             _explain(report, options.shrink)
@@ -42,8 +42,8 @@ def main() -> int:
     short = (
         f" ({options.seeds - lived} more seeds did not fit into {options.within} s)" if lived < options.seeds else ""
     )
-    _say(f"{lived} lives in {seconds:.0f} s, {cpu / lived:.1f} s of CPU for each{short}")
-    _say(f"broken promises with seeds: {', '.join(map(str, broken)) or 'none'}")
+    _print(f"{lived} lives in {seconds:.0f} s, {cpu / lived:.1f} s of CPU for each{short}")
+    _print(f"broken promises with seeds: {', '.join(map(str, broken)) or 'none'}")
     return 1 if broken else 0
 
 
@@ -51,9 +51,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m watchword.testing.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=_positive, default=1, help="how many, one after the other")
-    parser.add_argument("--clusters", type=int, default=Settings().clusters)
-    parser.add_argument("--days", type=int, default=Settings().days)
-    parser.add_argument("--incidents", type=float, default=Settings().incidents_per_day, help="faults a day")
+    parser.add_argument("--clusters", type=int, default=SimulationSettings().clusters)
+    parser.add_argument("--days", type=int, default=SimulationSettings().days)
+    parser.add_argument("--incidents", type=float, default=SimulationSettings().incidents_per_day, help="faults a day")
     parser.add_argument("--jobs", type=_positive, default=1, help="processes at a time")
     parser.add_argument("--within", type=float, default=float("inf"), help="begin no life after so many seconds")
     parser.add_argument("--shrink", type=float, default=300.0, help="seconds to look for a smaller failure; 0: none")
@@ -67,8 +67,8 @@ def _positive(text: str) -> int:
     return number
 
 
-def _reports(options: argparse.Namespace) -> Iterator[Report]:
-    common = Settings(clusters=options.clusters, days=options.days, incidents_per_day=options.incidents)
+def _reports(options: argparse.Namespace) -> Iterator[SimulationReport]:
+    common = SimulationSettings(clusters=options.clusters, days=options.days, incidents_per_day=options.incidents)
     lives = (replace(common, seed=seed) for seed in range(options.seed, options.seed + options.seeds))
     end = time.monotonic() + options.within
     timely = (life for life in lives if time.monotonic() < end)
@@ -79,9 +79,11 @@ def _reports(options: argparse.Namespace) -> Iterator[Report]:
         yield from _side_by_side(pool, timely, options.jobs)
 
 
-def _side_by_side(pool: ProcessPoolExecutor, lives: Iterator[Settings], jobs: int) -> Iterator[Report]:
+def _side_by_side(
+    pool: ProcessPoolExecutor, lives: Iterator[SimulationSettings], jobs: int
+) -> Iterator[SimulationReport]:
     """Live several lives at a time, the next one as soon as one is over."""
-    running: set[Future[Report]] = {pool.submit(_simulate, life) for life in islice(lives, jobs)}
+    running: set[Future[SimulationReport]] = {pool.submit(_simulate, life) for life in islice(lives, jobs)}
     while running:
         over, running = wait(running, return_when=FIRST_COMPLETED)
         running |= {pool.submit(_simulate, life) for life in islice(lives, len(over))}
@@ -89,35 +91,37 @@ def _side_by_side(pool: ProcessPoolExecutor, lives: Iterator[Settings], jobs: in
 
 
 @cache
-def _images() -> Images:
-    return Images.make()
+def _images() -> PlaneImages:
+    return PlaneImages.make()
 
 
-def _simulate(settings: Settings) -> Report:
+def _simulate(settings: SimulationSettings) -> SimulationReport:
     try:
         return simulate(settings, _images())
     except Exception as error:  # noqa: BLE001 - whatever it is, its seed has to be told
         lines = "".join(traceback.format_exception(error)).splitlines()
-        return Report(settings, "", 0, (Finding(0.0, f"the life ended with {error!r}", tuple(lines[-20:])),))
+        return SimulationReport(
+            settings, "", 0, (Violation(0.0, f"the life ended with {error!r}", tuple(lines[-20:])),)
+        )
 
 
-def _explain(report: Report, seconds: float) -> None:
+def _explain(report: SimulationReport, seconds: float) -> None:
     """Tell how to see a failure again, and the smallest life that breaks the same promise."""
     settings = report.settings
     size = f"CLUSTERS={settings.clusters} DAYS={settings.days} INCIDENTS={settings.incidents_per_day:g}"
-    _say(f"replay with: make simulate SEED={settings.seed} {size}")
+    _print(f"replay with: make simulate SEED={settings.seed} {size}")
     smallest = Shrinker(_images(), seconds).shrink(report) if seconds and report.incidents else report
-    _say(f"the smallest life found that breaks the same promise:\n{smallest}")
-    _say(_script(smallest.incidents))
+    _print(f"the smallest life found that breaks the same promise:\n{smallest}")
+    _print(_script(smallest.incidents))
 
 
 def _script(incidents: Iterable[Incident]) -> str:
     """Return the incidents as a regression test names them."""
     lines = [
-        f"    Incident({one.at!r}, Kind.{one.kind.name}, {one.target!r}, {one.lasts!r}, {one.amount}),"
+        f"    Incident({one.at!r}, IncidentKind.{one.kind.name}, {one.target!r}, {one.lasts!r}, {one.amount}),"
         for one in incidents
     ]
-    return "\n".join(["as a script: Script((", *lines, "))"]).replace("datetime.timedelta", "timedelta")
+    return "\n".join(["as a script: SimulationScript((", *lines, "))"]).replace("datetime.timedelta", "timedelta")
 
 
 def _cpu_seconds() -> float:
@@ -126,7 +130,7 @@ def _cpu_seconds() -> float:
     return used.user + used.system + used.children_user + used.children_system
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

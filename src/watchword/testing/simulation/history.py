@@ -9,19 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-ROUTINE = re.compile(r"/leases/[^/]+ 200$|/events 201$")
+ROUTINE_WRITE = re.compile(r"/leases/[^/]+ 200$|/events 201$")
 """What happens all the time and explains nothing."""
 
 MOST_IN_AN_HOUR = 120
 """In a small fleet nobody writes the same thing more often, whatever goes wrong: between attempts one waits."""
 
-KEPT = 4000
+MAX_ENTRIES = 4000
 """So many entries are kept for a trace; all of them count for the digest."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One write, one fault or one finding."""
+class HistoryEntry:
+    """One write, one fault or one violation."""
 
     at: float  # seconds since the beginning
     actor: str
@@ -37,18 +37,18 @@ class History:
 
     now: Callable[[], float]
     most_in_an_hour: int = MOST_IN_AN_HOUR
-    entries: deque[Entry] = field(default_factory=lambda: deque(maxlen=KEPT))
-    writes: list[Entry] = field(default_factory=list)  # since `mark_quiet`
+    entries: deque[HistoryEntry] = field(default_factory=lambda: deque(maxlen=MAX_ENTRIES))
+    writes: list[HistoryEntry] = field(default_factory=list)  # since `mark_quiet`
     _quiet: bool = False
     _digest: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
     total: int = 0
-    hasty: dict[str, None] = field(default_factory=dict)  # who wrote what without pause
+    too_frequent: dict[str, None] = field(default_factory=dict)  # who wrote what without pause
     _hour: int = 0
     _in_this_hour: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def note(self, actor: str, what: str) -> Entry:
+    def note(self, actor: str, what: str) -> HistoryEntry:
         """Remember one thing that happened."""
-        entry = Entry(self.now(), actor, what)
+        entry = HistoryEntry(self.now(), actor, what)
         self.entries.append(entry)
         self._digest.update(f"{entry.at:.6f}|{actor}|{what}\n".encode())
         self.total += 1
@@ -59,18 +59,18 @@ class History:
         entry = self.note(actor, f"{method:<6} {path} {status}")
         if self._quiet:
             self.writes.append(entry)
-        return self._is_hasty(entry)
+        return self._is_too_frequent(entry)
 
-    def _is_hasty(self, entry: Entry) -> bool:
+    def _is_too_frequent(self, entry: HistoryEntry) -> bool:
         if self._hour != int(entry.at // 3600):
             self._hour = int(entry.at // 3600)
             self._in_this_hour.clear()
         self._in_this_hour[entry.actor, entry.what] += 1
         often = self._in_this_hour[entry.actor, entry.what] > self.most_in_an_hour
-        hasty = often and not ROUTINE.search(entry.what)
-        if hasty:
-            self.hasty[f"{entry.actor} does not pause: {entry.what}"] = None
-        return hasty
+        too_frequent = often and not ROUTINE_WRITE.search(entry.what)
+        if too_frequent:
+            self.too_frequent[f"{entry.actor} does not pause: {entry.what}"] = None
+        return too_frequent
 
     def mark_quiet(self) -> None:
         """Keep every write from now on: hardly any should come."""
@@ -85,9 +85,9 @@ class History:
     def trace(self, *about: str, last: int = 20) -> list[str]:
         """Return the last things that concern these names, or everybody; what was repeated is told once."""
         names = re.compile("|".join([rf"{re.escape(name)}(?!\d)" for name in about] + ["everybody"]))
-        told: dict[tuple[str, str], list[Entry]] = {}
+        told: dict[tuple[str, str], list[HistoryEntry]] = {}
         for entry in self.entries:
-            if (names.search(entry.what) or entry.actor in about) and not ROUTINE.search(entry.what):
+            if (names.search(entry.what) or entry.actor in about) and not ROUTINE_WRITE.search(entry.what):
                 told.setdefault((entry.actor, entry.what), []).append(entry)
         latest = sorted(told.values(), key=lambda same: same[-1].at)[-last:]
         return [f"{same[-1]}{f'  ({len(same)} times)' if len(same) > 1 else ''}" for same in latest]

@@ -10,10 +10,10 @@ from enum import StrEnum
 from random import Random
 
 from watchword.testing.simulation.history import stamp
-from watchword.testing.simulation.settings import DAY, HOUR, MINUTE, Settings
+from watchword.testing.simulation.settings import DAY, HOUR, MINUTE, SimulationSettings
 
 
-class Kind(StrEnum):
+class IncidentKind(StrEnum):
     """Everything that can happen to a fleet."""
 
     AGENT_CRASH = "the agent is killed after some write"
@@ -22,8 +22,8 @@ class Kind(StrEnum):
     API_OUTAGE = "the hub's API server is down"
     PARTITION = "the cluster cannot reach the hub"
     HUB_PARTITION = "the leading hub cannot reach its API server"
-    STORM = "requests fail, hang and get lost"
-    WATCH_STORM = "watch events are lost, late and repeated"
+    REQUEST_FAULTS = "requests fail, hang and get lost"
+    WATCH_FAULTS = "watch events are lost, late and repeated"
     STALE_AGENT = "the agent's watches fall silent"
     STALE_HUB = "the leading hub's watches fall silent"
     SKEW = "the cluster's clock is wrong"
@@ -35,24 +35,24 @@ class Kind(StrEnum):
     ADDON_REMOVED = "the add-on is removed and comes back"
     DENIAL = "the cluster is denied, and accepted again"
     REMOVAL = "the cluster is deleted, and created again"
-    VANDAL = "something the hub made for the cluster is deleted"
+    OBJECT_DELETED = "something the hub made for the cluster is deleted"
     ROTATION = "somebody asks for an early renewal"
 
 
-EXCUSES = frozenset(
+EXPIRY_ALLOWED = frozenset(
     {
-        Kind.HUB_OUTAGE,
-        Kind.API_OUTAGE,
-        Kind.PARTITION,
-        Kind.HUB_PARTITION,
-        Kind.STORM,
-        Kind.WATCH_STORM,
-        Kind.STALE_AGENT,
-        Kind.STALE_HUB,
-        Kind.CREDENTIAL_LOST,
-        Kind.CREDENTIAL_DAMAGED,
-        Kind.DENIAL,
-        Kind.REMOVAL,
+        IncidentKind.HUB_OUTAGE,
+        IncidentKind.API_OUTAGE,
+        IncidentKind.PARTITION,
+        IncidentKind.HUB_PARTITION,
+        IncidentKind.REQUEST_FAULTS,
+        IncidentKind.WATCH_FAULTS,
+        IncidentKind.STALE_AGENT,
+        IncidentKind.STALE_HUB,
+        IncidentKind.CREDENTIAL_LOST,
+        IncidentKind.CREDENTIAL_DAMAGED,
+        IncidentKind.DENIAL,
+        IncidentKind.REMOVAL,
     }
 )
 """While one of these lasts a credential may expire; through everything else it has to be renewed in time."""
@@ -63,7 +63,7 @@ class Incident:
     """One thing that happens."""
 
     at: timedelta
-    kind: Kind
+    kind: IncidentKind
     target: str  # a cluster; empty for what concerns everybody
     lasts: timedelta
     amount: float  # between 0 and 1, read as the kind needs it
@@ -79,7 +79,7 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True)
-class Likelihood:
+class IncidentWeight:
     """How often a kind happens beside the others, to whom, and how long it may last."""
 
     weight: float
@@ -88,47 +88,47 @@ class Likelihood:
     fleet_wide: bool = False
 
 
-LIKELIHOODS: dict[Kind, Likelihood] = {
-    Kind.AGENT_CRASH: Likelihood(6, DAY, DAY),
-    Kind.HUB_CRASH: Likelihood(4, DAY, DAY, fleet_wide=True),
-    Kind.HUB_OUTAGE: Likelihood(1, MINUTE, 12 * HOUR, fleet_wide=True),
-    Kind.API_OUTAGE: Likelihood(1, MINUTE, 6 * HOUR, fleet_wide=True),
-    Kind.PARTITION: Likelihood(4, MINUTE, 10 * DAY),
-    Kind.HUB_PARTITION: Likelihood(1, MINUTE, 12 * HOUR, fleet_wide=True),
-    Kind.STORM: Likelihood(2, MINUTE, 6 * HOUR),
-    Kind.WATCH_STORM: Likelihood(2, MINUTE, 12 * HOUR),
-    Kind.STALE_AGENT: Likelihood(2, MINUTE, 12 * HOUR),
-    Kind.STALE_HUB: Likelihood(1, MINUTE, 12 * HOUR, fleet_wide=True),
-    Kind.SKEW: Likelihood(2, HOUR, 3 * DAY),
-    Kind.AUTHORITY: Likelihood(1, 10 * DAY, 10 * DAY, fleet_wide=True),
-    Kind.CREDENTIAL_LOST: Likelihood(1, DAY, DAY),
-    Kind.CREDENTIAL_DAMAGED: Likelihood(1, DAY, DAY),
-    Kind.ADDON_CREDENTIAL_LOST: Likelihood(2, HOUR, HOUR),
-    Kind.ACCOUNT_LOST: Likelihood(2, HOUR, HOUR),
-    Kind.ADDON_REMOVED: Likelihood(1, MINUTE, DAY),
-    Kind.DENIAL: Likelihood(2, MINUTE, 4 * DAY),
-    Kind.REMOVAL: Likelihood(1.5, MINUTE, 2 * DAY),
-    Kind.VANDAL: Likelihood(2, HOUR, HOUR),
-    Kind.ROTATION: Likelihood(1, HOUR, HOUR),
+INCIDENT_WEIGHTS: dict[IncidentKind, IncidentWeight] = {
+    IncidentKind.AGENT_CRASH: IncidentWeight(6, DAY, DAY),
+    IncidentKind.HUB_CRASH: IncidentWeight(4, DAY, DAY, fleet_wide=True),
+    IncidentKind.HUB_OUTAGE: IncidentWeight(1, MINUTE, 12 * HOUR, fleet_wide=True),
+    IncidentKind.API_OUTAGE: IncidentWeight(1, MINUTE, 6 * HOUR, fleet_wide=True),
+    IncidentKind.PARTITION: IncidentWeight(4, MINUTE, 10 * DAY),
+    IncidentKind.HUB_PARTITION: IncidentWeight(1, MINUTE, 12 * HOUR, fleet_wide=True),
+    IncidentKind.REQUEST_FAULTS: IncidentWeight(2, MINUTE, 6 * HOUR),
+    IncidentKind.WATCH_FAULTS: IncidentWeight(2, MINUTE, 12 * HOUR),
+    IncidentKind.STALE_AGENT: IncidentWeight(2, MINUTE, 12 * HOUR),
+    IncidentKind.STALE_HUB: IncidentWeight(1, MINUTE, 12 * HOUR, fleet_wide=True),
+    IncidentKind.SKEW: IncidentWeight(2, HOUR, 3 * DAY),
+    IncidentKind.AUTHORITY: IncidentWeight(1, 10 * DAY, 10 * DAY, fleet_wide=True),
+    IncidentKind.CREDENTIAL_LOST: IncidentWeight(1, DAY, DAY),
+    IncidentKind.CREDENTIAL_DAMAGED: IncidentWeight(1, DAY, DAY),
+    IncidentKind.ADDON_CREDENTIAL_LOST: IncidentWeight(2, HOUR, HOUR),
+    IncidentKind.ACCOUNT_LOST: IncidentWeight(2, HOUR, HOUR),
+    IncidentKind.ADDON_REMOVED: IncidentWeight(1, MINUTE, DAY),
+    IncidentKind.DENIAL: IncidentWeight(2, MINUTE, 4 * DAY),
+    IncidentKind.REMOVAL: IncidentWeight(1.5, MINUTE, 2 * DAY),
+    IncidentKind.OBJECT_DELETED: IncidentWeight(2, HOUR, HOUR),
+    IncidentKind.ROTATION: IncidentWeight(1, HOUR, HOUR),
 }
 
 
-def draw_incidents(settings: Settings, clusters: Sequence[str]) -> list[Incident]:
+def draw_incidents(settings: SimulationSettings, clusters: Sequence[str]) -> list[Incident]:
     """Return the whole schedule; the last fault ends before the quiet end of the run begins."""
     random = Random(f"incidents of {settings.seed}")  # noqa: S311 - replayable; its own, so that leaving some out moves none
-    count = round(settings.incidents_per_day * settings.storms_end / DAY)
-    kinds, rows = list(LIKELIHOODS), list(LIKELIHOODS.values())
+    count = round(settings.incidents_per_day * settings.faults_end / DAY)
+    kinds, rows = list(INCIDENT_WEIGHTS), list(INCIDENT_WEIGHTS.values())
     chosen = random.choices(kinds, weights=[row.weight for row in rows], k=count)
     drawn = [_draw(kind, settings, clusters, random) for kind in chosen]
     return sorted(drawn, key=lambda incident: incident.at)
 
 
-def _draw(kind: Kind, settings: Settings, clusters: Sequence[str], random: Random) -> Incident:
-    row = LIKELIHOODS[kind]
+def _draw(kind: IncidentKind, settings: SimulationSettings, clusters: Sequence[str], random: Random) -> Incident:
+    row = INCIDENT_WEIGHTS[kind]
     target = "" if row.fleet_wide else random.choice(clusters)
-    longest = min(row.longest, settings.storms_end / 2)
+    longest = min(row.longest, settings.faults_end / 2)
     lasts = _spread(min(row.shortest, longest), longest, random)
-    begins = timedelta(seconds=random.uniform(0, (settings.storms_end - lasts).total_seconds()))
+    begins = timedelta(seconds=random.uniform(0, (settings.faults_end - lasts).total_seconds()))
     return Incident(begins, kind, target, lasts, random.random())
 
 

@@ -12,26 +12,26 @@ from watchword.api.crds import MANAGED_CRDS
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import NAMESPACES
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.access import Access
+from watchword.apiserver.access_config import AccessConfig, access_control_factory
+from watchword.apiserver.access_control import AccessControl
 from watchword.apiserver.authn.static_tokens import StaticToken
-from watchword.apiserver.authz.model import SUPERUSERS, Decision
+from watchword.apiserver.authz.model import SUPERUSERS, AuthorizationDecision
+from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.model import HandlerRequest, RequestInfo, User
-from watchword.apiserver.plane import ControlPlane
-from watchword.apiserver.standard import StandardRules, standard_access
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.tokens.issuer import TokenKeys
 from watchword.hub import prerequisites
 from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP
 from watchword.kube.client import Client
-from watchword.kube.local import LocalTransport
+from watchword.kube.in_process_transport import InProcessTransport
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate
 from watchword.pki.keys import PrivateKey
 from watchword.runtime.clock import Clock
-from watchword.runtime.declaring import establish
-from watchword.runtime.virtual import EPOCH, VirtualClock, run_virtual
-from watchword.testing.embedded import Door
-from watchword.testing.membership import BOOTSTRAP_USER
+from watchword.runtime.manifests import establish_crds
+from watchword.runtime.virtual_time import EPOCH, VirtualClock, run_virtual
+from watchword.testing.embedded_backend import InterruptibleHandler
+from watchword.testing.fleet import BOOTSTRAP_USER
 
 NO_BOOKMARKS = 10.0 * 365 * 86400  # seconds: watches are cut by faults, not found silent
 CURVE_ORDER_BITS = 255
@@ -51,7 +51,7 @@ class SeededKeys:
 
 
 @dataclass(frozen=True)
-class Images:
+class PlaneImages:
     """Control planes as they are after installation, to be copied for each run."""
 
     hub: MemoryStore
@@ -60,7 +60,7 @@ class Images:
     token_key: PrivateKey
 
     @classmethod
-    def make(cls) -> Images:
+    def make(cls) -> PlaneImages:
         """Install a hub and a cluster once; takes a moment, so do it once for many runs."""
         keys = SeededKeys(Random("images"))  # noqa: S311 - replayable, not secret
         authority = Authority.make("kubernetes", now=EPOCH, key=keys())
@@ -69,7 +69,7 @@ class Images:
         return blank
 
 
-async def _install(images: Images) -> None:
+async def _install(images: PlaneImages) -> None:
     clock, random = VirtualClock(asyncio.get_running_loop()), Random("install")  # noqa: S311 - replayable, not secret
     hub = HubPlane(images, clock, random, store=images.hub)
     await hub.start()
@@ -78,7 +78,7 @@ async def _install(images: Images) -> None:
     await hub.stop()
     cluster = ManagedPlane(images, clock, random, store=images.cluster)
     await cluster.start()
-    await establish(cluster.client(), MANAGED_CRDS, manager=prerequisites.FIELD_MANAGER)
+    await establish_crds(cluster.client(), MANAGED_CRDS, manager=prerequisites.FIELD_MANAGER)
     await asyncio.sleep(60)
     await cluster.stop()
 
@@ -88,15 +88,15 @@ class HubPlane:
 
     server = "https://hub.simulation:6443"
 
-    def __init__(self, images: Images, clock: Clock, random: Random, *, store: MemoryStore | None = None) -> None:
+    def __init__(self, images: PlaneImages, clock: Clock, random: Random, *, store: MemoryStore | None = None) -> None:
         self.store = store or images.hub.copy()
         self.authority = images.authority
         self.believed: tuple[Certificate, ...] = (images.authority.certificate,)
         self._clock = clock
         self._random = random
-        self._door = Door()
+        self._handler = InterruptibleHandler()
         self._outages = 1  # it has to be started once
-        self._rules = StandardRules(
+        self._rules = AccessConfig(
             token_keys=TokenKeys(images.token_key),
             authority=lambda: self.authority,
             root_bundle=lambda: self.ca_pem,
@@ -114,17 +114,17 @@ class HubPlane:
         self._outages -= 1
         if self._outages:
             return
-        access = standard_access(self._rules, now=self._clock.now, entropy=self._random.randbytes)
+        access = access_control_factory(self._rules, now=self._clock.now, entropy=self._random.randbytes)
         plane = ControlPlane(
             self.store, self._clock.now, access, entropy=self._random.randbytes, bookmark_every=NO_BOOKMARKS
         )
         await plane.start()
-        self._door.open(plane)
+        self._handler.open(plane)
 
     async def stop(self) -> None:
         """Cut every connection and answer no more; what is stored stays."""
         self._outages += 1
-        plane = self._door.slam()
+        plane = self._handler.interrupt()
         if plane is not None:
             await plane.stop()
 
@@ -140,28 +140,28 @@ class HubPlane:
         """Believe an authority no longer."""
         self.believed = tuple(known for known in self.believed if known != authority)
 
-    def transport(self) -> LocalTransport:
-        """Return a way in for nobody in particular: give it an identity by `as_another`."""
-        return LocalTransport(self._door.handle)
+    def transport(self) -> InProcessTransport:
+        """Return a way in for nobody in particular: give it an identity by `with_identity`."""
+        return InProcessTransport(self._handler.handle)
 
     def administrator(self) -> Client:
         """Return a client that may do everything."""
-        return Client(self.transport().as_another(authorization=Sensitive(f"Bearer {ADMIN.token.reveal()}")))
+        return Client(self.transport().with_identity(authorization=Sensitive(f"Bearer {ADMIN.token.reveal()}")))
 
-    def joining(self) -> LocalTransport:
+    def joining(self) -> InProcessTransport:
         """Return a way in with the bootstrap credential."""
-        return self.transport().as_another(authorization=Sensitive(f"Bearer {JOINING.token.reveal()}"))
+        return self.transport().with_identity(authorization=Sensitive(f"Bearer {JOINING.token.reveal()}"))
 
 
 class ManagedPlane:
     """A managed cluster's API server; its own access rules are not what is examined here, so there are none."""
 
-    def __init__(self, images: Images, clock: Clock, random: Random, *, store: MemoryStore | None = None) -> None:
+    def __init__(self, images: PlaneImages, clock: Clock, random: Random, *, store: MemoryStore | None = None) -> None:
         self.store = store or images.cluster.copy()
         self._plane = ControlPlane(
             self.store,
             clock.now,
-            lambda _: Access(_as_administrator, _AllowAll()),
+            lambda _: AccessControl(_as_administrator, _AllowAll()),
             entropy=random.randbytes,
             bookmark_every=NO_BOOKMARKS,
         )
@@ -176,9 +176,9 @@ class ManagedPlane:
         """Answer no more."""
         await self._plane.stop()
 
-    def transport(self) -> LocalTransport:
+    def transport(self) -> InProcessTransport:
         """Return the way in."""
-        return LocalTransport(self._plane.handle)
+        return InProcessTransport(self._plane.handle)
 
     def client(self) -> Client:
         """Return a client that no fault reaches."""
@@ -190,11 +190,11 @@ async def _as_administrator(_: HandlerRequest) -> User:
 
 
 class _AllowAll:
-    def decide(self, user: User, info: RequestInfo) -> Decision:  # noqa: ARG002 - everybody may do everything
-        return Decision(allowed=True)
+    def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:  # noqa: ARG002 - everybody may do everything
+        return AuthorizationDecision(allowed=True)
 
 
-class Shelf:
+class StoreReader:
     """Reads what a store holds without asking a server, decoding each version once."""
 
     def __init__(self, store: MemoryStore) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from watchword.kube.faults import FaultPlan
+from watchword.kube.fault_injection import FaultPlan
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 
-DRIZZLE = FaultPlan(fail=0.005, refuse=0.002, lose=0.002, cut=0.001)
+BACKGROUND_FAULTS = FaultPlan(fail=0.005, refuse=0.002, lose=0.002, cut=0.001)
 """One request in a hundred goes wrong, every day."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SimulationSettings:
     """The size of a fleet and the length of its life.
 
     Idle times are stretched, or a month would be a million heartbeats: leases, watch sessions, elections and the
@@ -31,7 +31,7 @@ class Settings:
     incidents_per_day: float = 2.0  # for the whole fleet
     shortest_life: timedelta = timedelta(days=3)  # of a credential
     longest_life: timedelta = timedelta(days=9)
-    drizzle: FaultPlan = DRIZZLE
+    background_faults: FaultPlan = BACKGROUND_FAULTS
     check_every: timedelta = timedelta(hours=12)
 
     def __post_init__(self) -> None:
@@ -46,6 +46,6 @@ class Settings:
         return self.days * DAY
 
     @property
-    def storms_end(self) -> timedelta:
+    def faults_end(self) -> timedelta:
         """When the last fault is over."""
         return self.length - self.quiet

@@ -1,4 +1,4 @@
-"""Finds the fewest incidents that still break the same promise, so that a failure can be read."""
+"""Finds the minimize incidents that still break the same promise, so that a failure can be read."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from watchword.kube.faults import FaultPlan
+from watchword.kube.fault_injection import FaultPlan
 from watchword.testing.simulation.incidents import Incident
-from watchword.testing.simulation.planes import Images
-from watchword.testing.simulation.settings import Settings
-from watchword.testing.simulation.simulation import Report, Script, simulate
+from watchword.testing.simulation.planes import PlaneImages
+from watchword.testing.simulation.settings import SimulationSettings
+from watchword.testing.simulation.simulation import SimulationReport, SimulationScript, simulate
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ CALM = FaultPlan()
 class Shrinker:
     """Lives a broken life again and again, each time with less in it, until nothing more can be left out."""
 
-    images: Images
+    images: PlaneImages
     seconds: float  # no new attempt after so many
     now: Callable[[], float] = time.monotonic
     _started: float = field(init=False)
@@ -32,31 +32,31 @@ class Shrinker:
     def __post_init__(self) -> None:
         self._started = self.now()
 
-    def shrink(self, report: Report) -> Report:
+    def shrink(self, report: SimulationReport) -> SimulationReport:
         """Return the smallest life found that breaks the first promise that this one broke."""
-        sought, best = shape_of(report), report
+        sought, best = first_violation_pattern(report), report
 
-        def breaks(settings: Settings, incidents: Sequence[Incident]) -> bool:
+        def breaks(settings: SimulationSettings, incidents: Sequence[Incident]) -> bool:
             nonlocal best
             if self._is_time_up():
                 return False
-            attempt = simulate(settings, self.images, Script(tuple(incidents)))
-            broken = sought in (shape(finding.what) for finding in attempt.findings)
+            attempt = simulate(settings, self.images, SimulationScript(tuple(incidents)))
+            broken = sought in (without_numbers(violation.what) for violation in attempt.violations)
             best = attempt if broken else best
             return broken
 
         settings = report.settings
         for smaller in simpler_settings(report):
-            if breaks(smaller, affordable(report.incidents, smaller)):
+            if breaks(smaller, applicable_incidents(report.incidents, smaller)):
                 settings = smaller
-        fewest(affordable(report.incidents, settings), lambda some: breaks(settings, some))
+        minimize(applicable_incidents(report.incidents, settings), lambda some: breaks(settings, some))
         return best
 
     def _is_time_up(self) -> bool:
         return self.now() - self._started > self.seconds
 
 
-def fewest(items: Sequence[T], still: Callable[[Sequence[T]], bool]) -> list[T]:
+def minimize(items: Sequence[T], still: Callable[[Sequence[T]], bool]) -> list[T]:
     """Return a part of the items for which it still holds, and of which none can be left out: delta debugging."""
     kept, parts = list(items), 2
     while kept:
@@ -73,24 +73,24 @@ def fewest(items: Sequence[T], still: Callable[[Sequence[T]], bool]) -> list[T]:
     return kept
 
 
-def simpler_settings(report: Report) -> list[Settings]:
-    """Return what to try first: no more clusters than the finding names, and then no drizzle either."""
-    named = [int(number) for number in CLUSTER.findall(report.findings[0].what)]
+def simpler_settings(report: SimulationReport) -> list[SimulationSettings]:
+    """Return what to try first: no more clusters than the violation names, and then no background_faults either."""
+    named = [int(number) for number in CLUSTER.findall(report.violations[0].what)]
     few = replace(report.settings, clusters=max(named, default=report.settings.clusters))
-    return [few, replace(few, drizzle=CALM)]
+    return [few, replace(few, background_faults=CALM)]
 
 
-def affordable(incidents: Sequence[Incident], settings: Settings) -> list[Incident]:
+def applicable_incidents(incidents: Sequence[Incident], settings: SimulationSettings) -> list[Incident]:
     """Return the incidents that happen to clusters which are there."""
     return [one for one in incidents if not one.target or _number(one.target) <= settings.clusters]
 
 
-def shape_of(report: Report) -> str:
-    """Return what the first finding of a life says, without its numbers."""
-    return shape(report.findings[0].what)
+def first_violation_pattern(report: SimulationReport) -> str:
+    """Return what the first violation of a life says, without its numbers."""
+    return without_numbers(report.violations[0].what)
 
 
-def shape(what: str) -> str:
+def without_numbers(what: str) -> str:
     """Return a sentence without its numbers, which are others in every life."""
     return re.sub(r"\d+", "#", what)
 

@@ -10,31 +10,31 @@ from itertools import count
 from random import Random
 from typing import TypeAlias
 
-from watchword.runtime.virtual import run_virtual
+from watchword.runtime.virtual_time import run_virtual
+from watchword.testing.simulation.access_probes import AccessProber
 from watchword.testing.simulation.administrator import Administrator
-from watchword.testing.simulation.director import Director
-from watchword.testing.simulation.findings import Finding, Findings
+from watchword.testing.simulation.fault_injector import FaultInjector
+from watchword.testing.simulation.fleet import SimulatedFleet
 from watchword.testing.simulation.incidents import Incident, draw_incidents
-from watchword.testing.simulation.inspection import Inspector
-from watchword.testing.simulation.planes import Images
-from watchword.testing.simulation.probes import Prober
-from watchword.testing.simulation.quiet import QuietTime, issued_at
-from watchword.testing.simulation.secrecy import Log, Searcher, listening
-from watchword.testing.simulation.settings import DAY, HOUR, MINUTE, Settings
-from watchword.testing.simulation.world import World
+from watchword.testing.simulation.invariants import InvariantChecker
+from watchword.testing.simulation.planes import PlaneImages
+from watchword.testing.simulation.quiet_period import QuietPeriod, issued_at
+from watchword.testing.simulation.secret_leaks import CapturedLog, LeakSearcher, capture_log
+from watchword.testing.simulation.settings import DAY, HOUR, MINUTE, SimulationSettings
+from watchword.testing.simulation.violations import Violation, Violations
 
 FIRST_ROUNDS = (15 * MINUTE, HOUR)
-TRESPASS_EVERY = 4  # rounds
+ISOLATION_CHECK_EVERY = 4  # rounds
 NOBODY = "edge-0"
-MOST_TOLD = 12  # findings, incidents: whoever reads a failure begins with the first
+MAX_REPORTED = 12  # violations, incidents: whoever reads a failure begins with the first
 
 
-Deed: TypeAlias = Callable[["World"], Awaitable[None]]
-Sabotage: TypeAlias = tuple[timedelta, Deed]
+Action: TypeAlias = Callable[["SimulatedFleet"], Awaitable[None]]
+Sabotage: TypeAlias = tuple[timedelta, Action]
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class SimulationScript:
     """What happens in a life that is not left to chance."""
 
     incidents: tuple[Incident, ...] = ()
@@ -43,20 +43,20 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SimulationReport:
     """How a life went."""
 
-    settings: Settings
+    settings: SimulationSettings
     digest: str  # the same for the same seed
     writes: int
-    findings: tuple[Finding, ...]
-    lives: Mapping[str, int] = field(default_factory=dict)  # how often each process was started
+    violations: tuple[Violation, ...]
+    starts: Mapping[str, int] = field(default_factory=dict)  # how often each process was started
     incidents: tuple[Incident, ...] = ()  # what happened
 
     @property
     def is_clean(self) -> bool:
         """Whether every promise was kept."""
-        return not self.findings
+        return not self.violations
 
     @property
     def headline(self) -> str:
@@ -65,93 +65,97 @@ class Report:
         head = f"seed {settings.seed}: {settings.days} days, {settings.clusters} clusters, {self.writes} events"
         if self.is_clean:
             return f"{head}, digest {self.digest}"
-        told = [f"{head}, {len(self.findings)} broken promises:"]
-        told += [f"  {finding.what}" for finding in self.findings[:MOST_TOLD]]
+        told = [f"{head}, {len(self.violations)} broken promises:"]
+        told += [f"  {violation.what}" for violation in self.violations[:MAX_REPORTED]]
         return "\n".join(told)
 
     def __str__(self) -> str:
         if self.is_clean:
             return self.headline
-        happened = [f"  {incident.when}  {incident}" for incident in self.incidents[:MOST_TOLD]]
+        happened = [f"  {incident.when}  {incident}" for incident in self.incidents[:MAX_REPORTED]]
         told = [self.headline, f"what happened (incidents: {len(self.incidents)}):", *happened]
-        return "\n".join([*told, "what led to the first:", *(f"  {line}" for line in self.findings[0].trace)])
+        return "\n".join([*told, "what led to the first:", *(f"  {line}" for line in self.violations[0].trace)])
 
 
-def simulate(settings: Settings, images: Images | None = None, script: Script | None = None) -> Report:
+def simulate(
+    settings: SimulationSettings, images: PlaneImages | None = None, script: SimulationScript | None = None
+) -> SimulationReport:
     """Live one life in virtual time; without a script, what happens is drawn from the seed."""
-    images = images or Images.make()
-    with listening() as log:
-        return run_virtual(_live(settings, images, script, log), seed=settings.seed)
+    images = images or PlaneImages.make()
+    with capture_log() as log:
+        return run_virtual(_run(settings, images, script, log), seed=settings.seed)
 
 
-async def _live(settings: Settings, images: Images, script: Script | None, log: Log) -> Report:
+async def _run(
+    settings: SimulationSettings, images: PlaneImages, script: SimulationScript | None, log: CapturedLog
+) -> SimulationReport:
     random = Random(settings.seed)  # noqa: S311 - replayable, not secret
-    world = World.make(settings, images, random)
-    findings = Findings(world.history)
-    prober, searcher = Prober(world, findings), Searcher(world, log, findings)
-    admin, inspector = Administrator(world), Inspector(world, findings)
-    director = Director(world, admin, prober)
-    script = script or Script(tuple(draw_incidents(settings, list(world.members))))
+    fleet = SimulatedFleet.make(settings, images, random)
+    violations = Violations(fleet.history)
+    prober, searcher = AccessProber(fleet, violations), LeakSearcher(fleet, log, violations)
+    admin, invariants = Administrator(fleet), InvariantChecker(fleet, violations)
+    injector = FaultInjector(fleet, admin, prober)
+    script = script or SimulationScript(tuple(draw_incidents(settings, list(fleet.members))))
     if script.crash is not None:
         name, writes = script.crash
-        world.process(name).first_crash = writes
-    await world.start(random)
+        fleet.process(name).first_crash = writes
+    await fleet.start(random)
     await admin.prepare()
-    looks = (inspector.look, searcher.look)
-    rounds = asyncio.create_task(_keep_looking(world, admin, prober, looks), name="rounds")
-    saboteur = asyncio.create_task(_sabotage(world, script.sabotage), name="saboteur")
+    looks = (invariants.look, searcher.look)
+    rounds = asyncio.create_task(_check_periodically(fleet, admin, prober, looks), name="rounds")
+    saboteur = asyncio.create_task(_sabotage(fleet, script.sabotage), name="saboteur")
     try:
-        await director.play(script.incidents)
-        await _settle(world, inspector)
+        await injector.inject(script.incidents)
+        await _settle(fleet, invariants)
     finally:
         rounds.cancel()
         await asyncio.gather(rounds, return_exceptions=True)
     await saboteur
     searcher.final()
     for line in log.errors:
-        findings.add(f"an error that nobody foresaw: {line[:2000]}")
-    await world.stop()
-    lives = {process.name: process.lives for process in world.processes}
-    found = tuple(findings.all)
-    return Report(settings, world.history.digest, world.history.total, found, lives, script.incidents)
+        violations.add(f"an error that nobody foresaw: {line[:2000]}")
+    await fleet.stop()
+    starts = {process.name: process.starts for process in fleet.processes}
+    found = tuple(violations.all)
+    return SimulationReport(settings, fleet.history.digest, fleet.history.total, found, starts, script.incidents)
 
 
-async def _sabotage(world: World, sabotage: Sabotage | None) -> None:
+async def _sabotage(fleet: SimulatedFleet, sabotage: Sabotage | None) -> None:
     if sabotage is not None:
         at, deed = sabotage
         await asyncio.sleep(at.total_seconds())
-        await deed(world)
+        await deed(fleet)
 
 
-async def _keep_looking(
-    world: World, admin: Administrator, prober: Prober, looks: Iterable[Callable[[], None]]
+async def _check_periodically(
+    fleet: SimulatedFleet, admin: Administrator, prober: AccessProber, looks: Iterable[Callable[[], None]]
 ) -> None:
     """Let the people make their rounds and look at everything after each; now and then a cluster tries too much."""
     for instant in FIRST_ROUNDS:
-        await asyncio.sleep((instant - world.elapsed).total_seconds())
+        await asyncio.sleep((instant - fleet.elapsed).total_seconds())
         await admin.round()
-    names = list(world.members)
+    names = list(fleet.members)
     for number in count():
-        await asyncio.sleep(world.settings.check_every.total_seconds())
+        await asyncio.sleep(fleet.settings.check_every.total_seconds())
         await admin.round()
         for look in looks:
             look()
-        if number % TRESPASS_EVERY == 0:
-            name, neighbour = (names[(number // TRESPASS_EVERY + step) % len(names)] for step in (0, 1))
+        if number % ISOLATION_CHECK_EVERY == 0:
+            name, neighbour = (names[(number // ISOLATION_CHECK_EVERY + step) % len(names)] for step in (0, 1))
             stranger = neighbour if neighbour != name else NOBODY
-            await prober.expect_to_keep_to_itself(world.members[name], stranger)
+            await prober.expect_isolated(fleet.members[name], stranger)
 
 
-async def _settle(world: World, inspector: Inspector) -> None:
+async def _settle(fleet: SimulatedFleet, invariants: InvariantChecker) -> None:
     """Wait for the quiet end, then watch one day in which nothing but renewals may happen."""
-    settings = world.settings
-    await asyncio.sleep(max(0.0, (settings.storms_end - world.elapsed).total_seconds()))
-    world.clear_up()
+    settings = fleet.settings
+    await asyncio.sleep(max(0.0, (settings.faults_end - fleet.elapsed).total_seconds()))
+    fleet.clear_faults()
     await asyncio.sleep((settings.quiet - DAY).total_seconds())
-    world.history.mark_quiet()
-    before = issued_at(world.members.values())
+    fleet.history.mark_quiet()
+    before = issued_at(fleet.members.values())
     await asyncio.sleep(DAY.total_seconds())
-    inspector.final()
-    quiet = QuietTime(world.history.writes, before, issued_at(world.members.values()))
-    for objection in quiet.judge():
-        inspector.findings.add(objection)
+    invariants.final()
+    quiet = QuietPeriod(fleet.history.writes, before, issued_at(fleet.members.values()))
+    for objection in quiet.find_violations():
+        invariants.violations.add(objection)

@@ -1,0 +1,157 @@
+"""Approves the certificates that add-ons may have, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from watchword.addons.definition import AddonInstance, DefinitionLookup, Signer
+from watchword.api.addon import Addon, AddonSubject
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import is_true
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import KUBE_CLIENT_SIGNER, ConditionType, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
+from watchword.api.time import rfc3339
+from watchword.certificates.name_ownership import APPROVED_REASON
+from watchword.certificates.request_validation import (
+    SignerRequest,
+    is_agent_of,
+    read_addon_request,
+    read_signer_request,
+)
+from watchword.drivers.csr.hub import is_pending, with_approval
+from watchword.drivers.errors import CertificateRequestRefused
+from watchword.kube.client import Client
+from watchword.runtime.clock import Clock
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.reconcile import Done, Outcome, Reader
+
+INDEX = "addon-requests"
+
+
+@dataclass(frozen=True)
+class RequestFacts:
+    """Everything that a decision about a request depends on besides the request."""
+
+    addon: Addon | None
+    cluster: Object | None
+    signer: Signer | None = None
+
+
+@dataclass(frozen=True)
+class AddonApprovalReconciler:
+    """Reconciles CertificateSigningRequest of add-ons; woken by it and by its ManagedClusterAddOn."""
+
+    reader: Reader
+    client: Client
+    events: EventRecorder
+    clock: Clock
+    definitions: DefinitionLookup
+    for_hub: bool = True  # False: only requests to signers of the add-on's own are ours
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Approve a request that is exactly what an honest agent would send, or leave it and say why."""
+        csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
+        if csr is None or not is_pending(csr) or Label.ADDON_NAME not in labels_of(csr):
+            return Done()
+        facts = find_request_facts(self.reader, self.definitions, csr)
+        signer = (csr.get("spec") or {}).get("signerName")
+        if signer != KUBE_CLIENT_SIGNER and facts.signer is None:
+            return Done()  # somebody else's signer
+        if signer == KUBE_CLIENT_SIGNER and not self.for_hub:
+            return Done()
+        try:
+            validate_addon_request(csr, facts)
+        except CertificateRequestRefused as objection:
+            self.events.refusal(csr, "CSRRefused", str(objection))
+            return Done()
+        message = "the agent of the add-on's cluster asks for the add-on's own certificate"
+        approval = with_approval(csr, APPROVED_REASON, message, now=rfc3339(self.clock.now()))
+        await self.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
+        return Done()
+
+
+def find_request_facts(reader: Reader, definitions: DefinitionLookup, csr: Object) -> RequestFacts:
+    """Look up what the request claims to be about; its labels are hints that the judge compares."""
+    labels = labels_of(csr)
+    cluster, name = labels.get(Label.CLUSTER_NAME, ""), labels.get(Label.ADDON_NAME, "")
+    found = reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, name)) if cluster and name else None
+    definition = definitions(found) if found is not None else None
+    asked = str((csr.get("spec") or {}).get("signerName") or "")
+    return RequestFacts(
+        Addon.read(found) if found is not None else None,
+        reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster)) if cluster else None,
+        definition.signer(asked) if definition is not None else None,
+    )
+
+
+def validate_addon_request(csr: Object, facts: RequestFacts) -> None:
+    """Rebuild what the add-on may ask for and compare; raise `CertificateRequestRefused` for anything else."""
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    if facts.addon is None or facts.cluster is None:
+        raise CertificateRequestRefused("there is no such add-on on that cluster")
+    if not (Cluster.read(facts.cluster).accepted and is_true(facts.cluster, ConditionType.HUB_ACCEPTED)):
+        raise CertificateRequestRefused("the cluster is not accepted by this hub")
+    if not is_agent_of(facts.addon.cluster, csr):
+        raise CertificateRequestRefused("the requester is not an agent of the cluster in the label")
+    if facts.addon.deleting and not facts.addon.finishing:
+        raise CertificateRequestRefused("the add-on is being removed")
+    if spec.get("signerName") == KUBE_CLIENT_SIGNER:
+        _validate_hub_request(csr, facts.addon)
+    else:
+        _validate_signer_request(csr, facts)
+
+
+def _validate_hub_request(csr: Object, addon: Addon) -> None:
+    read_addon_request(csr)
+    registration = addon.kube_client
+    if registration is None or registration.driver not in ("", "csr"):
+        raise CertificateRequestRefused("the add-on is not registered for a certificate of this hub")
+
+
+def _validate_signer_request(csr: Object, facts: RequestFacts) -> None:
+    signer, addon, cluster = facts.signer, facts.addon, facts.cluster
+    if signer is None or addon is None or cluster is None:
+        raise CertificateRequestRefused("the add-on has no such signer")
+    if is_kubernetes_signer(signer.name):
+        raise CertificateRequestRefused(
+            "signers of Kubernetes itself make nodes and users of this hub: an add-on names its own"
+        )
+    if signer.objection:
+        raise CertificateRequestRefused(signer.objection)
+    request = read_signer_request(csr, signer.name)
+    expected = signer.subject_for(AddonInstance(addon, Cluster.read(cluster)))
+    if requested_subject(request) != normalized_subject(expected):
+        raise CertificateRequestRefused("the subject is not the one that the add-on declares for this signer")
+
+
+def is_kubernetes_signer(signer: str) -> bool:
+    """Whether a signer is one of Kubernetes' own, whose certificates open doors that no add-on may open."""
+    domain = signer.partition("/")[0]
+    return any(domain == own or domain.endswith(f".{own}") for own in ("kubernetes.io", "k8s.io"))
+
+
+def requested_subject(request: SignerRequest) -> AddonSubject:
+    """Return who a request asks to be, in an order that can be compared."""
+    asked = request.asked
+    return normalized_subject(AddonSubject(asked.common_name, asked.organisations, asked.organisational_units))
+
+
+def normalized_subject(subject: AddonSubject) -> AddonSubject:
+    """Return a subject with its sets in order."""
+    return AddonSubject(subject.user, tuple(sorted(subject.groups)), tuple(sorted(subject.organization_units)))
+
+
+def addon_from_request(csr: Object) -> list[str]:
+    """Return which add-on of which cluster a request is labelled with, for the cache's index."""
+    labels = labels_of(csr)
+    cluster, name = labels.get(Label.CLUSTER_NAME), labels.get(Label.ADDON_NAME)
+    return [f"{cluster}/{name}"] if cluster and name else []
+
+
+def pending_requests(reader: Reader, addon: Object) -> list[ObjectKey]:
+    """Map an add-on to the requests about it that wait for a decision or a signature."""
+    found = reader.by_index(CERTIFICATE_SIGNING_REQUESTS, INDEX, str(ObjectKey.of(addon)))
+    return [ObjectKey.of(csr) for csr in found if not (csr.get("status") or {}).get("certificate")]

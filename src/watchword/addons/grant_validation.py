@@ -1,0 +1,72 @@
+"""Which rights no add-on gets unless the hub's administrator says so by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+ALWAYS_DANGEROUS_VERBS = frozenset({"*", "escalate", "bind", "impersonate", "approve", "sign", "attest"})
+READING = frozenset({"get", "list", "watch"})
+DANGEROUS_RESOURCES = frozenset(
+    {
+        "serviceaccounts/token",
+        "certificatesigningrequests/approval",
+        "certificatesigningrequests/status",
+        "managedclusters/accept",
+        "managedclusteraddons/status",
+        "validatingwebhookconfigurations",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "pods/exec",
+        "pods/attach",
+        "pods/ephemeralcontainers",
+        "nodes/proxy",
+    }
+)
+"""Whoever writes these becomes somebody else, or decides for others."""
+
+SECRET_RESOURCES = frozenset({"secrets"})
+"""Whoever reads these holds other people's credentials."""
+
+
+def validate_rules(rules: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return what is dangerous about the rules, one sentence each; nothing for rules that an add-on may have."""
+    return [objection for rule in rules for objection in _validate_rule(rule)]
+
+
+def _validate_rule(rule: Mapping[str, Any]) -> Iterable[str]:
+    verbs = {str(verb) for verb in rule.get("verbs") or ()}
+    groups = {str(group) for group in rule.get("apiGroups") or ()}
+    resources = {str(resource) for resource in rule.get("resources") or ()}
+    if rule.get("nonResourceURLs"):
+        yield "paths outside of resources are for administrators"
+    if "*" in groups or any("*" in resource for resource in resources):
+        yield "a wildcard stands for more than anybody can know: name groups and resources"
+    risky = verbs & ALWAYS_DANGEROUS_VERBS
+    if risky:
+        yield f"verbs that make an add-on somebody else: {', '.join(sorted(risky))}"
+    yield from _validate_resources(groups, resources, verbs, named=bool(rule.get("resourceNames")))
+
+
+def _validate_resources(groups: set[str], resources: set[str], verbs: set[str], *, named: bool) -> Iterable[str]:
+    writes = bool(verbs - READING)
+    found = resources & DANGEROUS_RESOURCES
+    if found and writes:
+        yield f"resources that decide who somebody is: {', '.join(sorted(found))}"
+    if RBAC_GROUP in groups and writes:
+        yield "rights that change rights"
+    if resources & SECRET_RESOURCES and "" in groups and not named:
+        yield "secrets without names: name those that are needed"
+
+
+def validate_grant_namespace(namespace: str, *, own: str, clusters: Iterable[str], reserved: Iterable[str]) -> str:
+    """Say why an add-on gets no rights in a namespace; empty when it may."""
+    if namespace == own:
+        return ""
+    if namespace in set(clusters):
+        return f"namespace {namespace} belongs to another cluster"
+    if namespace in set(reserved):
+        return f"namespace {namespace} belongs to the hub itself"
+    return ""

@@ -1,0 +1,97 @@
+"""Writes an add-on's rights: judged first, bound to the rebuilt subject, removed when nobody asks for them."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from watchword.addons import grant_manifests
+from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
+from watchword.addons.grant_validation import validate_grant_namespace, validate_rules
+from watchword.api.addon import Registration
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import RESERVED_CLUSTER_NAMES
+from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES
+from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
+from watchword.runtime.ensure import Ensurer, choose_changes
+from watchword.runtime.reconcile import Reader
+
+INDEX = "addon-rights"
+BY_ROLE = "addon-rights-by-role"
+
+
+@dataclass(frozen=True)
+class GrantWriter:
+    """Keeps Roles and RoleBindings of add-ons' agents."""
+
+    reader: Reader
+    client: Client
+    ensurer: Ensurer
+
+    async def validate(self, definition: AddonDefinition, instance: AddonInstance, grant: Grant) -> list[str]:
+        """Return what is dangerous about a grant; nothing when the administrator trusts it by name."""
+        if grant.name in definition.trusted:
+            return []
+        reserved = RESERVED_CLUSTER_NAMES
+        others = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(grant.namespace)) if grant.namespace else None
+        clusters = [grant.namespace] if others is not None else []
+        place = validate_grant_namespace(
+            grant.namespace, own=instance.cluster.name, clusters=clusters, reserved=reserved
+        )
+        found = [place] if grant.namespace and place else []
+        rules = await self._rules(grant, instance)
+        if rules is None:
+            found.append(
+                f"there is no {grant.role_kind} {grant.role}, and what is not there cannot be judged: create it"
+            )
+        return [f"{grant.name}: {text}" for text in (*found, *validate_rules(rules or ()))]
+
+    async def _rules(self, grant: Grant, instance: AddonInstance) -> list[Object] | None:
+        """Return what a grant really gives, None while the role that it names does not exist."""
+        if not grant.role:
+            return list(grant.rules)
+        own = grant.namespace or instance.cluster.name  # where the binding will look for a Role
+        kind, namespace = (CLUSTER_ROLES, "") if grant.role_kind == "ClusterRole" else (ROLES, own)
+        key = ObjectKey(namespace, grant.role)
+        # The cache tells of every change. What it has not seen may have been made a moment ago.
+        role = self.reader.get(kind, key) or await self.client.find(kind, key)
+        return None if role is None else list(role.get("rules") or [])
+
+    def is_written(self, instance: AddonInstance, grant: Grant, identity: Registration) -> bool:
+        """Whether the cache shows a grant exactly as wanted, so that nothing has to be asked or written."""
+        wanted = grant_manifests.binding_manifest(instance, grant, identity.driver, identity.subject)
+        rows = [(ROLE_BINDINGS, wanted)]
+        if not grant.role:
+            rows.append((ROLES, grant_manifests.role_manifest(instance, grant)))
+        present = [(self.reader.get(resource, ObjectKey.of(obj)), obj) for resource, obj in rows]
+        return all(found is not None and choose_changes(found, obj) is None for found, obj in present)
+
+    async def write(self, instance: AddonInstance, grant: Grant, identity: Registration) -> None:
+        """Make one grant exist as wanted; `NameConflict` when its name is taken by somebody else."""
+        ours = grant_manifests.is_made_for(instance.addon.key)
+        if not grant.role:
+            await self.ensurer.ensure(ROLES, grant_manifests.role_manifest(instance, grant), ours=ours)
+        binding = grant_manifests.binding_manifest(instance, grant, identity.driver, identity.subject)
+        await self.ensurer.ensure(ROLE_BINDINGS, binding, ours=ours)
+
+    async def remove(self, addon: ObjectKey, *, keep: set[ObjectKey]) -> None:
+        """Take away what was granted once and is not granted any more."""
+        for resource in (ROLE_BINDINGS, ROLES):
+            for obj in self.reader.by_index(resource, INDEX, str(addon)):
+                if ObjectKey.of(obj) not in keep:
+                    with contextlib.suppress(NotFound):  # the garbage collector was faster
+                        await self.ensurer.remove(resource, ObjectKey.of(obj), ours=grant_manifests.is_made_for(addon))
+
+
+def bound_role(binding: Object) -> list[str]:
+    """Return which role an add-on's binding gives, for the cache's index; nothing for bindings of others."""
+    reference: Object = binding.get("roleRef") or {}
+    namespace = binding["metadata"].get("namespace", "") if reference.get("kind") == "Role" else ""
+    return [str(ObjectKey(namespace, str(reference.get("name"))))] if grant_manifests.addon_from_labels(binding) else []
+
+
+def addons_affected_by_role(reader: Reader, role: Object) -> list[ObjectKey]:
+    """Map a role to the add-ons that have it: what was harmless when it was granted may be so no longer."""
+    found = reader.by_index(ROLE_BINDINGS, BY_ROLE, str(ObjectKey.of(role)))
+    return [key for binding in found for key in grant_manifests.addon_from_labels(binding)]

@@ -1,0 +1,103 @@
+"""Lets clusters in when the hub's administrator says so and nothing contradicts it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.hub_admin import HUB_RUNNING_HINT, AdmissionResult, HubAdmin
+from watchword.admin.wait import ObjectWaiter
+from watchword.api.conditions import find_condition
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType
+from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
+from watchword.certificates.name_ownership import NameOwner
+from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.drivers.csr.hub import registers_by_certificate
+from watchword.hub.bootstrap_token_validation import record_token_use, token_secret_key_of
+from watchword.hub.manual_approval import ApprovalTerms, ApproveRequests, NoRequest, RefuseApproval, decide_approval
+from watchword.kube.errors import Conflict
+
+ATTEMPTS = 5  # the hub's controllers write to a new cluster at the same time
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAcceptor:
+    """Accepts clusters under the terms that the administrator named; nothing is written unless everything may be."""
+
+    hub_admin: HubAdmin
+    terms: ApprovalTerms
+    progress: Progress = field(default=ignore_progress)
+
+    async def accept(self, name: str) -> AdmissionResult:
+        """Approve what the cluster requested and accept it; raise `OperationRefused`, or `NotReady` when early."""
+        for attempt in range(ATTEMPTS):
+            cluster = await self.hub_admin.cluster(name)
+            try:
+                # Who registers otherwise is let in by the hub's own driver, as soon as it is accepted.
+                approved = await self.approve(cluster) if registers_by_certificate(cluster) else AdmissionResult(name)
+                changed = await self.hub_admin.set_accepted(cluster, accepted=True, owner=approved.owner)
+                return AdmissionResult(name, approved.requests, approved.key, changed)
+            except Conflict:
+                if attempt == ATTEMPTS - 1:
+                    raise
+        raise AssertionError("returned or raised above")
+
+    async def accept_and_wait(self, name: str, patience: timedelta) -> AdmissionResult:
+        """Wait until the cluster has asked, accept it, and wait until the hub has given it its rights."""
+
+        async def look() -> AdmissionResult:
+            try:
+                return await self.accept(name)
+            except NotReady as early:
+                raise PollAgain(str(early).partition(":")[0], early) from early
+
+        decision = await poll_until(look, PollOptions(patience, pause=timedelta(seconds=2)), self.progress)
+        waiter = ObjectWaiter(self.hub_admin.client, patience, self.progress)
+        await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(name), validate_accepted, advice=HUB_RUNNING_HINT)
+        return decision
+
+    async def approve(self, cluster: Object) -> AdmissionResult:
+        """ApproveRequests the cluster's pending request; raises as `accept` does."""
+        name = cluster["metadata"]["name"]
+        admission = decide_approval(cluster, await self.hub_admin.csrs_of(name), self.terms)
+        if isinstance(admission, RefuseApproval):
+            raise OperationRefused(admission.why)
+        if isinstance(admission, NoRequest) and not self.terms.anyone:
+            raise NotReady(
+                f"cluster {name} has not asked for a certificate yet: run the command again in a moment, or with --wait"
+            )
+        if not isinstance(admission, ApproveRequests):
+            return AdmissionResult(name)
+        await self._note_token(admission.request.requester, name)
+        for csr in admission.requests:
+            await self.hub_admin.record_decision(csr, "Approved", "the hub's administrator accepted this cluster")
+        names = tuple(csr["metadata"]["name"] for csr in admission.requests)
+        owner = NameOwner.of(admission.request, self.hub_admin.clock.now())
+        return AdmissionResult(name, names, admission.request.key_thumbprint, owner=owner)
+
+    async def _note_token(self, requester: str, cluster: str) -> None:
+        """Hold a bootstrap token to what it was made for, also when it is gone."""
+        key = token_secret_key_of(requester)
+        if key is None or self.terms.anyone:
+            return
+        secret = await self.hub_admin.client.find(SECRETS, key)
+        if secret is None and requester in self.terms.requesters:
+            return
+        objection = await record_token_use(
+            self.hub_admin.client, secret, requester, cluster, dry_run=self.hub_admin.dry_run
+        )
+        if objection:
+            raise OperationRefused(
+                f"cluster {cluster} may not come in by the token of {requester}: {objection}; "
+                + (f"if you know who asked, run again with --requesters {requester}" if secret is None else "")
+            )
+
+
+def validate_accepted(found: Object | None) -> str:
+    """Say what an accepted cluster still lacks; empty when it has its rights."""
+    said = find_condition(found or {}, ConditionType.HUB_ACCEPTED)
+    if said is not None and said.status == "True":
+        return ""
+    return f"the hub has not given the cluster its rights yet{f' ({said.message})' if said else ''}"

@@ -1,0 +1,220 @@
+"""What a hub needs so that clusters can find it, join it and keep their credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
+from watchword.admin.formatting import format_count
+from watchword.admin.health import InventoryHealth
+from watchword.admin.inventory import AUTHORITY, Inventory, build_inventory
+from watchword.admin.signer_probe import SignerProbe
+from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
+from watchword.api.meta import ObjectKey, annotations_of, labels_of
+from watchword.api.names import HUB_NAMESPACE, KUBE_CLIENT_SIGNER, Label
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CONFIG_MAPS,
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    SECRETS,
+)
+from watchword.api.time import parse_rfc3339
+from watchword.discovery.errors import DiscoveryError
+from watchword.discovery.published_cluster_info import fetch_cluster_info
+from watchword.discovery.token_secret import TokenUsage
+from watchword.discovery.token_store import TokenStore
+from watchword.hub.acceptance_guard import AcceptanceGuard
+from watchword.hub.process import LEASE
+from watchword.kube.access_reviews import ResourceAccess, can_i
+from watchword.kube.errors import Forbidden, KubeError, NotFound
+
+INIT = "watchword init"
+STALE_LEASE = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredAccess:
+    """Something an administrator of a hub does, in words and as the server asks it."""
+
+    description: str
+    access: ResourceAccess
+
+
+RIGHTS = (
+    RequiredAccess("list clusters", ResourceAccess("list", MANAGED_CLUSTERS)),
+    RequiredAccess("accept clusters", ResourceAccess("update", MANAGED_CLUSTERS)),
+    RequiredAccess(
+        "approve certificate requests", ResourceAccess("update", CERTIFICATE_SIGNING_REQUESTS, subresource="approval")
+    ),
+    RequiredAccess("make join tokens", ResourceAccess("create", SECRETS, ObjectKey("kube-system", ""))),
+    RequiredAccess("see add-ons", ResourceAccess("list", MANAGED_CLUSTER_ADDONS)),
+)
+
+
+async def kinds(context: CheckContext) -> Iterable[CheckFinding]:
+    """Look whether the server knows what a ManagedCluster is."""
+    try:
+        found = await context.client.list(MANAGED_CLUSTERS)
+    except NotFound:
+        return [fail("the server does not know ManagedClusters: it is not a hub", INIT)]
+    except Forbidden:
+        return [warn("you may not list clusters", "ask the hub's administrator for the right to list managedclusters")]
+    return passed(f"is a hub with {format_count(len(found.items), 'cluster')}")
+
+
+async def rights(context: CheckContext) -> Iterable[CheckFinding]:
+    """Ask what this user may do."""
+    missing = [right for right in RIGHTS if not await can_i(context.client, right.access)]
+    if not missing:
+        return passed("you may do everything that an administrator does")
+    return [
+        warn(
+            f"you may not {right.description}", f"kubectl auth can-i {right.access.verb} {right.access.resource.plural}"
+        )
+        for right in missing
+    ]
+
+
+async def controllers(context: CheckContext) -> Iterable[CheckFinding]:
+    """Look whether the hub's controllers renew their lease; a single one may run without."""
+    lease = await context.client.find(LEASES, LEASE)
+    if lease is None:
+        return passed("no replicas compete: a single process runs the controllers, or none does")
+    renewed = parse_rfc3339(str((lease.get("spec") or {}).get("renewTime") or ""))
+    holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
+    if renewed is None or context.clock.now() - renewed > STALE_LEASE or not holder:
+        return [
+            fail("the hub's controllers do not run: their lease is not renewed", f"kubectl -n {HUB_NAMESPACE} get pods")
+        ]
+    return passed(f"run as {holder}")
+
+
+async def guard(context: CheckContext) -> Iterable[CheckFinding]:
+    """Try, without storing anything, whether a stranger could accept a cluster."""
+    keeper = AcceptanceGuard(context.client, context.clock)
+    try:
+        holds = await keeper.is_enforced()
+    except Forbidden:
+        return [warn("you may not impersonate, so it was not tried whether strangers can accept clusters")]
+    return passed("only those entitled can accept a cluster") if holds else [fail(keeper.advice, INIT)]
+
+
+async def signer(context: CheckContext) -> Iterable[CheckFinding]:
+    """Ask for a certificate that nobody uses."""
+    if not context.may_write:
+        return passed("not tried")
+    trouble = await SignerProbe(context.client, context.clock).run()
+    if not trouble:
+        return passed("certificates are issued")
+    return [fail(trouble, f"let a signer for {KUBE_CLIENT_SIGNER} run, as kube-controller-manager does")]
+
+
+async def discovery(context: CheckContext) -> Iterable[CheckFinding]:
+    """Look whether cluster-info is published and signed for every token that may sign."""
+    found = await context.client.find(CONFIG_MAPS, CLUSTER_INFO)
+    if found is None:
+        return [fail("cluster-info is not published, so nobody can find this hub by a token", INIT)]
+    refused = annotations_of(found).get(ANNOTATION_SIGNING_REFUSED)
+    if refused:
+        return [fail(f"cluster-info is not signed because {refused}", INIT)]
+    try:
+        published = await fetch_cluster_info(context.client)
+        records, ignored = await TokenStore(context.client).list()
+    except (DiscoveryError, KubeError) as trouble:
+        return [warn(f"the signatures could not be checked: {trouble}")]
+    now = context.clock.now()
+    signing = [record for record in records if record.allows(TokenUsage.SIGNING, now)]
+    unsigned = [record.token.id for record in signing if not published.has_valid_signature_for(record.token)]
+    findings = [
+        fail(f"cluster-info is not signed for token {token}: do the hub's controllers run?", "watchword hub")
+        for token in unsigned
+    ]
+    findings += [warn(f"Secret {each.name} is meant to be a token and is none: {each.why}") for each in ignored]
+    return findings or passed(f"cluster-info is published and signed for {format_count(len(signing), 'token')}")
+
+
+async def fleet(context: CheckContext) -> Iterable[CheckFinding]:
+    """Look at every cluster, add-on and credential."""
+    inventory = build_inventory(await context.facts(), now=context.clock.now())
+    findings = [
+        *decide_fleet_findings(inventory),
+        *(warn(f"{what} cannot be seen: {why}") for what, why in inventory.unseen.items()),
+    ]
+    clusters = format_count(len(inventory.clusters), "cluster")
+    return findings or passed(f"{clusters} and {format_count(len(inventory.credentials), 'credential')} are well")
+
+
+def decide_fleet_findings(inventory: Inventory) -> list[CheckFinding]:
+    """Return a finding for every row that needs attention, with the command that helps; what fails stands first."""
+    findings: list[CheckFinding] = []
+    for row in inventory.clusters:
+        if row.health.needs_attention:
+            grade = fail if row.health < InventoryHealth.PENDING else warn
+            findings.append(grade(f"cluster {row.name}: {row.note}", f"watchword clusters show {row.name}"))
+    for addon in inventory.addons:
+        if addon.health.needs_attention:
+            grade = fail if addon.health < InventoryHealth.PENDING else warn
+            findings.append(
+                grade(
+                    f"add-on {addon.name} on {addon.cluster}: {addon.note}",
+                    f"kubectl -n {addon.cluster} describe mca {addon.name}",
+                )
+            )
+    for credential in inventory.credentials:
+        if credential.health in (InventoryHealth.EXPIRED, InventoryHealth.OVERDUE) and credential.kind != AUTHORITY:
+            command = (
+                f"watchword rejoin --cluster-name {credential.cluster}"
+                if credential.cluster
+                else "watchword token create"
+            )
+            findings.append(fail(f"{credential.kind} of {credential.holder}: {credential.note or 'expired'}", command))
+    return sorted(findings, key=lambda finding: finding.level.rank)
+
+
+async def authority(context: CheckContext) -> Iterable[CheckFinding]:
+    """Look how long the hub's certificate authority lives."""
+    inventory = build_inventory(await context.facts(), now=context.clock.now())
+    rows = [row for row in inventory.credentials if row.kind == AUTHORITY]
+    if not rows:
+        return passed("cluster-info names no authority: clusters trust the roots of their system")
+    latest = max(rows, key=lambda row: row.validity.expires or context.clock.now())
+    ends = f"{latest.validity.expires:%Y-%m-%d}" if latest.validity.expires is not None else "never"
+    if latest.health is InventoryHealth.EXPIRED:
+        return [fail("the hub's authority has ended: no cluster trusts the hub", INIT)]
+    if latest.health is InventoryHealth.DUE:
+        return [warn(f"the hub's authority ends on {ends}: publish its successor beside it in time", INIT)]
+    return passed(f"the hub's authority lives until {ends}")
+
+
+async def leftovers(context: CheckContext) -> Iterable[CheckFinding]:
+    """Look for what clusters that are gone have left behind."""
+    facts = await context.facts()
+    if "clusters" in facts.unseen:
+        return [warn(f"without seeing clusters it cannot be told what is left of others: {facts.unseen['clusters']}")]
+    names = {obj["metadata"]["name"] for obj in facts.clusters}
+    namespaces = (await context.client.list(NAMESPACES, labels=Label.CLUSTER_NAME)).items
+    orphans = sorted(
+        obj["metadata"]["name"] for obj in namespaces if labels_of(obj).get(Label.CLUSTER_NAME) not in names
+    )
+    findings = [
+        warn(f"namespace {name} belongs to no cluster any more", f"kubectl delete namespace {name}") for name in orphans
+    ]
+    return findings or passed("nothing is left of clusters that are gone")
+
+
+CHECKS = (
+    Check("hub", kinds, required=True),
+    Check("rights", rights),
+    Check("controllers", controllers),
+    Check("acceptance", guard),
+    Check("discovery", discovery),
+    Check("signer", signer),
+    Check("authority", authority),
+    Check("fleet", fleet),
+    Check("leftovers", leftovers),
+)

@@ -1,0 +1,110 @@
+"""The words of the doctor: what is checked, what is found, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from watchword.admin.hub_reader import read_hub_facts
+from watchword.admin.inventory import HubFacts
+from watchword.kube.client import Client
+from watchword.kube.errors import KubeError, Unreachable
+from watchword.runtime.clock import Clock
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILURE = "failure"
+
+    @property
+    def rank(self) -> int:
+        """In order of what needs attention first."""
+        return (Level.FAILURE, Level.WARNING, Level.OK).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """One thing that was found: why it is so, and the command that helps; none for what is well."""
+
+    level: Level
+    reason: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What one check found."""
+
+    check: str
+    findings: Sequence[CheckFinding]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckContext:
+    """What is examined; without `may_write`, only by looking."""
+
+    client: Client
+    clock: Clock
+    may_write: bool = True
+    _read: list[HubFacts] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    async def facts(self) -> HubFacts:
+        """Return what a hub knows of its fleet; read once, however many ask."""
+        if not self._read:
+            self._read.append(await read_hub_facts(self.client))
+        return self._read[0]
+
+
+CheckFunction: TypeAlias = Callable[[CheckContext], Awaitable[Iterable[CheckFinding]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question; `required` ones end the examination when they fail."""
+
+    name: str
+    run: CheckFunction
+    required: bool = False
+
+
+def passed(reason: str) -> list[CheckFinding]:
+    """Say that all is well."""
+    return [CheckFinding(Level.OK, reason)]
+
+
+def warn(reason: str, command: str = "") -> CheckFinding:
+    """Say that something deserves attention."""
+    return CheckFinding(Level.WARNING, reason, command)
+
+
+def fail(reason: str, command: str = "") -> CheckFinding:
+    """Say that something does not work."""
+    return CheckFinding(Level.FAILURE, reason, command)
+
+
+async def run_checks(context: CheckContext, checks: Sequence[Check]) -> list[CheckResult]:
+    """Ask every question; one that cannot be asked is a finding, too."""
+    results: list[CheckResult] = []
+    for check in checks:
+        try:
+            findings = list(await check.run(context))
+        except Unreachable as trouble:
+            findings = [
+                fail(f"the server does not answer: {trouble}", "is it running, and does the kubeconfig name it?")
+            ]
+        except KubeError as trouble:
+            findings = [fail(f"this could not be found out: {trouble}")]
+        results.append(CheckResult(check.name, findings))
+        if check.required and any(finding.level is Level.FAILURE for finding in findings):
+            break
+    return results
+
+
+def has_no_failure(results: Iterable[CheckResult]) -> bool:
+    """Whether nothing fails; warnings are allowed."""
+    return all(finding.level is not Level.FAILURE for result in results for finding in result.findings)

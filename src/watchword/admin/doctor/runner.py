@@ -1,0 +1,43 @@
+"""Examines whatever is behind a client: a hub, a cluster, or one that is both."""
+
+from __future__ import annotations
+
+from watchword.admin.doctor import api_server, cluster, hub
+from watchword.admin.doctor.model import Check, CheckContext, CheckResult, has_no_failure, run_checks
+from watchword.api.resources import KLUSTERLETS, MANAGED_CLUSTERS
+from watchword.kube.client import Client
+from watchword.kube.errors import KubeError, NotFound
+
+
+async def run_doctor(context: CheckContext) -> list[CheckResult]:
+    """Return what was found, the general first; nothing more is asked of a server that does not answer."""
+    results = await run_checks(context, api_server.CHECKS)
+    if not has_no_failure(results):
+        return results
+    return [*results, *await run_checks(context, await choose_checks(context.client))]
+
+
+async def choose_checks(client: Client) -> tuple[Check, ...]:
+    """Return the questions that make sense here."""
+    is_hub = await _serves(client, MANAGED_CLUSTERS.path())
+    has_joined = await _serves(client, KLUSTERLETS.path()) and await _has_any(client)
+    if is_hub:
+        return (*hub.CHECKS, *(cluster.CHECKS if has_joined else ()))
+    return cluster.CHECKS
+
+
+async def _serves(client: Client, path: str) -> bool:
+    try:
+        await client.read(path, query={"limit": "1"})
+    except NotFound:
+        return False
+    except KubeError:
+        return True
+    return True
+
+
+async def _has_any(client: Client) -> bool:
+    try:
+        return bool((await client.list(KLUSTERLETS)).items)
+    except KubeError:
+        return False

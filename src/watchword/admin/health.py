@@ -1,0 +1,81 @@
+"""How a credential fares, decided from its validity alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import IntEnum
+
+LATEST_RENEWAL = 0.8  # of a validity: every holder that keeps its promise has renewed by then
+TOLERANCE = 0.05  # of a validity: for retries
+AUTHORITY_WARNING_PERIOD = timedelta(days=90)  # before a certificate authority ends, which takes people to replace
+
+
+class InventoryHealth(IntEnum):
+    """In order of what needs attention first."""
+
+    EXPIRED = 0
+    FAILING = 1
+    OVERDUE = 2
+    PENDING = 3
+    UNKNOWN = 4
+    DUE = 5
+    GOOD = 6
+
+    @property
+    def label(self) -> str:
+        """How it is shown."""
+        return self.name.capitalize()
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether somebody has to look at it."""
+        return self < InventoryHealth.DUE
+
+    @property
+    def is_not_good(self) -> bool:
+        """Whether it is anything but well."""
+        return self is not InventoryHealth.GOOD
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialValidity:
+    """When something was issued, expires and is to be renewed; None: nobody knows, or never."""
+
+    issued: datetime | None = None
+    expires: datetime | None = None
+    renews: datetime | None = None
+
+    @property
+    def latest_renewal(self) -> datetime | None:
+        """When it should be renewed at the latest: as said, else at 80 % of its validity."""
+        if self.renews is not None or self.issued is None or self.expires is None:
+            return self.renews
+        return self.issued + (self.expires - self.issued) * LATEST_RENEWAL
+
+
+def decide_renewed_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
+    """Judge a credential that its holder renews by itself."""
+    if validity.expires is None:
+        return InventoryHealth.UNKNOWN
+    if now >= validity.expires:
+        return InventoryHealth.EXPIRED
+    renewal = validity.latest_renewal
+    if renewal is None or now < renewal:
+        return InventoryHealth.GOOD
+    whole = validity.expires - (validity.issued or renewal)
+    return InventoryHealth.OVERDUE if now >= renewal + whole * TOLERANCE else InventoryHealth.DUE
+
+
+def decide_authority_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
+    """Judge a certificate authority, which nobody renews without a decision."""
+    if validity.expires is None:
+        return InventoryHealth.UNKNOWN
+    if now >= validity.expires:
+        return InventoryHealth.EXPIRED
+    return InventoryHealth.DUE if now >= validity.expires - AUTHORITY_WARNING_PERIOD else InventoryHealth.GOOD
+
+
+def decide_expiring_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
+    """Judge what is meant to expire, as a join token is."""
+    return InventoryHealth.EXPIRED if validity.expires is not None and now >= validity.expires else InventoryHealth.GOOD

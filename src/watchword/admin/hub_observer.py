@@ -1,0 +1,151 @@
+"""What a hub knows, followed by watching it: for views that stay open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from watchword.admin.inventory import HubFacts
+from watchword.admin.recent_events import FleetEvent, collect_fleet_events
+from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
+from watchword.api.meta import Object, Resource
+from watchword.api.names import CLUSTER_LEASE, Label
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CONFIG_MAPS,
+    EVENTS,
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    SECRETS,
+)
+from watchword.discovery.cluster_info import read_cluster_info
+from watchword.discovery.errors import ClusterInfoRefused
+from watchword.discovery.token_secret import TokenRecord, read_token_secret
+from watchword.kube.client import Client
+from watchword.pki.certificates import Certificate
+from watchword.runtime.cache import Cache
+from watchword.runtime.informer import WatchScope
+
+SOURCES: dict[str, tuple[Resource, WatchScope]] = {
+    "clusters": (MANAGED_CLUSTERS, WatchScope()),
+    "add-ons": (MANAGED_CLUSTER_ADDONS, WatchScope()),
+    "certificate requests": (CERTIFICATE_SIGNING_REQUESTS, WatchScope(labels=Label.CLUSTER_NAME)),
+    "join tokens": (SECRETS, WatchScope(TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")),
+    "the hub's authority": (
+        CONFIG_MAPS,
+        WatchScope(CLUSTER_INFO.namespace, fields=f"metadata.name={CLUSTER_INFO.name}"),
+    ),
+}
+EVENT_SOURCE = (EVENTS, WatchScope())
+LEASE_SOURCE = (LEASES, WatchScope(fields=f"metadata.name={CLUSTER_LEASE}"))
+
+
+@dataclass
+class HubObserver:
+    """Follows a hub; `facts` is instant, `until` waits for a change that makes something true."""
+
+    cache: Cache
+    unseen: dict[str, str] = field(default_factory=dict)
+    changes: int = 0
+    _read_from: tuple[str, ...] = ()
+    _read: tuple[Certificate, ...] = ()
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def facts(self) -> HubFacts:
+        """Return what is known now."""
+        return HubFacts(
+            clusters=self.clusters(),
+            addons=self.addons(),
+            requests=self.requests(),
+            tokens=read_tokens(self._list("join tokens")),
+            authorities=self._authorities(),
+            unseen=self.unseen,
+        )
+
+    def clusters(self) -> Sequence[Object]:
+        """Return the ManagedClusters."""
+        return self._list("clusters")
+
+    def addons(self) -> Sequence[Object]:
+        """Return the ManagedClusterAddOns."""
+        return self._list("add-ons")
+
+    def requests(self) -> Sequence[Object]:
+        """Return the certificate requests of clusters and add-ons, the oldest first."""
+        return sort_by_creation(self._list("certificate requests"))
+
+    def _authorities(self) -> tuple[Certificate, ...]:
+        """Read the authorities anew only when their text has changed: certificates are slow to read."""
+        published = self._list("the hub's authority")
+        texts = tuple(str((each.get("data") or {}).get(KUBECONFIG_KEY)) for each in published)
+        if texts != self._read_from:
+            self._read_from, self._read = texts, read_authorities(published)
+        return self._read
+
+    def recent_events(self) -> Sequence[FleetEvent]:
+        """Return what happened, the latest last."""
+        events = self.cache.list(EVENTS) if self.cache.informers(EVENTS) else ()
+        return collect_fleet_events((*self.clusters(), *self.addons()), events)
+
+    async def until(self, predicate: Callable[[], bool]) -> None:
+        """Wait until something is true of what is known."""
+        while not predicate():
+            await self.change()
+
+    async def change(self, since: int | None = None) -> None:
+        """Wait for the next change, or return at once when there were some since that number of them."""
+        if since is None or since == self.changes:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def notify_change(self, _: object = None) -> None:
+        """Let those who wait look again."""
+        self.changes += 1
+        self._changed.set()
+
+    def _list(self, source: str) -> Sequence[Object]:
+        resource, scope = SOURCES[source]
+        return () if source in self.unseen else self.cache.list(resource, namespace=scope.namespace)
+
+
+@asynccontextmanager
+async def observe_hub(
+    client: Client, unseen: dict[str, str], *, extra: Sequence[tuple[Resource, WatchScope]] = ()
+) -> AsyncIterator[HubObserver]:
+    """Follow everything that can be seen of a hub; entered once all of it is known."""
+    cache = Cache.of(client)
+    observer = HubObserver(cache, unseen)
+    visible = [row for name, row in SOURCES.items() if name not in unseen]
+    for resource, scope in (*visible, *extra):
+        cache.informer(resource, scope)
+        cache.add_handler(resource, observer.notify_change)
+    running = asyncio.create_task(cache.run(), name="observer")
+    try:
+        await cache.sync()
+        yield observer
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def read_tokens(secrets: Sequence[Object]) -> list[TokenRecord]:
+    """Return the join tokens among Secrets; what is none has no effect, and is left out."""
+    return [record for record in map(read_token_secret, secrets) if isinstance(record, TokenRecord)]
+
+
+def read_authorities(config_maps: Sequence[Object]) -> tuple[Certificate, ...]:
+    """Return the authorities that joining clusters are told of."""
+    for found in config_maps:
+        try:
+            return read_cluster_info((found.get("data") or {}).get(KUBECONFIG_KEY) or "").authorities
+        except ClusterInfoRefused:
+            continue
+    return ()
+
+
+def sort_by_creation(requests: Sequence[Object]) -> list[Object]:
+    """Return certificate requests in the order in which they were made."""
+    return sorted(requests, key=lambda request: str(request["metadata"].get("creationTimestamp") or ""))

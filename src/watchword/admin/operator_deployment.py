@@ -1,0 +1,55 @@
+"""The operator on a cluster: able to deploy all that is asked of it there, and gone with the last of it."""
+
+from __future__ import annotations
+
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource
+from watchword.api.resources import CLUSTER_MANAGERS, CUSTOM_RESOURCE_DEFINITIONS, KLUSTERLETS, LEASES, NAMESPACES
+from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
+from watchword.operator.bundles import OPERATOR, BundleOptions, operator_bundle
+from watchword.operator.controllers import LEASE as OPERATOR_LEASE
+from watchword.operator.klusterlet_manifests import namespace_of
+from watchword.operator.rendering import IMAGE
+
+FIELD_MANAGER = "watchword-deploy"
+
+
+async def operator_objects(
+    client: Client, image: str, *, hub: bool = False, agent_namespace: str = ""
+) -> list[Manifest]:
+    """Return the operator for what is wanted now and for what it deploys here already.
+
+    Its rights are one role: whoever joins a second hub, or makes a managed cluster a hub, must not take the first away.
+    """
+    present = await _present(client, KLUSTERLETS)
+    places = sorted({namespace_of(obj) for obj in present} | ({agent_namespace} - {""}))
+    is_hub = hub or bool(await _present(client, CLUSTER_MANAGERS))
+    return operator_bundle(choose_bundle_options(image, places, hub=is_hub))
+
+
+def choose_bundle_options(image: str, places: list[str], *, hub: bool) -> BundleOptions:
+    """Return how the operator is installed for agents in these namespaces, and for a hub."""
+    if not places:
+        return BundleOptions(image, for_hub=hub, for_agent=False)
+    return BundleOptions(image, places[0], for_hub=hub, more_agent_namespaces=tuple(places[1:]))
+
+
+async def unneeded_operator_objects(client: Client, agent_namespace: str) -> list[Manifest]:
+    """Return the operator's objects, the last first, when nothing is left for it to do.
+
+    Its kinds stay, for people may keep claims and records in them, and its namespace, for a hub lives there too.
+    """
+    if await _present(client, KLUSTERLETS) or await _present(client, CLUSTER_MANAGERS):
+        return []
+    rows = operator_bundle(choose_bundle_options(IMAGE, [agent_namespace], hub=False))
+    removed = [row for row in reversed(rows) if row[0] not in (CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES)]
+    # Once its rights are gone the operator cannot give its lease back, and the next one would wait for it to expire.
+    lease = ObjectKey(OPERATOR.namespace, OPERATOR_LEASE)
+    return [*removed, (LEASES, LEASES.manifest(lease))]
+
+
+async def _present(client: Client, resource: Resource) -> list[Object]:
+    try:
+        return (await client.list(resource)).items
+    except NotFound:  # the kind itself is not there
+        return []

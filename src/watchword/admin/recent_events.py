@@ -1,0 +1,57 @@
+"""What happened in a fleet lately: the events of its hub, and the turns that its conditions took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from watchword.api.conditions import conditions_of
+from watchword.api.meta import Object
+
+MAX_EVENTS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class FleetEvent:
+    """One thing that happened; `at` is an instant in words that sort."""
+
+    at: str
+    about: str
+    what: str
+    is_warning: bool = False
+
+
+def collect_fleet_events(objects: Iterable[Object], events: Iterable[Object]) -> Sequence[FleetEvent]:
+    """Return the latest happenings, the last one last; each thing once, whoever told it."""
+    told = {(row.about, row.what): row for row in (*_condition_changes(objects), *map(read_event, events))}
+    return sorted(told.values(), key=lambda row: row.at)[-MAX_EVENTS:]
+
+
+def read_event(event: Object) -> FleetEvent:
+    """Return what an event of events.k8s.io tells."""
+    about = event.get("regarding") or {}
+    name = str(about.get("name") or about.get("kind") or "-")
+    what = str(event.get("note") or event.get("reason") or "")
+    return FleetEvent(event_time(event), name, what, event.get("type") == "Warning")
+
+
+def event_time(event: Object) -> str:
+    """Return when an event last happened, in words that sort."""
+    series, metadata = event.get("series") or {}, event.get("metadata") or {}
+    instants = (
+        series.get("lastObservedTime"),
+        event.get("eventTime"),
+        event.get("deprecatedLastTimestamp"),
+        metadata.get("creationTimestamp"),
+    )
+    return str(next((instant for instant in instants if instant), ""))
+
+
+def _condition_changes(objects: Iterable[Object]) -> Iterable[FleetEvent]:
+    for obj in objects:
+        metadata = obj["metadata"]
+        about = "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
+        for row in conditions_of(obj):
+            message = str(row.get("message") or row.get("reason") or row.get("type"))
+            bad = row.get("status") == "False"
+            yield FleetEvent(str(row.get("lastTransitionTime") or ""), about, message, bad)

@@ -1,0 +1,111 @@
+"""Brings a cluster back whose credential expired or was lost: a new token on its side, a person's word on the hub's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.bootstrap_access import BootstrapAccess
+from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.hub_admin import AdmissionResult
+from watchword.admin.join import FIELD_MANAGER, bootstrap_secret
+from watchword.admin.wait import ObjectWaiter
+from watchword.agent.secret_data import decode_data
+from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
+from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
+from watchword.certificates.request_validation import ClusterRequest
+from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.drivers.csr.agent import CERTIFICATE
+from watchword.drivers.csr.hub import is_pending
+from watchword.hub.manual_approval import well_formed_requests
+from watchword.kube.client import Client
+from watchword.pki.certificates import parse_certificate
+from watchword.pki.errors import PkiError
+from watchword.runtime.clock import Clock
+
+
+async def replace_bootstrap_secret(
+    client: Client, namespace: str, access: BootstrapAccess, *, dry_run: bool = False
+) -> str:
+    """Replace the bootstrap credential on the managed cluster; the agent finds the new one by itself."""
+    secret = bootstrap_secret(namespace, access)
+    await client.apply(SECRETS, secret, manager=FIELD_MANAGER, force=True, dry_run=dry_run)
+    return f"secret/{namespace}/{BOOTSTRAP_KUBECONFIG_SECRET}"
+
+
+async def await_credential(waiter: ObjectWaiter, namespace: str, clock: Clock) -> None:
+    """Wait until the agent holds a valid certificate; `NotReady` otherwise."""
+    key = ObjectKey(namespace, HUB_KUBECONFIG_SECRET)
+    advice = "let the hub's administrator run `watchword rejoin --take-over`, and see the agent's log"
+    await waiter.until(SECRETS, key, lambda found: validate_certificate_current(found, now=clock.now()), advice=advice)
+
+
+def validate_certificate_current(secret: Object | None, *, now: datetime) -> str:
+    """Say why the credential in a Secret is no good; empty when it is good."""
+    try:
+        certificate = parse_certificate(decode_data(secret).get(CERTIFICATE, b""))
+    except PkiError:
+        return "the agent has no certificate yet"
+    return "" if certificate.is_current(now) else "the agent's certificate has expired"
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOverCandidate:
+    """Who asks for a name that is taken."""
+
+    cluster: str
+    owner: str  # the identity on record, empty when there is none
+    requests: tuple[ClusterRequest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Lets a new key have the name of a cluster that has joined before; a person has confirmed it."""
+
+    acceptor: ClusterAcceptor
+    progress: Progress = field(default=ignore_progress)
+
+    async def candidate(self, name: str) -> TakeOverCandidate:
+        """Return what a person should see before they decide; `OperationRefused` for a cluster that is denied."""
+        cluster = await self.acceptor.hub_admin.cluster(name)
+        if (cluster.get("spec") or {}).get("hubAcceptsClient") is not True:
+            raise OperationRefused(
+                f"cluster {name} is not accepted: let it in with `watchword accept --clusters {name}`"
+            )
+        pending = [csr for csr in await self.acceptor.hub_admin.csrs_of(name) if is_pending(csr)]
+        asked = tuple(request for _, request in well_formed_requests(pending) if not request.is_renewal)
+        return TakeOverCandidate(name, annotations_of(cluster).get(Annotation.CLUSTER_UID, ""), asked)
+
+    async def run(self, name: str, patience: timedelta | None) -> AdmissionResult:
+        """Free the name of the identity on record and approve the new key; wait for the request when asked to."""
+        cluster = await self._clear_recorded_uid(name)
+        acceptor = replace(self.acceptor, terms=replace(self.acceptor.terms, take_over=True))
+
+        async def look() -> AdmissionResult:
+            try:
+                decision = await acceptor.approve(cluster)
+            except NotReady:
+                decision = AdmissionResult(name)
+            if decision.requests:
+                return decision
+            early = NotReady(
+                f"the name {name} is free for a new key, but nobody has asked yet: run it again then, or use --wait"
+            )
+            raise PollAgain(f"waiting for a request for {name}", early)
+
+        if patience is None:
+            try:
+                return await look()
+            except PollAgain as early:
+                raise early.then from early
+        return await poll_until(look, PollOptions(patience, pause=timedelta(seconds=2)), self.progress)
+
+    async def _clear_recorded_uid(self, name: str) -> Object:
+        cluster = await self.acceptor.hub_admin.cluster(name)
+        if not annotations_of(cluster).get(Annotation.CLUSTER_UID):
+            return cluster
+        patch = {"metadata": {"uid": uid_of(cluster), "annotations": {Annotation.CLUSTER_UID: None}}}
+        hub_admin = self.acceptor.hub_admin
+        return await hub_admin.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), patch, dry_run=hub_admin.dry_run)

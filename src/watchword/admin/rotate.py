@@ -1,0 +1,88 @@
+"""Asks the holder of a credential to renew it now, and sees that it does."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from watchword.admin.errors import OperationRefused
+from watchword.admin.wait import ObjectWaiter
+from watchword.api.addon import KUBE_CLIENT_DRIVERS, Addon
+from watchword.api.conditions import find_condition, is_true
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.names import Annotation, ConditionType
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
+from watchword.api.time import rfc3339
+from watchword.discovery.polling import Progress, ignore_progress
+from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
+from watchword.runtime.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialRotator:
+    """Renews through the hub: the holder sees the request there, and keeps the old credential until it has a new one.
+
+    Nothing is taken away, so a holder that is offline renews when it comes back.
+    """
+
+    client: Client
+    clock: Clock
+    progress: Progress = field(default=ignore_progress)
+
+    async def cluster(self, name: str, wait: timedelta | None) -> str:
+        """Ask a cluster's agent to renew; return what it then reports, empty without waiting."""
+        key = ObjectKey.cluster(name)
+        found = await self._get(MANAGED_CLUSTERS, key, f"there is no cluster {name}: `watchword status` lists all")
+        if not is_true(found, ConditionType.HUB_ACCEPTED):
+            raise OperationRefused(f"cluster {name} is not accepted, so it has nothing to renew")
+        return await self._request_renewal(MANAGED_CLUSTERS, found, (ConditionType.CERTIFICATE_ROTATED,), wait)
+
+    async def addon(self, cluster: str, name: str, wait: timedelta | None) -> str:
+        """Ask for a new credential of an add-on; return what is then reported, empty without waiting."""
+        key = ObjectKey(cluster, name)
+        missing = f"there is no add-on {name} on cluster {cluster}: `watchword status` lists all"
+        found = await self._get(MANAGED_CLUSTER_ADDONS, key, missing)
+        rule = KUBE_CLIENT_DRIVERS.get(Addon.read(found).driver or "csr")
+        if Addon.read(found).kube_client is None or rule is None:
+            raise OperationRefused(f"add-on {name} on cluster {cluster} has no credential for the hub")
+        return await self._request_renewal(MANAGED_CLUSTER_ADDONS, found, rule.conditions, wait)
+
+    async def _get(self, resource: Resource, key: ObjectKey, missing: str) -> Object:
+        try:
+            return await self.client.get(resource, key)
+        except NotFound as cause:
+            raise OperationRefused(missing) from cause
+
+    async def _request_renewal(
+        self, resource: Resource, found: Object, conditions: tuple[str, ...], wait: timedelta | None
+    ) -> str:
+        key = ObjectKey.of(found)
+        # Any value that was never used will do; this one also tells people when it was asked.
+        request = f"{rfc3339(self.clock.now())}-{secrets.token_hex(3)}"
+        before = _condition_message(found, conditions)
+        patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: request}}}
+        await self.client.patch(resource, key, patch)
+        if wait is None:
+            return ""
+        self.progress(f"asked {key} to renew; waiting for its word")
+        advice = "the request stands, and is honoured when its agent comes back: `watchword status` shows both"
+        waiter = ObjectWaiter(self.client, wait, self.progress)
+        after = await waiter.until(resource, key, lambda obj: validate_renewed(obj, conditions, before), advice=advice)
+        return _condition_message(after, conditions)
+
+
+def validate_renewed(found: Object | None, conditions: tuple[str, ...], before: str) -> str:
+    """Say what is still waited for; empty once another credential is reported than before."""
+    if found is None:
+        return "it is gone"
+    failed = next((said for said in (find_condition(found, t) for t in conditions) if said is not None), None)
+    if failed is not None and failed.status == "False":
+        return f"it is refused a new credential ({failed.message})"
+    return "" if _condition_message(found, conditions) not in ("", before) else "no new credential is reported yet"
+
+
+def _condition_message(found: Object, conditions: tuple[str, ...]) -> str:
+    said = (find_condition(found, type_) for type_ in conditions)
+    return next((condition.message for condition in said if condition is not None), "")

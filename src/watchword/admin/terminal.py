@@ -1,0 +1,135 @@
+"""A terminal that is drawn in place, or plain lines where there is none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol, TextIO, TypeAlias
+
+ESC = "\x1b["
+_NO_WRAP, _WRAP = f"{ESC}?7l", f"{ESC}?7h"
+_HIDE_CURSOR, _SHOW_CURSOR = f"{ESC}?25l", f"{ESC}?25h"
+_CLEAR_LINE, _CLEAR_BELOW, _CLEAR_ALL, _RESET = f"{ESC}K", f"{ESC}J", f"{ESC}2J{ESC}H", f"{ESC}0m"
+MIN_SIZE = (20, 5)
+
+
+class Style(Enum):
+    """What a piece of text means; the value is how terminals are told."""
+
+    PLAIN = ""
+    BOLD = "1"
+    DIM = "2"
+    GOOD = "32"
+    WARN = "33"
+    BAD = "31"
+
+
+StyledLine: TypeAlias = Sequence[tuple[str, Style]]
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalSize:
+    """Of a terminal, in characters."""
+
+    columns: int
+    rows: int
+
+
+def plain_text(line: StyledLine) -> str:
+    """Return a line without its styles."""
+    return "".join(text for text, _ in line)
+
+
+def truncate(line: StyledLine, columns: int, more: str = "…") -> StyledLine:
+    """Return a line cut to a width; what is cut is marked."""
+    if len(plain_text(line)) <= columns:
+        return line
+    left, kept = max(columns - len(more), 0), []
+    for text, style in line:
+        kept.append((text[:left], style))
+        left -= len(text)
+        if left <= 0:
+            break
+    return [*kept, (more[:columns], Style.DIM)]
+
+
+def render_line(line: StyledLine, *, color: bool) -> str:
+    """Return a line as a terminal is sent it."""
+    if not color:
+        return plain_text(line)
+    return "".join(f"{ESC}{style.value}m{text}{_RESET}" if style.value and text else text for text, style in line)
+
+
+def supports_color(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether colors are welcome: on a terminal, unless NO_COLOR is set to anything."""
+    return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+
+
+def can_redraw(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether a stream is a terminal that can be drawn over."""
+    return stream.isatty() and environment.get("TERM", "dumb") != "dumb"
+
+
+def supports_unicode(stream: TextIO) -> bool:
+    """Whether marks beyond ASCII arrive as they are meant."""
+    return (getattr(stream, "encoding", "") or "").lower().replace("-", "") == "utf8"
+
+
+def terminal_size(stream: TextIO) -> TerminalSize:
+    """Return the present size of a terminal."""
+    try:
+        found = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        found = shutil.get_terminal_size()
+    return TerminalSize(max(found.columns, MIN_SIZE[0]), max(found.lines, MIN_SIZE[1]))
+
+
+class Writable(Protocol):
+    """As much of a stream as drawing needs."""
+
+    def write(self, text: str, /) -> int:
+        """Write a text."""
+        ...
+
+    def flush(self) -> None:
+        """Send what was written."""
+        ...
+
+
+@dataclass
+class Screen:
+    """Draws a frame over the one before; a frame never scrolls, so the way back is known."""
+
+    stream: Writable
+    color: bool
+    size: Callable[[], TerminalSize]
+    _height: int = 0
+    _drawn_at: TerminalSize | None = None
+    _shown: list[str] = field(default_factory=list)
+
+    def draw(self, lines: Sequence[StyledLine]) -> None:
+        """Show these lines instead of the last ones."""
+        size = self.size()
+        rows = [render_line(truncate(line, size.columns), color=self.color) for line in lines[: size.rows - 1]]
+        if size == self._drawn_at and rows == self._shown:
+            return
+        self.stream.write(self._back(size) + "".join(f"{_CLEAR_LINE}{row}\r\n" for row in rows) + _CLEAR_BELOW)
+        self.stream.flush()
+        self._height, self._drawn_at, self._shown = len(rows), size, rows
+
+    def close(self) -> None:
+        """Leave the last frame where it is, and the terminal as it was."""
+        if self._drawn_at is not None:
+            # What was typed meanwhile, such as the ^C, stands where the next words go.
+            self.stream.write(f"\r{_CLEAR_LINE}{_WRAP}{_SHOW_CURSOR}")
+            self.stream.flush()
+
+    def _back(self, size: TerminalSize) -> str:
+        if self._drawn_at is None:
+            return _HIDE_CURSOR + _NO_WRAP
+        if size != self._drawn_at:  # the terminal has moved lines about in its own way
+            return _CLEAR_ALL
+        return f"{ESC}{self._height}A\r" if self._height else "\r"

@@ -1,0 +1,267 @@
+"""Takes a cluster out of its hub, from the cluster's own side, also when the hub cannot be reached."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from watchword.admin.apply import names_of
+from watchword.admin.deny import validate_denied
+from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.operator_deployment import unneeded_operator_objects
+from watchword.admin.wait import ObjectWaiter
+from watchword.agent.kubeconfig_connector import KubeconfigConnector, user_with_secret_data
+from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, decode_data
+from watchword.api.meta import Manifest, Object, ObjectKey, finalizers_of, labels_of, uid_of
+from watchword.api.names import (
+    AGENT_NAMESPACE,
+    BOOTSTRAP_KUBECONFIG_SECRET,
+    HUB_KUBECONFIG_SECRET,
+    Finalizer,
+    Label,
+)
+from watchword.api.resources import (
+    APPLIED_MANIFEST_WORKS,
+    KLUSTERLETS,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    SECRETS,
+)
+from watchword.discovery.polling import Progress, ignore_progress
+from watchword.drivers.interface import SecretData
+from watchword.kube.client import Client
+from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unauthorized
+from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.kube.retry import RetryPolicy
+from watchword.operator.klusterlet_manifests import agent_manifests, bound_agent_manifests, namespace_of
+from watchword.pki.errors import PkiError
+from watchword.runtime.ensure import with_preconditions
+
+HUB_PATIENCE = timedelta(seconds=25)  # for the hub to take the rights away, once told
+OPERATOR_PATIENCE = timedelta(seconds=25)  # for an operator to clean up, if there is one
+HUB_RETRY = RetryPolicy(attempts=3, attempt_timeout=5.0, deadline=12.0)
+ATTEMPTS = 5
+CREDENTIALS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Something that is left, and the command that finishes it."""
+
+    what: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingMembership:
+    """What there is of a membership on this cluster."""
+
+    cluster: str
+    namespace: str
+    klusterlet: Object | None
+    data: SecretData = field(repr=False)  # of the credential for the hub
+    other_secrets: tuple[Object, ...] = field(
+        default=(), repr=False
+    )  # Secrets of an agent that no Klusterlet speaks of
+
+    @property
+    def addons(self) -> list[Object]:
+        """The credentials of add-ons: as long as they live they open the hub's doors."""
+        return [
+            obj
+            for obj in self.other_secrets
+            if Label.ADDON_NAME in labels_of(obj) and labels_of(obj).get(Label.CLUSTER_NAME) == self.cluster
+        ]
+
+    @property
+    def is_only_agent(self) -> bool:
+        """Whether no other agent keeps its credential in the namespace."""
+        others = (obj for obj in self.other_secrets if ObjectKey.of(obj).namespace == self.namespace)
+        return not any(AGENT_NAME in decode_data(obj) and _name(obj) != HUB_KUBECONFIG_SECRET for obj in others)
+
+    @property
+    def has_credential(self) -> bool:
+        """Whether there is anything to show to the hub, be it good or not."""
+        try:
+            user = user_with_secret_data(parse_kubeconfig(self.data.get(KUBECONFIG, b"")).choose().user, self.data)
+        except KubeError:
+            return False
+        return bool(user.certificate_data or user.token or user.plugin)
+
+
+@dataclass(frozen=True, slots=True)
+class UnjoinResult:
+    """What was done and what is left."""
+
+    cluster: str
+    hub_notified: bool
+    removed: tuple[str, ...]
+    left: tuple[Leftover, ...]
+
+
+async def find_membership(
+    client: Client, klusterlet: str, cluster: str, namespace: str = ""
+) -> ExistingMembership | None:
+    """Return the membership, None when there is none; raise `OperationRefused` when it has another cluster name."""
+    try:
+        found = await client.find(KLUSTERLETS, ObjectKey.cluster(klusterlet))
+    except NotFound:  # the kind itself is not there
+        found = None
+    place = namespace or (namespace_of(found) if found is not None else AGENT_NAMESPACE)
+    data = decode_data(await client.find(SECRETS, ObjectKey(place, HUB_KUBECONFIG_SECRET)))
+    if found is None and not data:
+        return None
+    spoken = str(((found or {}).get("spec") or {}).get("clusterName") or "")
+    name = spoken or data.get(CLUSTER_NAME, b"").decode(errors="replace")
+    if cluster and name != cluster:
+        raise OperationRefused(
+            f"this cluster joined as {name or klusterlet}, not as {cluster}: give --cluster-name {name}"
+        )
+    return ExistingMembership(
+        name, place, found, data, () if found is not None else await _list_other_secrets(client, place)
+    )
+
+
+async def _list_other_secrets(client: Client, namespace: str) -> tuple[Object, ...]:
+    """Return what an agent without a Klusterlet may have left, and what others keep in its namespace."""
+    addons = await client.list(SECRETS, labels=f"{Label.CLUSTER_NAME},{Label.ADDON_NAME}")
+    return (*addons.items, *(await client.list(SECRETS, namespace=namespace)).items)
+
+
+def _name(obj: Object) -> str:
+    return ObjectKey.of(obj).name
+
+
+@dataclass(frozen=True, slots=True)
+class Unjoiner:
+    """Leaves a hub in at most a minute: tells it first, then removes what the membership brought here."""
+
+    client: Client
+    progress: Progress = field(default=ignore_progress)
+    dry_run: bool = False
+    purge_operator: bool = True  # with the last that it deployed
+
+    async def run(self, membership: ExistingMembership) -> UnjoinResult:
+        """Return what was done; whatever happens to the hub, this side is cleaned up."""
+        trouble = "" if self.dry_run else await self._notify_hub(membership)
+        removed = await self._remove(choose_removal(membership))
+        if self.purge_operator and not self.dry_run:
+            removed += await self._remove(await unneeded_operator_objects(self.client, membership.namespace))
+        finish = f"watchword deny --clusters {membership.cluster}   # on the hub, if it is still there"
+        left = [Leftover(trouble, finish)] if trouble else []
+        return UnjoinResult(membership.cluster, not trouble, tuple(removed), (*left, *await self._work_left()))
+
+    async def _notify_hub(self, membership: ExistingMembership) -> str:
+        """Give the acceptance back with the cluster's own credential; return why that is not finished, or nothing."""
+        if not membership.has_credential:
+            return "the hub was not told: this cluster has no credential for it"
+        self.progress(f"telling the hub that {membership.cluster} leaves")
+        try:
+            async with _hub_of(membership) as hub:
+                await self._withdraw_acceptance(hub, membership.cluster)
+        except NotReady:
+            return "the hub was told and has not taken the rights away yet: are its controllers running?"
+        except (Unauthorized, Forbidden) as refusal:
+            return f"the hub does not listen to this cluster's credential any more ({refusal})"
+        except (KubeError, PkiError) as trouble:
+            return f"the hub was not told: {trouble}"
+        return ""
+
+    async def _withdraw_acceptance(self, hub: Client, cluster: str) -> None:
+        if await withdraw_acceptance(hub, cluster):
+            waiter = ObjectWaiter(hub, HUB_PATIENCE, self.progress)
+            await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), validate_denied, advice="")
+
+    async def _remove(self, rows: Sequence[Manifest]) -> list[str]:
+        if self.dry_run:
+            return names_of(rows)
+        removed: list[str] = []
+        for resource, obj in rows:
+            try:
+                await self.client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj))
+            except NotFound:
+                continue
+            removed += names_of([(resource, obj)])
+            if resource is KLUSTERLETS:
+                await self._remove_finalizer(obj)
+        return removed
+
+    async def _remove_finalizer(self, klusterlet: Object) -> None:
+        """Let an operator clean up behind a Klusterlet; where none runs, its finalizer is ours to take off."""
+        key = ObjectKey.of(klusterlet)
+        waiter = ObjectWaiter(self.client, OPERATOR_PATIENCE if finalizers_of(klusterlet) else timedelta(seconds=5))
+        try:
+            await waiter.until(KLUSTERLETS, key, lambda found: "still there" if found else "", advice="")
+        except NotReady:
+            found = await self.client.find(KLUSTERLETS, key)
+            if found is None or uid_of(found) != uid_of(klusterlet):
+                return
+            kept = [name for name in finalizers_of(found) if name != Finalizer.KLUSTERLET]
+            await self.client.patch(KLUSTERLETS, key, with_preconditions(found, {"metadata": {"finalizers": kept}}))
+
+    async def _work_left(self) -> Sequence[Leftover]:
+        try:
+            works = (await self.client.list(APPLIED_MANIFEST_WORKS)).items
+        except NotFound:
+            return ()
+        if not works:
+            return ()
+        names = ", ".join(work["metadata"]["name"] for work in works[:3]) + (", …" if len(works) > 3 else "")
+        what = f"what the hub deployed here keeps running: {len(works)} AppliedManifestWork ({names})"
+        return (Leftover(what, "kubectl delete appliedmanifestworks --all   # removes what they deployed, too"),)
+
+
+@asynccontextmanager
+async def _hub_of(membership: ExistingMembership) -> AsyncIterator[Client]:
+    """Connect to the hub as this very cluster."""
+    hub = Client(KubeconfigConnector(None).own(membership.data), retry=HUB_RETRY)
+    try:
+        yield hub
+    finally:
+        await hub.close()
+
+
+def choose_removal(membership: ExistingMembership) -> list[Manifest]:
+    """Return what goes, in order: the Klusterlet, the agent and its rights, the namespaces, the credentials.
+
+    An agent that is slow to end could write its credential anew; in a namespace that is going, it cannot.
+    """
+    own = [] if membership.klusterlet is None else [(KLUSTERLETS, membership.klusterlet)]
+    rendered = [] if membership.klusterlet is None else _rendered(membership.klusterlet)
+    namespaces = [row for row in rendered if row[0] is NAMESPACES]
+    if membership.klusterlet is None and membership.is_only_agent:
+        namespaces = [(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(membership.namespace)))]
+    return [
+        *own,
+        *(row for row in rendered if row[0] is not NAMESPACES),
+        *((SECRETS, obj) for obj in membership.addons),
+        *namespaces,
+        *((SECRETS, SECRETS.manifest(ObjectKey(membership.namespace, name))) for name in CREDENTIALS),
+    ]
+
+
+def _rendered(klusterlet: Object) -> list[Manifest]:
+    """Return what was deployed for a Klusterlet, by an operator or by hand, each once and the last first."""
+    rows = [*agent_manifests(klusterlet), *bound_agent_manifests(klusterlet)]
+    return list(reversed({(resource, ObjectKey.of(obj)): (resource, obj) for resource, obj in rows}.values()))
+
+
+async def withdraw_acceptance(hub: Client, cluster: str) -> bool:
+    """Set `hubAcceptsClient` to false as the cluster itself; return whether the hub knows the cluster at all."""
+    for attempt in range(ATTEMPTS):
+        found = await hub.find(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
+        if found is None:
+            return False
+        if (found.get("spec") or {}).get("hubAcceptsClient") is not True:
+            return True
+        denied = {**found, "spec": {**found["spec"], "hubAcceptsClient": False}}
+        try:
+            await hub.update(MANAGED_CLUSTERS, denied)  # agents may update, not patch, as in the shipped system
+        except Conflict:
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
+            return True
+    raise AssertionError("returned or raised above")

@@ -1,0 +1,73 @@
+"""Waiting until one object is as hoped: by watching it, with progress told, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import orjson
+
+from watchword.admin.errors import NotReady
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.validation import format_duration
+from watchword.discovery.polling import Progress, ignore_progress
+from watchword.kube.client import Client
+from watchword.kube.errors import KubeError
+from watchword.kube.watch import Bookmark, ObjectChange, WatchOptions, list_and_watch
+
+WaitCondition = Callable[[Object | None], str]
+"""Says what is still waited for, in words for people; empty when all is as hoped."""
+
+
+@dataclass
+class _ProgressReporter:
+    """Tells each thing once."""
+
+    progress: Progress
+    last: str = ""
+
+    def report(self, line: str) -> None:
+        if line and line != self.last:
+            self.last = line
+            self.progress(line)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectWaiter:
+    """Watches objects on one server for at most so long."""
+
+    client: Client
+    patience: timedelta = timedelta(minutes=5)
+    progress: Progress = field(default=ignore_progress)
+
+    async def until(self, resource: Resource, key: ObjectKey, condition: WaitCondition, *, advice: str) -> Object:
+        """Return the object once `condition` is content; `NotReady`, ending with `advice`, when it is not in time."""
+        reporter = _ProgressReporter(self.progress)
+        missing = ""
+        options = WatchOptions(on_error=lambda trouble: reporter.report(_describe(trouble)))
+        facts = list_and_watch(
+            self.client, resource, namespace=key.namespace, fields=f"metadata.name={key.name}", options=options
+        )
+        try:
+            async with asyncio.timeout(self.patience.total_seconds()), aclosing(facts):
+                async for fact in facts:
+                    if isinstance(fact, Bookmark):
+                        continue
+                    gone = isinstance(fact, ObjectChange) and fact.type == "DELETED"
+                    items = [fact.raw] if isinstance(fact, ObjectChange) else fact.items
+                    found: Object | None = None if gone or not items else orjson.loads(items[0])
+                    missing = condition(found)
+                    if not missing:
+                        return found or {}
+                    reporter.report(missing)
+        except TimeoutError as cause:
+            waited = format_duration(self.patience)
+            raise NotReady(f"{missing or reporter.last or 'no answer'}, still after {waited}: {advice}") from cause
+        raise AssertionError("a followed collection never ends")
+
+
+def _describe(trouble: KubeError) -> str:
+    return f"the server is in trouble ({trouble}); trying again"

@@ -1,0 +1,48 @@
+"""Asks this cluster's API server how it is, and as seldom as possible."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import msgspec
+
+from watchword.agent.cluster_status import ClusterHealth
+from watchword.api.resources import NODES
+from watchword.kube.client import Client
+from watchword.kube.errors import KubeError
+from watchword.runtime.cache import Cache
+
+MAX_WATCH_SILENCE = timedelta(seconds=75)  # a watch is told something every minute, if only that nothing happened
+VERSION_CACHE_DURATION = timedelta(minutes=10)
+
+
+class _VersionInfo(msgspec.Struct, rename="camel"):
+    git_version: str = ""
+
+
+@dataclass
+class ApiServerHealthCheck:
+    """A watch that was heard lately proves the API server alive; only a silent one is asked."""
+
+    cluster: Client
+    cache: Cache
+    _version: str = field(default="", init=False)
+    _read_at: float = field(default=float("-inf"), init=False)
+
+    async def __call__(self) -> ClusterHealth:
+        """Return the version and, when something is wrong, what."""
+        try:
+            if self._is_silent():
+                await self.cluster.read("/livez")
+            if asyncio.get_running_loop().time() - self._read_at > VERSION_CACHE_DURATION.total_seconds():
+                self._version = msgspec.json.decode(await self.cluster.read("/version"), type=_VersionInfo).git_version
+                self._read_at = asyncio.get_running_loop().time()
+        except (KubeError, msgspec.MsgspecError) as trouble:
+            return ClusterHealth(self._version, trouble=str(trouble))
+        return ClusterHealth(self._version)
+
+    def _is_silent(self) -> bool:
+        ages = [informer.age() for informer in self.cache.informers(NODES)]
+        return not ages or any(age is None or age > MAX_WATCH_SILENCE.total_seconds() for age in ages)

@@ -1,0 +1,93 @@
+"""Keeps the record, on the managed cluster, of what each work has applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from watchword.agent.work.manifests import ObjectRef
+from watchword.agent.work.ownership import AppliedResource, applied_work_name, hub_hash, read_applied_resources
+from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting, uid_of
+from watchword.api.names import Finalizer
+from watchword.api.resources import APPLIED_MANIFEST_WORKS
+from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists, NotFound
+from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.reconcile import Reader
+from watchword.runtime.status import StatusChange, StatusWriter
+
+
+@dataclass(frozen=True)
+class AppliedWorkStore:
+    """Records before it acts: what was created and not recorded would be lost when the work changes meanwhile."""
+
+    reader: Reader
+    client: Client
+    status: StatusWriter
+    hub_server: Callable[[], str]
+    agent: str  # the same for this agent always, another for every other agent of the cluster
+
+    @property
+    def hub(self) -> str:
+        """The fingerprint of the hub that this agent serves."""
+        return hub_hash(self.hub_server())
+
+    def key(self, work: str) -> ObjectKey:
+        """Return the key of the record of a work."""
+        return ObjectKey.cluster(applied_work_name(self.hub, work))
+
+    def find(self, work: str) -> Object | None:
+        """Return the record of a work, None when there is none."""
+        return self.reader.get(APPLIED_MANIFEST_WORKS, self.key(work))
+
+    async def ensure(self, work: str) -> Object:
+        """Return the record of a work, made when it is missing; it may be on its way out."""
+        present = self.find(work)
+        if present is None:
+            metadata = {"finalizers": [Finalizer.APPLIED_WORK]}
+            wanted = APPLIED_MANIFEST_WORKS.manifest(self.key(work), metadata=metadata, spec=self._spec(work))
+            try:
+                return await self.client.create(APPLIED_MANIFEST_WORKS, wanted)
+            except AlreadyExists:  # the cache is behind
+                present = await self.client.get(APPLIED_MANIFEST_WORKS, self.key(work))
+        return await self.adopt(present, work)
+
+    async def adopt(self, record: Object, work: str) -> Object:
+        """Take over a record of ours from before: it names its hub and work, and an agent that is no more."""
+        patch: Object = {} if record.get("spec") == self._spec(work) else {"spec": self._spec(work)}
+        if Finalizer.APPLIED_WORK not in finalizers_of(record) and not is_deleting(record):
+            patch["metadata"] = {"finalizers": [*finalizers_of(record), Finalizer.APPLIED_WORK]}
+        if not patch:
+            return record
+        return await self.client.patch(APPLIED_MANIFEST_WORKS, self.key(work), with_preconditions(record, patch))
+
+    def _spec(self, work: str) -> Object:
+        return {"hubHash": self.hub, "agentID": self.agent, "manifestWorkName": work}
+
+    async def record_targets(self, record: Object, targets: Iterable[ObjectRef]) -> Object:
+        """Record what is about to be applied."""
+        recorded = read_applied_resources(record)
+        known = {one.identity for one in recorded}
+        new = [AppliedResource.of(target) for target in targets if target.identity not in known]
+        return await self.write(record, [*recorded, *new]) if new else record
+
+    async def write(self, record: Object, applied: Sequence[AppliedResource]) -> Object:
+        """Make the record say exactly this; a work that is served is not evicted."""
+        fields = {"appliedResources": [one.row() for one in applied] or None, "evictionStartTime": None}
+        return await self.status.write(APPLIED_MANIFEST_WORKS, record, StatusChange(fields=fields))
+
+    async def delete(self, record: Object) -> None:
+        """Begin to remove a record, and with it what it says was applied."""
+        if is_deleting(record):
+            return
+        try:
+            await self.client.delete(APPLIED_MANIFEST_WORKS, ObjectKey.of(record), uid=uid_of(record))
+        except NotFound:
+            return  # somebody was faster
+
+    async def remove_finalizer(self, record: Object) -> None:
+        """Let a record go: nothing that it speaks of is left."""
+        kept = [name for name in finalizers_of(record) if name != Finalizer.APPLIED_WORK]
+        if len(kept) != len(finalizers_of(record)):
+            patch = with_preconditions(record, {"metadata": {"finalizers": kept or None}})
+            await self.client.patch(APPLIED_MANIFEST_WORKS, ObjectKey.of(record), patch)

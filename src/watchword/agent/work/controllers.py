@@ -1,0 +1,126 @@
+"""Puts the work part of the agent together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from watchword.agent.hub_endpoint import original_server
+from watchword.agent.options import AgentOptions
+from watchword.agent.process import HUB, AgentControllerContext
+from watchword.agent.work.applied_work import AppliedWorkReconciler
+from watchword.agent.work.applied_work_store import AppliedWorkStore
+from watchword.agent.work.applier import Applier
+from watchword.agent.work.executor import ExecutorPermissions
+from watchword.agent.work.feedback_throttle import FeedbackThrottle
+from watchword.agent.work.manifest_work import WorkReconciler
+from watchword.agent.work.object_client import ObjectClient
+from watchword.agent.work.object_remover import ObjectRemover
+from watchword.agent.work.object_watches import ObjectWatches
+from watchword.agent.work.object_writer import ObjectWriter
+from watchword.agent.work.rest_mapper import RestMapper
+from watchword.agent.work.status_reporter import WorkStatusReporter
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.reconcile import ControllerSpec, Trigger
+
+WORKERS = 4
+DEADLINE = timedelta(minutes=5)
+ADDRESS_CACHE_SECONDS = 60.0
+
+
+def work_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
+    """Apply the works that the hub hands to this cluster, and remove what is gone."""
+    cluster, hub, name = parts.cluster, parts.hub, parts.options.cluster_name
+    hub.cache.informer(MANIFEST_WORKS, WatchScope(namespace=name))
+    cluster.cache.informer(APPLIED_MANIFEST_WORKS)
+    watches = ObjectWatches(cluster.client, parts.random, options=cluster.follow)
+    parts.add_job("applied objects", watches.run)
+    objects, rest_mapper = ObjectClient(cluster.client, watches), RestMapper(cluster.client)
+    remover = ObjectRemover(objects, rest_mapper)
+    address = _HubAddress(lambda: original_server(parts.hub_entry()))
+    applied_work_store = AppliedWorkStore(
+        cluster.cache, cluster.client, cluster.status, address, agent_id(parts.options)
+    )
+    works = WorkReconciler(
+        hub,
+        applied_work_store,
+        rest_mapper,
+        Applier.of(ObjectWriter(objects, ExecutorPermissions(cluster.client))),
+        remover,
+        watches,
+        WorkStatusReporter(hub.status, objects, FeedbackThrottle(parts.options.feedback_interval), parts.clock),
+        parts.random,
+        parts.options.work_recheck,
+    )
+    records = AppliedWorkReconciler(
+        cluster,
+        hub,
+        name,
+        applied_work_store,
+        remover,
+        watches,
+        parts.clock,
+        parts.options.eviction_grace,
+        parts.options.work_recheck,
+        works.trigger_source,
+    )
+    return _specs(works, records, name, applied_work_store)
+
+
+def _specs(
+    works: WorkReconciler, records: AppliedWorkReconciler, cluster: str, applied_work_store: AppliedWorkStore
+) -> tuple[ControllerSpec, ControllerSpec]:
+    """Let each wake the other: a work looks at its record, and a record at its work."""
+
+    def work_of(record: Object) -> Iterable[ObjectKey]:
+        work = (record.get("spec") or {}).get("manifestWorkName")
+        return [ObjectKey(cluster, work)] if isinstance(work, str) and work else []
+
+    def record_of(work: Object) -> Iterable[ObjectKey]:
+        return [applied_work_store.key(work["metadata"]["name"])]
+
+    return (
+        ControllerSpec(
+            "work",
+            MANIFEST_WORKS,
+            works,
+            (Trigger(APPLIED_MANIFEST_WORKS, work_of),),
+            workers=WORKERS,
+            deadline=DEADLINE,
+            connection_name=HUB,
+            trigger_source=works.trigger_source,
+        ),
+        ControllerSpec(
+            "applied-work",
+            APPLIED_MANIFEST_WORKS,
+            records,
+            (Trigger(MANIFEST_WORKS, record_of, connection_name=HUB),),
+            workers=WORKERS,
+            deadline=DEADLINE,
+            trigger_source=records.trigger_source,
+        ),
+    )
+
+
+def agent_id(options: AgentOptions) -> str:
+    """Return what tells this agent from others on the same cluster, the same after every restart."""
+    return f"{options.namespace}/{options.hub_secret}"
+
+
+@dataclass
+class _HubAddress:
+    """The hub's address, not read from its file for every object."""
+
+    read: Callable[[], str]
+    _text: str = field(default="", init=False)
+    _until: float = field(default=float("-inf"), init=False)
+
+    def __call__(self) -> str:
+        now = asyncio.get_running_loop().time()
+        if now >= self._until:
+            self._text, self._until = self.read(), now + ADDRESS_CACHE_SECONDS
+        return self._text

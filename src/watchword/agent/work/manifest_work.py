@@ -1,0 +1,127 @@
+"""Keeps the objects of a ManifestWork on the managed cluster as the hub wants them, and tells the hub about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from random import Random
+
+from watchword.agent.work.api_errors import is_kind_missing
+from watchword.agent.work.applied_work_store import AppliedWorkStore
+from watchword.agent.work.applier import Applier
+from watchword.agent.work.condition_rules import is_work_complete
+from watchword.agent.work.manifest_resolver import resolve_manifests
+from watchword.agent.work.manifests import ObjectRef
+from watchword.agent.work.object_remover import ObjectRemover, RemovalFailure
+from watchword.agent.work.object_watches import ObjectWatches
+from watchword.agent.work.outcomes import ApplyOutcome, RetryMode
+from watchword.agent.work.ownership import AppliedResource
+from watchword.agent.work.plan import ApplyPlan, choose_applied_resources, choose_apply_plan
+from watchword.agent.work.rest_mapper import RestMapper
+from watchword.agent.work.status_reporter import NEVER, ApplyOutcomes, WorkStatusReporter
+from watchword.agent.work.work_finalizer import WorkFinalizer
+from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
+from watchword.api.names import Finalizer
+from watchword.api.resources import MANIFEST_WORKS
+from watchword.kube.retry import Backoff
+from watchword.runtime.api_server_connection import ApiServerConnection
+from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
+
+EXECUTOR_RECHECK = timedelta(seconds=60)
+RECHECK = timedelta(seconds=5)
+RETRY = Backoff(first=1.0, limit=240.0)
+
+
+@dataclass
+class WorkReconciler:
+    """Reconciles ManifestWork on the hub; woken by it, by its record and by the objects it has applied."""
+
+    hub: ApiServerConnection
+    applied_work_store: AppliedWorkStore
+    rest_mapper: RestMapper
+    applier: Applier
+    remover: ObjectRemover
+    watches: ObjectWatches
+    reporter: WorkStatusReporter
+    random: Random
+    recheck: timedelta  # of what nothing has happened to
+    trigger_source: TriggerSource = field(default_factory=TriggerSource)
+    _failures: dict[ObjectKey, int] = field(default_factory=dict, init=False)
+    _known: dict[ObjectKey, frozenset[ObjectRef]] = field(default_factory=dict, init=False)
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Apply, record, let go of what is not wanted any more, and report in one request."""
+        work = self.hub.cache.get(MANIFEST_WORKS, key)
+        if work is None or is_deleting(work) or is_work_complete(work):
+            self._forget(key)
+            if work is None or not is_deleting(work):
+                return Done()
+            return await WorkFinalizer(self.hub, self.applied_work_store, self.remover).finalize(work)
+        work = await self._add_finalizer(work)
+        record = await self.applied_work_store.ensure(key.name)
+        if is_deleting(record):  # somebody removed it; everything is made anew once it is gone
+            return RetryAfter(RECHECK)
+        plan = choose_apply_plan(work, record, await resolve_manifests(work, self.rest_mapper))
+        plan = replace(plan, record=await self.applied_work_store.record_targets(record, plan.written))
+        outcomes = await self._apply(key, plan)
+        left, failure = await self._remove_stale(plan, outcomes)
+        waiting = await self.reporter.report(work, plan, outcomes, failure)
+        if failure is not None:
+            raise failure.error
+        return RetryAfter(min(waiting, RECHECK if left else NEVER, self._requeue_delay(key, plan, outcomes)))
+
+    async def _add_finalizer(self, work: Object) -> Object:
+        """Make sure that the work cannot vanish before its objects do."""
+        if Finalizer.MANIFEST_WORK in finalizers_of(work):
+            return work
+        patch = with_preconditions(work, {"metadata": {"finalizers": [*finalizers_of(work), Finalizer.MANIFEST_WORK]}})
+        return await self.hub.client.patch(MANIFEST_WORKS, ObjectKey.of(work), patch)
+
+    async def _apply(self, key: ObjectKey, plan: ApplyPlan) -> ApplyOutcomes:
+        if plan.objection:
+            return {step.target: ApplyOutcome.failed(plan.objection, RetryMode.ON_CHANGE) for step in plan.steps}
+        await self._watch_objects(key, plan)
+        outcomes = {}
+        for step in plan.steps:
+            outcome = outcomes[step.target] = await self.applier.apply(step)
+            if outcome.error is not None and is_kind_missing(outcome.error):
+                self.rest_mapper.forget(step.target.resource)
+        return outcomes
+
+    async def _watch_objects(self, key: ObjectKey, plan: ApplyPlan) -> None:
+        """Watch the objects, and wait for those that are likely there: one look instead of many questions."""
+        for target in self._known.get(key, frozenset()) - plan.targets:
+            self.applier.forget(target)
+        self._known[key] = plan.targets
+        self.watches.watch_objects(self.trigger_source, key, plan.targets)
+        await self.watches.wait_for_sync(step.target for step in plan.steps if step.recorded)
+
+    async def _remove_stale(
+        self, plan: ApplyPlan, outcomes: ApplyOutcomes
+    ) -> tuple[Sequence[AppliedResource], RemovalFailure | None]:
+        targets = await self.remover.resolve(plan.stale_resources())
+        left, failure = await self.remover.remove(targets, plan.owner, keep=plan.is_kept)
+        await self.applied_work_store.write(plan.record, choose_applied_resources(plan, outcomes, left))
+        return left, failure
+
+    def _requeue_delay(self, key: ObjectKey, plan: ApplyPlan, outcomes: ApplyOutcomes) -> timedelta:
+        urgency = max((outcome.retry for outcome in outcomes.values() if outcome.why), default=RetryMode.ON_CHANGE)
+        if urgency is RetryMode.WITH_BACKOFF or any(one.retryable for one in plan.refused):
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            return timedelta(seconds=RETRY.delay(failures, self.random))
+        self._failures.pop(key, None)
+        if urgency is RetryMode.AFTER_MINUTE:
+            return EXECUTOR_RECHECK
+        asked = [step.target for step in plan.steps if step.config.feedback or step.config.rules]
+        blind = any(not self.watches.has_synced(target) for target in asked)
+        return (self.reporter.throttle.interval if blind else self.recheck) * self.random.uniform(1.0, 1.5)
+
+    def _forget(self, key: ObjectKey) -> None:
+        """Follow and remember nothing about a work that is over."""
+        self.watches.forget(self.trigger_source, key)
+        self.reporter.throttle.forget(key)
+        self._failures.pop(key, None)
+        for target in self._known.pop(key, frozenset()):
+            self.applier.forget(target)

@@ -1,0 +1,36 @@
+"""The life of a credential as conditions tell it in words, read by those who only see the condition."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from watchword.api.time import parse_rfc3339
+
+# RFC 3339 as we write it, or an instant as Go prints one.
+_INSTANT = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:\d{2}| \+0000 UTC)"
+_TOLD = re.compile(rf"(?:(?P<word>from|until|to|at) )?(?P<instant>{_INSTANT})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialValidity:
+    """From when until when something is good, and when it is to be renewed; None: nobody said."""
+
+    issued: datetime | None
+    expires: datetime
+    renews: datetime | None = None
+
+
+def parse_validity_message(message: str) -> CredentialValidity | None:
+    """Return the life that a message tells, None when it tells no end of it."""
+    told: dict[str, datetime] = {}
+    for found in _TOLD.finditer(message):
+        instant = parse_rfc3339(found["instant"].replace(" +0000 UTC", "Z").replace(" ", "T"))
+        if instant is not None:
+            told.setdefault({"to": "until"}.get(found["word"], found["word"] or "until"), instant)
+    expires = told.get("until") or (told.get("at") if len(told) == 1 else None)
+    if expires is None:
+        return None
+    renews = told.get("at") if told.get("at") != expires else None
+    return CredentialValidity(told.get("from"), expires, renews)

@@ -1,0 +1,143 @@
+"""The access rules of a standard control plane, put together: who is let in, who may what, what runs beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from watchword.api.http import Response
+from watchword.api.meta import Resource
+from watchword.apiserver.access_control import AccessControl
+from watchword.apiserver.admission.catalog import admission_steps
+from watchword.apiserver.authn.bootstrap_tokens import BootstrapTokenAuthenticator
+from watchword.apiserver.authn.certificates import CertificateAuthenticator
+from watchword.apiserver.authn.chain import RequestAuthenticator, TokenChain
+from watchword.apiserver.authn.legacy_tokens import LEGACY_ISSUER, LegacyTokenAuthenticator
+from watchword.apiserver.authn.model import TokenAuthenticator
+from watchword.apiserver.authn.service_accounts import ServiceAccountTokenAuthenticator, TokenTrust
+from watchword.apiserver.authn.static_tokens import StaticToken, StaticTokenAuthenticator
+from watchword.apiserver.authn.webhook import TokenReviewer, WebhookTokenAuthenticator
+from watchword.apiserver.authz.rbac import RbacAuthorizer
+from watchword.apiserver.authz.rbac_index import RbacIndex
+from watchword.apiserver.controllers.catalog import CONTROLLERS, BuiltInControllers
+from watchword.apiserver.controllers.context import ControllerContext
+from watchword.apiserver.controllers.rbac_bootstrap import RbacBootstrap
+from watchword.apiserver.csr.signers import LONGEST_LIFETIME
+from watchword.apiserver.kinds.reviews import REVIEWS
+from watchword.apiserver.model import Handler, HandlerRequest, Now, Registry
+from watchword.apiserver.server import ResourceRoute
+from watchword.apiserver.tokens.discovery import KEY_SET_PATH, IssuerDiscovery, discovery_handlers
+from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
+from watchword.apiserver.tokens.request import TokenLimits, TokenRequestHandler
+from watchword.pki.authority import Authority
+from watchword.pki.certificates import Certificate
+from watchword.pki.jwt import TokenSigner
+
+
+@dataclass(frozen=True)
+class AccessConfig:
+    """What the operator of a control plane chooses about access."""
+
+    token_keys: TokenKeys
+    authority: Callable[[], Authority]  # the CA of client certificates; asked each time, for rotation
+    root_bundle: Callable[[], bytes]  # PEM: what clients verify this plane by
+    client_authorities: Callable[[], Sequence[Certificate]] | None = None  # default: the signing CA alone
+    issuer: str = "https://kubernetes.default.svc"
+    api_audiences: tuple[str, ...] = ()  # default: the issuer
+    key_set_url: str = ""  # default: under the issuer
+    admin_tokens: tuple[StaticToken, ...] = ()
+    token_limits: TokenLimits = field(default_factory=TokenLimits)
+    certificate_lifetime: timedelta = LONGEST_LIFETIME
+    reviewer: TokenReviewer | None = None
+    controllers: tuple[str, ...] = tuple(CONTROLLERS)
+
+    @property
+    def audiences(self) -> tuple[str, ...]:
+        """The audiences for which this plane accepts tokens."""
+        return self.api_audiences or (self.issuer,)
+
+    def trusted_authorities(self) -> Sequence[Certificate]:
+        """Return the authorities whose client certificates are believed at this instant."""
+        if self.client_authorities is not None:
+            return self.client_authorities()
+        return (self.authority().certificate,)
+
+
+def access_control_factory(
+    rules: AccessConfig, *, now: Now, entropy: Callable[[int], bytes]
+) -> Callable[[Registry], AccessControl]:
+    """Return how a control plane makes its access rules from its registry."""
+
+    def build(registry: Registry) -> AccessControl:
+        index = RbacIndex()
+        authorizer = RbacAuthorizer(index)
+        tokens = token_chain(rules, registry, now)
+        issuer = TokenIssuer(rules.issuer, TokenSigner(rules.token_keys.signing))
+        steps = admission_steps(registry, authorizer, now=now, entropy=entropy)
+        parts = ControllerContext(
+            registry, now, authorizer, rules.authority, rules.root_bundle, issuer, rules.certificate_lifetime
+        )
+        return AccessControl(
+            authenticate=RequestAuthenticator(tokens, CertificateAuthenticator(rules.trusted_authorities, now)),
+            authorizer=authorizer,
+            mutating=steps.mutating,
+            validating=steps.validating,
+            handlers=_handlers(rules, registry, issuer, tokens, authorizer, now),
+            paths=discovery_handlers(_discovery(rules)),
+            services=(RbacBootstrap(registry, index), BuiltInControllers(parts, rules.controllers)),
+        )
+
+    return build
+
+
+def token_chain(rules: AccessConfig, registry: Registry, now: Now) -> TokenChain:
+    """Return every kind of bearer token, the most frequent first; no token is of two kinds."""
+    bound = TokenTrust((rules.issuer,), rules.audiences, rules.token_keys.verifier)
+    legacy = TokenTrust((LEGACY_ISSUER,), rules.audiences, rules.token_keys.verifier)
+    authenticators: list[TokenAuthenticator] = [
+        StaticTokenAuthenticator(rules.admin_tokens),
+        ServiceAccountTokenAuthenticator(registry, bound, now),
+        LegacyTokenAuthenticator(registry, legacy, now),
+        BootstrapTokenAuthenticator(registry, now),
+    ]
+    if rules.reviewer is not None:
+        authenticators.append(WebhookTokenAuthenticator(rules.reviewer, rules.audiences, now))
+    return TokenChain(tuple(authenticators), rules.audiences)
+
+
+def _handlers(
+    rules: AccessConfig,
+    registry: Registry,
+    issuer: TokenIssuer,
+    tokens: TokenChain,
+    authorizer: RbacAuthorizer,
+    now: Now,
+) -> dict[ResourceRoute, Handler]:
+    handlers = _reviews(tokens, authorizer, now)
+    handlers["", "serviceaccounts", "token"] = TokenRequestHandler(
+        registry, issuer, rules.audiences, now, rules.token_limits
+    )
+    return handlers
+
+
+def _reviews(tokens: TokenChain, authorizer: RbacAuthorizer, now: Now) -> dict[ResourceRoute, Handler]:
+    made: dict[Resource, Handler] = {}
+
+    def answerer(resource: Resource) -> Handler:
+        async def answer(request: HandlerRequest) -> Response:
+            if not made:
+                from watchword.apiserver.reviews.catalog import review_handlers  # noqa: PLC0415 - a start asks nothing
+
+                made.update(review_handlers(tokens, authorizer, now))
+            return await made[resource](request)
+
+        return answer
+
+    reviewed = [kind.resource for kind in REVIEWS]
+    return {(resource.group, resource.plural, ""): answerer(resource) for resource in reviewed}
+
+
+def _discovery(rules: AccessConfig) -> IssuerDiscovery:
+    url = rules.key_set_url or rules.issuer.rstrip("/") + KEY_SET_PATH
+    return IssuerDiscovery(rules.issuer, url, lambda: rules.token_keys.public)

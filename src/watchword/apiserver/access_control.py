@@ -1,0 +1,27 @@
+"""What a control plane must be told about access; `standard` says it as a real cluster would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from watchword.apiserver.authz.model import Authorizer
+from watchword.apiserver.model import Admit, Authenticate, Handler, Registry, Service
+from watchword.apiserver.server import ResourceRoute
+
+
+@dataclass(frozen=True)
+class AccessControl:
+    """Who is let in, what happens to what they write, and what works beside the requests."""
+
+    authenticate: Authenticate
+    authorizer: Authorizer
+    mutating: tuple[Admit, ...] = ()
+    validating: tuple[Admit, ...] = ()
+    handlers: Mapping[ResourceRoute, Handler] = field(default_factory=dict)
+    paths: Mapping[str, Handler] = field(default_factory=dict)
+    services: tuple[Service, ...] = ()
+
+
+AccessControlFactory = Callable[[Registry], AccessControl]
+"""Makes the access rules of a control plane from its registry."""

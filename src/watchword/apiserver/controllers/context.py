@@ -1,0 +1,26 @@
+"""What the built-in controllers are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from watchword.apiserver.authz.model import Authorizer
+from watchword.apiserver.csr.signers import LONGEST_LIFETIME
+from watchword.apiserver.model import Now, Registry
+from watchword.apiserver.tokens.issuer import TokenIssuer
+from watchword.pki.authority import Authority
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerContext:
+    """Everything of one control plane that its controllers work with."""
+
+    registry: Registry
+    now: Now
+    authorizer: Authorizer
+    authority: Callable[[], Authority]  # signs client and node certificates; asked each time, for rotation
+    root_bundle: Callable[[], bytes]  # PEM: what clients verify this plane by
+    issuer: TokenIssuer
+    certificate_lifetime: timedelta = LONGEST_LIFETIME

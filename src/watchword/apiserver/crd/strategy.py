@@ -1,0 +1,107 @@
+"""What happens to a CustomResourceDefinition on its way to the store."""
+
+from __future__ import annotations
+
+import orjson
+
+from watchword.api.meta import Object, finalizers_of
+from watchword.api.time import parse_rfc3339
+from watchword.apiserver.crd.definition import (
+    CLEANUP_FINALIZER,
+    names_of,
+    openapi_of,
+    spec_of,
+    status_of,
+    storage_version,
+    text,
+    texts,
+    versions_of,
+)
+from watchword.apiserver.crd.status import PENDING, with_conditions
+from watchword.apiserver.crd.validation import definition_errors
+from watchword.apiserver.model import FieldError, Operation
+from watchword.apiserver.schema.formats import is_known_format
+from watchword.apiserver.schema.from_openapi import from_openapi
+from watchword.apiserver.schema.nodes import Node, below, properties_of, type_of
+from watchword.apiserver.schema.validation_rules import unsupported_rules
+
+
+def default_definition(definition: Object) -> None:
+    """Fill in the names that follow from the kind, and the conversion that changes nothing."""
+    spec, names = spec_of(definition), names_of(definition)
+    kind = text(names, "kind")
+    if not text(names, "singular"):
+        names["singular"] = kind.lower()
+    if not text(names, "listKind") and kind:
+        names["listKind"] = f"{kind}List"
+    if spec.get("conversion") is None:
+        spec["conversion"] = {"strategy": "None"}
+
+
+def prepare_definition(operation: Operation) -> None:
+    """Begin the status of a new definition; remember every version that objects were stored in."""
+    new = operation.new
+    if new is None or operation.subresource:
+        return
+    if operation.old is None:
+        new["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": None}
+    status, storage = status_of(new), storage_version(new)
+    stored = list(texts(status, "storedVersions"))
+    if storage and storage not in stored:
+        new["status"] = {**status, "storedVersions": [*stored, storage]}
+    operation.warnings.extend(_warnings(new, operation.old))
+
+
+def validate_definition(operation: Operation) -> list[FieldError]:
+    """Judge a definition; what the status endpoint writes is the control plane's own."""
+    if operation.new is None or operation.subresource:
+        return []
+    return definition_errors(operation.new, operation.old)
+
+
+def mark_terminating(definition: Object) -> None:
+    """Keep a definition, in place, until its objects are gone; deleting it is no change of what it says."""
+    metadata = definition["metadata"]
+    metadata.pop("deletionGracePeriodSeconds", None)
+    if metadata.get("generation"):
+        metadata["generation"] -= 1
+    since = parse_rfc3339(text(metadata, "deletionTimestamp"))
+    if since is not None:
+        definition["status"] = with_conditions(status_of(definition), [PENDING], since)
+    if CLEANUP_FINALIZER not in finalizers_of(definition):
+        metadata["finalizers"] = [*finalizers_of(definition), CLEANUP_FINALIZER]
+
+
+def _warnings(new: Object, old: Object | None) -> list[str]:
+    """Tell what the definition asks for and does not get; on an update only what is new."""
+    known = set(_shortcomings(old)) if old is not None else set()
+    return [each for each in dict.fromkeys(_shortcomings(new)) if each not in known]
+
+
+def _shortcomings(definition: Object) -> list[str]:
+    found: list[str] = []
+    for version in versions_of(definition):
+        openapi = openapi_of(version)
+        if openapi is None:
+            continue
+        found.extend(f'unrecognized format "{name}"' for name in _unknown_formats(openapi))
+        if _has_rules(openapi):  # most have none, and reading a schema is slow
+            rules = unsupported_rules(from_openapi(openapi))
+            found.extend(f"validation rule is not enforced: {rule}" for rule in rules)
+    if text(spec_of(definition).get("conversion") or {}, "strategy") == "Webhook":
+        found.append("conversion webhooks are not called: objects keep their fields in every version")
+    return found
+
+
+def _has_rules(openapi: Node) -> bool:
+    return b'"x-kubernetes-validations"' in orjson.dumps(openapi)
+
+
+def _unknown_formats(node: Node) -> list[str]:
+    said = node.get("format")
+    found = [said] if isinstance(said, str) and said and type_of(node) == "string" and not is_known_format(said) else []
+    inner = [*properties_of(node).values(), below(node, "items"), below(node, "additionalProperties")]
+    for each in inner:
+        if each is not None:
+            found.extend(_unknown_formats(each))
+    return found

@@ -1,0 +1,56 @@
+"""What x-kubernetes-validations may say, apart from their expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from watchword.apiserver.crd.definition import objects, text
+from watchword.apiserver.field_errors import invalid, not_supported, required
+from watchword.apiserver.model import FieldError
+from watchword.apiserver.schema.nodes import Node
+from watchword.cel.evaluate import compile_expression
+from watchword.cel.syntax import CelSyntaxError
+
+_REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+
+
+def check_validations(node: Node, path: str, uncorrelated: str) -> Iterator[FieldError]:
+    """Yield what is wrong with the rules of one node.
+
+    `uncorrelated` referenced_variables the ancestor below which there is no oldSelf, if any.
+    """
+    for index, rule in enumerate(objects(node, "x-kubernetes-validations")):
+        place = f"{path}.x-kubernetes-validations[{index}]"
+        yield from _message_errors(rule, place)
+        reason = rule.get("reason")
+        if reason is not None and reason not in _REASONS:
+            yield not_supported(f"{place}.reason", reason, _REASONS)
+        if uncorrelated and _uses_old_self(text(rule, "rule")):
+            detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"
+            yield invalid(f"{place}.rule", rule.get("rule"), detail)
+
+
+def _message_errors(rule: Node, place: str) -> Iterator[FieldError]:
+    expression, message = text(rule, "rule").strip(), text(rule, "message")
+    if not expression:
+        yield required(f"{place}.rule", "rule is not specified")
+    elif message and not message.strip():
+        yield invalid(f"{place}.message", message, "must be non-empty if specified")
+    elif _has_break(message.strip()):
+        yield invalid(f"{place}.message", message, "must not contain line breaks")
+    elif _has_break(expression) and not message:
+        yield required(f"{place}.message", "message must be specified if rule contains line breaks")
+    if text(rule, "messageExpression") and not text(rule, "messageExpression").strip():
+        yield required(f"{place}.messageExpression", "messageExpression must be non-empty if specified")
+
+
+def _has_break(words: str) -> bool:
+    return "\n" in words or "\r" in words
+
+
+def _uses_old_self(expression: str) -> bool:
+    try:
+        return "oldSelf" in compile_expression(expression).referenced_variables
+    except CelSyntaxError:
+        return False  # a rule that is not enforced does no harm

@@ -1,0 +1,33 @@
+"""Functions of modules that most processes never need: no start waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+class LazyFunction:
+    """Stands for a function; the first call imports it.
+
+    For wiring alone: a module that merely uses another imports it. Tests resolve every one there is.
+    """
+
+    __slots__ = ("_function", "module", "name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
+        self._function: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call what it stands for."""
+        function = self._function
+        if function is None:
+            function = self._function = self.resolve()
+        return function(*arguments)
+
+    def resolve(self) -> Callable[..., Any]:
+        """Return what it stands for."""
+        found: Callable[..., Any] = getattr(import_module(self.module), self.name)
+        return found

@@ -1,0 +1,174 @@
+"""Keys and certificates of one instance, in files that only their owner reads; renewed before they end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import ssl
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from watchword.api.sensitive import Sensitive
+from watchword.apiserver.listener import serving_context
+from watchword.apiserver.model import Now
+from watchword.pki.authority import CA_LIFETIME, Authority
+from watchword.pki.certificates import Certificate, join_bundle, parse_certificate
+from watchword.pki.chains import verify_chain
+from watchword.pki.errors import PkiError
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import AlternativeNames
+from watchword.pki.usages import Usage
+
+SERVING_LIFETIME = timedelta(days=365)
+RENEW_AT = 0.8
+"""The part of its life after which a certificate is replaced."""
+ANNOUNCED = timedelta(days=90)
+"""A new CA is published this long before it signs anything, so that clients can learn of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateAuthorities:
+    """Every CA of the instance that has not ended, oldest first."""
+
+    known: tuple[Authority, ...]
+
+    def signing(self, now: datetime) -> Authority:
+        """Return the newest CA that clients have had time to learn of."""
+        announced = [each for each in self.known if each.certificate.not_before + ANNOUNCED <= now]
+        return announced[-1] if announced else self.known[0]
+
+    def roots(self) -> tuple[Certificate, ...]:
+        """Return what is believed and published."""
+        return tuple(authority.certificate for authority in self.known)
+
+
+def is_renewal_due(certificate: Certificate, now: datetime) -> bool:
+    """Whether a certificate has used up the part of its life after which it is replaced."""
+    life = certificate.not_after - certificate.not_before
+    return now >= certificate.not_before + life * RENEW_AT
+
+
+class PkiDirectory:
+    """Reads, makes and renews what stands in the folder `pki` of the data directory."""
+
+    def __init__(self, folder: Path, hosts: tuple[str, ...], now: Now, *, ca_lifetime: timedelta = CA_LIFETIME) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._folder = folder
+        self._hosts = hosts
+        self._now = now
+        self._ca_lifetime = ca_lifetime
+        self.token_key = self._token_key()
+        self.admin_token = self._admin_token()
+        self.authorities = self._load_authorities()
+        self.renew()
+
+    @property
+    def root_bundle(self) -> bytes:
+        """What clients verify this instance by, as PEM."""
+        return join_bundle(self.authorities.roots())
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The TLS context for new connections."""
+        return self._context
+
+    def believed(self) -> tuple[Certificate, ...]:
+        """Return the CAs whose client certificates are believed now."""
+        return self.authorities.roots()
+
+    def signing_authority(self) -> Authority:
+        """Return the CA that signs now."""
+        return self.authorities.signing(self._now())
+
+    def renew(self) -> None:
+        """Replace whatever is due; cheap when nothing is."""
+        now = self._now()
+        living = tuple(each for each in self.authorities.known if each.certificate.not_after > now)
+        if not living or is_renewal_due(living[-1].certificate, now):
+            living = (*living, self._make_authority(now))
+        self.authorities = CertificateAuthorities(living)
+        self._renew_serving(now)
+        _write(self._folder / "ca.crt", self.root_bundle, mode=0o644)
+        self._context = serving_context(
+            str(self._folder / "serving.crt"), str(self._folder / "serving.key"), self.root_bundle
+        )
+
+    def _renew_serving(self, now: datetime) -> None:
+        held = self._folder / "serving.crt"
+        if held.exists():
+            certificate = parse_certificate(held.read_bytes())
+            if (
+                not is_renewal_due(certificate, now)
+                and _answers_to(certificate, self._hosts)
+                and self._signed(certificate)
+            ):
+                return
+        key = PrivateKey.generate()
+        names = AlternativeNames.for_hosts(self._hosts)
+        certificate = self.authorities.signing(now).issue_serving(key.public, names, now=now, lifetime=SERVING_LIFETIME)
+        _write(self._folder / "serving.key", key.pem.reveal())
+        _write(held, certificate.pem, mode=0o644)
+
+    def _signed(self, certificate: Certificate) -> bool:
+        """Whether the CA that signs now has signed the certificate."""
+        try:
+            verify_chain(certificate, (self.signing_authority().certificate,), now=self._now(), usage=Usage.SERVER_AUTH)
+        except PkiError:
+            return False
+        return True
+
+    def _make_authority(self, now: datetime) -> Authority:
+        number = 1 + max((int(file.stem.removeprefix("ca-")) for file in self._folder.glob("ca-*.key")), default=0)
+        authority = Authority.make(f"watchword-ca-{number}", now=now, lifetime=self._ca_lifetime)
+        _write(self._folder / f"ca-{number}.crt", authority.certificate.pem, mode=0o644)
+        _write(self._folder / f"ca-{number}.key", authority.key.pem.reveal())
+        return authority
+
+    def _load_authorities(self) -> CertificateAuthorities:
+        found = [
+            Authority.from_pem(file.with_suffix(".crt").read_bytes(), file.read_bytes())
+            for file in self._folder.glob("ca-*.key")
+        ]
+        return CertificateAuthorities(tuple(sorted(found, key=lambda each: each.certificate.not_before)))
+
+    def _token_key(self) -> PrivateKey:
+        pem = _once(self._folder / "service-accounts.key", _new_key)
+        return PrivateKey.from_pem(pem)
+
+    def _admin_token(self) -> Sensitive[str]:
+        return Sensitive(_once(self._folder / "admin.token", lambda: secrets.token_hex(32).encode()).decode("ascii"))
+
+
+def _new_key() -> bytes:
+    return PrivateKey.generate().pem.reveal()
+
+
+def _answers_to(certificate: Certificate, hosts: tuple[str, ...]) -> bool:
+    names = AlternativeNames.for_hosts(hosts)
+    return set(names.dns) <= set(certificate.names.dns) and set(names.ips) <= set(certificate.names.ips)
+
+
+def _once(path: Path, make: Callable[[], bytes]) -> bytes:
+    if not path.exists():
+        _write(path, make())
+    return path.read_bytes()
+
+
+def _write(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Put a file in place in one step, with its final mode from the first moment."""
+    if path.exists() and path.read_bytes() == content:
+        return
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        os.fchmod(descriptor, mode)
+        os.write(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    Path(name).replace(path)
+
+
+write_private = _write

@@ -1,0 +1,35 @@
+"""What a writing request carries beside its object: who, as which manager, how strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from watchword.apiserver.model import User
+
+Strictness = Literal["Ignore", "Warn", "Strict"]
+
+SYSTEM = User("system:apiserver", groups=("system:masters",))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """One writing request, past authorization."""
+
+    user: User = SYSTEM
+    manager: str = "kube-apiserver"  # as upstream calls what it writes by itself
+    dry_run: bool = False
+    strictness: Strictness = "Ignore"
+    force: bool = False  # server-side apply: take fields from other managers
+    applied: bool = False  # managedFields already tell the outcome of an apply
+    warnings: list[str] = field(default_factory=list)
+    may_create: Callable[[], None] = lambda: None  # raises 403; asked when an update or apply would create
+
+
+@dataclass(frozen=True, slots=True)
+class VerbResult:
+    """The outcome of a verb: the encoded object and the code to send."""
+
+    body: bytes
+    status: int = 200

@@ -1,0 +1,115 @@
+"""Checks x-kubernetes-validations, and tells which of them cannot be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from watchword.api.json import same_json
+from watchword.apiserver.field_errors import duplicate, forbidden, invalid, required
+from watchword.apiserver.model import FieldError
+from watchword.apiserver.schema.correlation import ABSENT, old_field, old_items
+from watchword.apiserver.schema.model import Schema
+from watchword.cel.evaluate import compile_expression
+from watchword.cel.functions import CelError
+from watchword.cel.syntax import CelSyntaxError
+
+
+def check_rules(value: Any, schema: Schema | None, path: str, old: Any, errors: list[FieldError]) -> None:
+    """Append what the rules at this value and below refuse; rules beyond the evaluator are passed over."""
+    if schema is None or value is None or "rules" not in schema.contains:
+        return
+    for rule in schema.rules:
+        errors.extend(_rule_errors(rule, value, schema, path, old))
+    if type(value) is dict:
+        for key, item in value.items():
+            known = schema.properties.get(key)
+            below = f"{path}[{key}]" if known is None else f"{path}.{key}" if path else key
+            check_rules(item, known or schema.additional, below, old_field(old, schema, key), errors)
+    elif type(value) is list:
+        before = old_items(old, schema)
+        for index, item in enumerate(value):
+            check_rules(item, schema.items, f"{path}[{index}]", before(item) if before else ABSENT, errors)
+
+
+def unsupported_rules(schema: Schema | None, path: str = "") -> Iterator[str]:
+    """Yield `path: rule` for every rule that this evaluator cannot enforce."""
+    if schema is None or "rules" not in schema.contains:
+        return
+    for rule in schema.rules:
+        if not _is_supported(rule):
+            yield f"{path or '.'}: {rule.get('rule')}"
+    for key, below in schema.properties.items():
+        yield from unsupported_rules(below, f"{path}.{key}")
+    yield from unsupported_rules(schema.additional, f"{path}.*")
+    yield from unsupported_rules(schema.items, f"{path}[]")
+
+
+def _is_supported(rule: Mapping[str, Any]) -> bool:
+    if rule.get("optionalOldSelf"):
+        return False
+    try:
+        compile_expression(_text(rule, "rule"))
+    except CelSyntaxError:
+        return False
+    return True
+
+
+def _rule_errors(rule: Mapping[str, Any], value: Any, schema: Schema, path: str, old: Any) -> Iterator[FieldError]:
+    if not _is_supported(rule):
+        return
+    expression = compile_expression(_text(rule, "rule"))
+    is_transition = "oldSelf" in expression.referenced_variables
+    if is_transition and (old is ABSENT or old is None):
+        return
+    variables = {"self": value, "oldSelf": old}
+    rule_text = _text(rule, "message").strip() or _text(rule, "rule").strip()
+    try:
+        holds = expression.evaluate(variables)
+    except CelError as error:
+        yield invalid(path, schema.type, _failure(str(error), rule_text))
+        return
+    if holds is not True and (is_transition or old is ABSENT or not same_json(value, old)):
+        yield _rule_error(rule, variables, schema, path)
+
+
+_NO_SIGNATURE = "call arguments did not match a supported operator, function or macro signature"
+
+
+def _failure(error: str, rule_text: str) -> str:
+    if error.startswith("no such overload"):
+        return f"'{error}': {_NO_SIGNATURE} for rule: {rule_text}"
+    return f"{error} evaluating rule: {rule_text}"
+
+
+def _rule_error(rule: Mapping[str, Any], variables: Mapping[str, Any], schema: Schema, path: str) -> FieldError:
+    detail = _message(rule, variables)
+    place = f"{path}{_text(rule, 'fieldPath')}".lstrip(".") or "<nil>"
+    reason = rule.get("reason")
+    if reason == "FieldValueForbidden":
+        return forbidden(place, detail)
+    if reason == "FieldValueRequired":
+        return required(place, detail)
+    whole = schema.type in {"object", "array"}  # too large to repeat in a message
+    if reason == "FieldValueDuplicate":
+        return FieldError(place, reason, "Duplicate value") if whole else duplicate(place, variables["self"])
+    if whole:
+        return FieldError(place, "FieldValueInvalid", f"Invalid value: {detail}")
+    return invalid(place, variables["self"], detail)
+
+
+def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+    expression = _text(rule, "messageExpression")
+    if expression:
+        try:
+            computed = compile_expression(expression).evaluate(variables)
+        except (CelError, CelSyntaxError):
+            computed = None
+        if isinstance(computed, str) and computed.strip() and "\n" not in computed:
+            return computed
+    return _text(rule, "message").strip() or f"failed rule: {_text(rule, 'rule').strip()}"
+
+
+def _text(rule: Mapping[str, Any], key: str) -> str:
+    said = rule.get(key)
+    return said if isinstance(said, str) else ""

@@ -1,0 +1,53 @@
+"""Notices that a data file was put back from a backup: clients may have seen a future that is gone."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+EPOCH_GAP = 1_000_000
+"""Revisions skipped after a restore: nobody can have been given one of those to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreMarker:
+    """Which file was last in use and how far it had come, written beside it."""
+
+    device: int
+    inode: int
+    revision: int
+
+    @classmethod
+    def of(cls, path: Path, revision: int) -> RestoreMarker:
+        """Return the mark of the file as it is."""
+        found = path.stat()
+        return cls(found.st_dev, found.st_ino, revision)
+
+
+def is_restored(now: RestoreMarker, last: RestoreMarker | None) -> bool:
+    """Whether the file is another one than last time, or has lost revisions it had."""
+    if now.revision == 0:
+        return False  # a fresh file
+    return last is None or (now.device, now.inode) != (last.device, last.inode) or now.revision < last.revision
+
+
+def read_marker(path: Path) -> RestoreMarker | None:
+    """Return the last mark, None when there is none that can be read."""
+    try:
+        return RestoreMarker(**orjson.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def write_marker(path: Path, mark: RestoreMarker) -> None:
+    """Put the mark in place in one step."""
+    fresh = path.with_name(f"{path.name}.new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, orjson.dumps(mark))
+    finally:
+        os.close(descriptor)
+    fresh.replace(path)

@@ -1,0 +1,66 @@
+"""Regular expressions of schemas: written for RE2, run by Python with the same meaning."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Protocol
+
+from watchword.cel.linear_regex import LinearRegex, is_backtracking_safe
+
+_PIECES = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\$", re.DOTALL)
+_POSIX_CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": "\\t ",
+    "cntrl": "\\x00-\\x1f\\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": "!-/:-@\\[-`{-~",
+    "space": "\\t\\n\\v\\f\\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+
+
+class Pattern(Protocol):
+    """Tells whether a text matches somewhere."""
+
+    def search(self, text: str, /) -> object:
+        """Return something true when it does."""
+        ...
+
+
+@lru_cache(maxsize=1024)
+def compile_pattern(pattern: str) -> Pattern:
+    """Compile a pattern; raises re.error when it is not one, or when no matcher of RE2's kind knows it."""
+    translated = _PIECES.sub(_translate, pattern)
+    try:
+        linear = LinearRegex(translated)  # also refuses what RE2 refuses: references and looking around
+        if not is_backtracking_safe(translated):
+            return linear
+        # ASCII: RE2's \d, \w, \s and \b know no other letters.
+        return re.compile(translated, re.ASCII)
+    except (RecursionError, OverflowError) as error:
+        raise re.error(str(error)) from error
+
+
+def is_pattern(pattern: str) -> bool:
+    """Whether the text is a regular expression that can be enforced."""
+    try:
+        compile_pattern(pattern)
+    except re.error:
+        return False
+    return True
+
+
+def _translate(piece: re.Match[str]) -> str:
+    text = piece.group()
+    if text in {"$", r"\z"}:
+        return r"\Z"  # Python's $ would let a trailing newline pass
+    if text[0] == "[":
+        return re.sub(r"\[:(\w+):\]", lambda name: _POSIX_CLASSES.get(name.group(1), name.group()), text)
+    return text

@@ -1,0 +1,99 @@
+"""Which key a cluster's name belongs to: on record with the cluster itself, so that no restart forgets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from watchword.api.conditions import conditions_of
+from watchword.api.meta import Object, annotations_of, finalizers_of, labels_of
+from watchword.api.names import HUB_FINALIZERS, Annotation, Label
+from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.certificates.request_validation import ClusterRequest, read_cluster_request
+from watchword.drivers.errors import CertificateRequestRefused
+
+APPROVED_REASON = "AutoApprovedByHubCSRApprovingController"
+
+
+@dataclass(frozen=True, slots=True)
+class NameOwner:
+    """One agent with one key, to whom a name was given at some instant."""
+
+    agent: str
+    key: str  # its thumbprint
+    since: datetime
+
+    @classmethod
+    def of(cls, request: ClusterRequest, since: datetime) -> NameOwner:
+        """Return the owner that a request makes when it is approved."""
+        return cls(request.agent, request.key_thumbprint, since)
+
+    @property
+    def text(self) -> str:
+        """The owner as it is noted on a ManagedCluster."""
+        return f"{self.agent} {self.key} {rfc3339(self.since)}"
+
+    def is_of(self, request: ClusterRequest) -> bool:
+        """Whether a request comes from the very agent and key."""
+        return (self.agent, self.key) == (request.agent, request.key_thumbprint)
+
+
+def read_name_owner(cluster: Object) -> NameOwner | None:
+    """Return the owner that the hub has noted; an agent can neither write nor erase it."""
+    parts = annotations_of(cluster).get(Annotation.FIRST_KEY, "").split(" ")
+    if len(parts) != 3:
+        return None
+    since = parse_rfc3339(parts[2])
+    return None if since is None else NameOwner(parts[0], parts[1], since)
+
+
+def choose_name_owner(cluster: Object, csrs: Iterable[Object]) -> NameOwner | None:
+    """Return to whom the name belongs: to whom it was given last, as noted or as the requests on record show.
+
+    What the hub gave it noted before, so requests tell only whom others let in; those that were approved before this
+    ManagedCluster existed were an earlier one's of the same name.
+    """
+    noted = read_name_owner(cluster)
+    owners = [noted] if noted is not None else []
+    born = parse_rfc3339(cluster["metadata"].get("creationTimestamp") or "")
+    for csr, request in first_requests(sorted(csrs, key=_last_written, reverse=True)):
+        at = approved_by_others_at(csr)
+        if at is not None and born is not None and at >= born and not (noted is not None and noted.is_of(request)):
+            owners.append(NameOwner.of(request, at))
+    return max(owners, key=lambda owner: owner.since, default=None)  # of one second, the first named
+
+
+def _last_written(csr: Object) -> int:
+    version = str(csr["metadata"].get("resourceVersion") or "")
+    return int(version) if version.isascii() and version.isdigit() else 0
+
+
+def first_requests(csrs: Iterable[Object]) -> Iterable[tuple[Object, ClusterRequest]]:
+    """Return the well-formed requests for a cluster's certificate that are not renewals."""
+    for csr in csrs:
+        if Label.ADDON_NAME in labels_of(csr):
+            continue
+        try:
+            request = read_cluster_request(csr)
+        except CertificateRequestRefused:
+            continue
+        if not request.is_renewal:
+            yield csr, request
+
+
+def approved_by_others_at(csr: Object) -> datetime | None:
+    """Return when somebody else than the hub approved a request, by the API server's clock; None when nobody did."""
+    row = next((row for row in conditions_of(csr) if row.get("type") == "Approved"), None)
+    if row is None or row.get("status") != "True" or row.get("reason") == APPROVED_REASON:
+        return None
+    return parse_rfc3339(str(row.get("lastTransitionTime") or row.get("lastUpdateTime") or ""))
+
+
+def name_owner_patch(cluster: Object, owner: NameOwner) -> Object:
+    """Return what to merge into a ManagedCluster so that the owner is on record, and is not lost with its end."""
+    metadata: Object = {"annotations": {Annotation.FIRST_KEY: owner.text}}
+    missing = [name for name in HUB_FINALIZERS if name not in finalizers_of(cluster)]
+    if missing:
+        metadata["finalizers"] = [*finalizers_of(cluster), *missing]
+    return {"metadata": metadata}

@@ -1,0 +1,174 @@
+"""Whether a certificate signing request is exactly what an honest agent would send."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from watchword.api.cluster import validate_cluster_name
+from watchword.api.meta import Object, labels_of
+from watchword.api.names import (
+    KUBE_CLIENT_SIGNER,
+    MANAGED_CLUSTERS_GROUP,
+    Label,
+    addon_fleet_group,
+    addon_group,
+    addon_user,
+    agent_user,
+    cluster_group,
+    cluster_group_plain,
+)
+from watchword.drivers.errors import CertificateRequestRefused
+from watchword.pki.csr import ParsedCsr, parse_csr
+from watchword.pki.errors import PkiError
+from watchword.pki.keys import validate_key_strength
+from watchword.pki.subjects import AlternativeNames
+
+ALLOWED_USAGES = frozenset({"digital signature", "key encipherment", "client auth"})
+SUBJECT_ALTERNATIVE_NAME = "2.5.29.17"
+_AGENT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRequest:
+    """A well-formed request for a cluster's certificate. Who may have it is decided elsewhere."""
+
+    cluster: str
+    agent: str
+    requester: str  # authenticated by the API server
+    requester_groups: frozenset[str]  # likewise
+    key_thumbprint: str
+
+    @property
+    def is_renewal(self) -> bool:
+        """Whether the very agent asks that the certificate will name."""
+        return self.requester == agent_user(self.cluster, self.agent)
+
+
+@dataclass(frozen=True, slots=True)
+class AddonRequest:
+    """A well-formed request for an add-on's certificate."""
+
+    cluster: str
+    addon: str
+    agent: str
+    requester: str
+    key_thumbprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignerRequest:
+    """A well-formed request for a certificate by a signer of an add-on's own."""
+
+    cluster: str
+    addon: str
+    asked: ParsedCsr
+
+
+def read_cluster_request(csr: Object) -> ClusterRequest:
+    """Rebuild what an honest agent of the labelled cluster would ask and compare; raise `CertificateRequestRefused`."""
+    cluster = labels_of(csr).get(Label.CLUSTER_NAME, "")
+    _require_cluster_name(cluster)
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    asked = _read_identity(spec)
+    agent = _last_part(asked.common_name, agent_user(cluster, ""))
+    _require_subject(asked, ({cluster_group(cluster)}, {cluster_group(cluster), MANAGED_CLUSTERS_GROUP}))
+    if asked.names or asked.extensions:
+        raise CertificateRequestRefused("the request asks for alternative names or extensions, which no agent needs")
+    groups = frozenset(spec.get("groups") or ())
+    return ClusterRequest(cluster, agent, str(spec.get("username") or ""), groups, asked.key.thumbprint)
+
+
+def read_addon_request(csr: Object) -> AddonRequest:
+    """The same for an add-on's request to the hub's API."""
+    labels = labels_of(csr)
+    cluster, addon = labels.get(Label.CLUSTER_NAME, ""), labels.get(Label.ADDON_NAME, "")
+    _require_cluster_name(cluster)
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    asked = _read_identity(spec)
+    agent = _last_part(asked.common_name, addon_user(cluster, addon, ""))
+    own = {addon_group(cluster, addon)}
+    fleet = own | {addon_fleet_group(addon)}
+    _require_subject(asked, (own, fleet, fleet | {"system:authenticated"}))
+    own_name = AlternativeNames(dns=(f"{addon}.addon.open-cluster-management.io",))
+    if asked.names not in (AlternativeNames(), own_name) or not set(asked.extensions) <= {SUBJECT_ALTERNATIVE_NAME}:
+        raise CertificateRequestRefused(
+            "the request asks for alternative names or extensions that are not the add-on's own"
+        )
+    return AddonRequest(cluster, addon, agent, str(spec.get("username") or ""), asked.key.thumbprint)
+
+
+def read_signer_request(csr: Object, signer: str) -> SignerRequest:
+    """The same for a request to a signer of the add-on's own; which subject it may have is decided elsewhere."""
+    labels = labels_of(csr)
+    cluster, addon = labels.get(Label.CLUSTER_NAME, ""), labels.get(Label.ADDON_NAME, "")
+    _require_cluster_name(cluster)
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    asked = _read_identity(spec, signer)
+    own_name = AlternativeNames(dns=(f"{addon}.addon.open-cluster-management.io",))
+    if asked.names not in (AlternativeNames(), own_name) or not set(asked.extensions) <= {SUBJECT_ALTERNATIVE_NAME}:
+        raise CertificateRequestRefused(
+            "the request asks for alternative names or extensions that are not the add-on's own"
+        )
+    if asked.other_attributes or len(set(asked.organisations)) != len(asked.organisations):
+        raise CertificateRequestRefused(
+            "the subject has parts besides common name, organisations and organisational units"
+        )
+    return SignerRequest(cluster, addon, asked)
+
+
+def is_agent_of(cluster: str, csr: Object) -> bool:
+    """Whether the API server authenticated the requester as an agent of this very cluster.
+
+    The user name is rebuilt, and not compared by its beginning: cluster c1 is not c10.
+    """
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    user, groups = str(spec.get("username") or ""), set(spec.get("groups") or ())
+    agent = user.removeprefix(agent_user(cluster, ""))
+    by_certificate = user == agent_user(cluster, agent) and _AGENT_NAME.fullmatch(agent) is not None
+    if by_certificate and cluster_group(cluster) in groups:
+        return True
+    return user == cluster and cluster_group_plain(cluster) in groups  # as clouds authenticate it
+
+
+def _require_cluster_name(cluster: str) -> None:
+    objection = validate_cluster_name(cluster)
+    if objection:
+        raise CertificateRequestRefused(f"the label {Label.CLUSTER_NAME} does not name a cluster: {objection}")
+
+
+def _read_identity(spec: Mapping[str, Any], signer: str = KUBE_CLIENT_SIGNER) -> ParsedCsr:
+    if spec.get("signerName") != signer:
+        raise CertificateRequestRefused(f"the request is for another signer than {signer}")
+    usages = spec.get("usages") or []
+    if "client auth" not in usages or not set(usages) <= ALLOWED_USAGES:
+        raise CertificateRequestRefused(f"the request asks for other usages than {', '.join(sorted(ALLOWED_USAGES))}")
+    try:
+        asked = parse_csr(base64.b64decode(spec.get("request") or "", validate=True))
+    except (PkiError, binascii.Error, ValueError) as cause:
+        raise CertificateRequestRefused(f"the request cannot be read: {cause}") from cause
+    if not asked.signature_valid:
+        raise CertificateRequestRefused("the request is not signed by the key it asks a certificate for")
+    weakness = validate_key_strength(asked.key)
+    if weakness:
+        raise CertificateRequestRefused(weakness)
+    return asked
+
+
+def _last_part(common_name: str, expected_start: str) -> str:
+    agent = common_name.removeprefix(expected_start)
+    if common_name != expected_start + agent or not _AGENT_NAME.fullmatch(agent):
+        raise CertificateRequestRefused("the common name is not that of an agent of the cluster in the label")
+    return agent
+
+
+def _require_subject(asked: ParsedCsr, allowed: tuple[set[str], ...]) -> None:
+    unique = set(asked.organisations)
+    if len(unique) != len(asked.organisations) or unique not in allowed:
+        raise CertificateRequestRefused("the organisations are not exactly those of the cluster in the label")
+    if asked.organisational_units or asked.other_attributes:
+        raise CertificateRequestRefused("the subject has parts besides common name and organisations")

@@ -1,0 +1,106 @@
+"""What the verbs of registration have in common: output, waiting, rehearsing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from watchword.cli.discovery_options import parse_duration_flag
+
+F = TypeVar("F", bound=Callable[..., Any])
+FORMS = ("table", "json", "yaml")
+LEFTOVERS = 5  # done here, but something is left for somebody to do
+
+
+def output_option(*more: str) -> Callable[[F], F]:
+    """Add `-o`; the command gets `output`, one of the forms (`text` means `table`)."""
+
+    def decorate(command: F) -> F:
+        @click.option(
+            "--output",
+            "-o",
+            type=click.Choice((*FORMS, *more, "text")),
+            default=FORMS[0],
+            show_default=True,
+            help="How to print the answer.",
+        )
+        @wraps(command)
+        def with_output(*args: Any, output: str, **kwargs: Any) -> Any:
+            return command(*args, output=FORMS[0] if output == "text" else output, **kwargs)
+
+        return with_output  # type: ignore[return-value]  # a command stays a command
+
+    return decorate
+
+
+def wait_options(what: str, *, also: str = "") -> Callable[[F], F]:
+    """Add `--wait` and `--timeout`; the command gets `wait`, how long to, or None.
+
+    Under the name `also` it gets the same in any case, for what is waited for without being asked.
+    """
+
+    def decorate(command: F) -> F:
+        @click.option("--wait", "waits", is_flag=True, help=f"Wait until {what}.")
+        @click.option("--timeout", default="5m", show_default=True, help="How long to wait; a bare number is seconds.")
+        @wraps(command)
+        def with_patience(*args: Any, waits: bool, timeout: str, **kwargs: Any) -> Any:
+            patience = parse_duration_flag(f"{timeout}s" if timeout.isdigit() else timeout, "--timeout")
+            always = {also: patience} if also else {}
+            return command(*args, wait=patience if waits else None, **always, **kwargs)
+
+        return with_patience  # type: ignore[return-value]  # a command stays a command
+
+    return decorate
+
+
+def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Add many options, shown in this order."""
+
+    def decorate(command: F) -> F:
+        decorated: Any = command
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]  # a command stays a command
+
+    return decorate
+
+
+def format_document(document: Any, form: str) -> str:
+    """Return a document as JSON or YAML."""
+    if form == "yaml":
+        from watchword.api import yaml  # noqa: PLC0415 - help must not pay for it
+
+        return yaml.dump(document)
+    import orjson  # noqa: PLC0415 - same
+
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def split(values: Iterable[str]) -> tuple[str, ...]:
+    """Return the parts of values that may each hold several, separated by commas; each part once."""
+    return tuple(dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip()))
+
+
+def cluster_names(values: Iterable[str], flag: str = "--clusters") -> tuple[str, ...]:
+    """Return cluster names given to a flag; `click.UsageError` when one can be no cluster's."""
+    from watchword.api.cluster import validate_cluster_name  # noqa: PLC0415 - help must not pay for it
+
+    names = split(values)
+    if not names:
+        raise click.UsageError(f"name the cluster: {flag} NAME")
+    for name in names:
+        objection = validate_cluster_name(name)
+        if objection:
+            raise click.BadParameter(objection, param_hint=flag)
+    return names
+
+
+def cluster_name(value: str) -> str:
+    """Return the one name given to `--cluster-name`; `click.UsageError` when it is none, several, or no name."""
+    names = cluster_names([value], "--cluster-name")
+    if len(names) > 1:
+        raise click.UsageError("--cluster-name is one name")
+    return names[0]

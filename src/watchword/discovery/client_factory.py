@@ -1,0 +1,48 @@
+"""How discovery reaches a server: first believing nothing it says, then through the authority it proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from watchword.api.sensitive import Sensitive
+from watchword.kube.client import Client
+from watchword.kube.connect import make_client
+from watchword.kube.credentials import Credential, FixedCredential
+from watchword.kube.endpoint import Endpoint
+from watchword.kube.retry import RetryPolicy
+from watchword.kube.unverified_client import unverified_client_for_discovery_only
+
+ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
+"""Discovery does its own waiting, and says so while it waits."""
+
+
+class ClientFactory(Protocol):
+    """Makes clients of one server each; the caller closes them."""
+
+    def unverified(self, server: str) -> Client:
+        """Return a client that shows no credential and believes any certificate."""
+        ...
+
+    def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
+        """Return a client that believes only servers of this authority (empty: the system's roots)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HttpsClientFactory:
+    """Dials over sockets."""
+
+    retry: RetryPolicy = ONE_TRY
+
+    def unverified(self, server: str) -> Client:
+        """Return a client that shows no credential and believes any certificate."""
+        return unverified_client_for_discovery_only(server, retry=self.retry)
+
+    def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
+        """Return a client that believes only servers of this authority (empty: the system's roots)."""
+        authorization = None if bearer is None else Sensitive(f"Bearer {bearer.reveal()}")
+        credentials = FixedCredential(Credential(authorization))
+        # With a bearer the client is kept and used for more than one look, so it may retry on its own.
+        retry = self.retry if bearer is None else None
+        return make_client(Endpoint(server, ca), credentials, retry=retry)

@@ -1,0 +1,91 @@
+"""Downloading a discovery document over https: one host, no credentials, little patience."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import SplitResult, parse_qsl, urljoin, urlsplit
+
+from watchword.api.http import Request
+from watchword.discovery.addresses import validate_server_address
+from watchword.discovery.document_reader import limit_document_size
+from watchword.discovery.errors import DiscoveryReason, SourceRefused
+from watchword.kube.credentials import FixedCredential
+from watchword.kube.endpoint import Endpoint
+from watchword.kube.errors import KubeError
+from watchword.kube.https_transport import HttpsTransport
+from watchword.kube.tls import Trust
+
+DEADLINE_SECONDS = 10.0
+MAXIMUM_REDIRECTS = 3
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+async def download(url: str, trust: Trust) -> bytes:
+    """Return the document, at most 1 MiB; raises `SourceRefused`."""
+    try:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            return await _follow(url, trust)
+    except (KubeError, TimeoutError) as cause:
+        why = "it took too long" if isinstance(cause, TimeoutError) else str(cause)
+        raise SourceRefused(
+            DiscoveryReason.SOURCE_UNREADABLE,
+            f"the discovery address cannot be read ({why}): check it with curl and use --discovery-file=-",
+        ) from cause
+
+
+async def _follow(url: str, trust: Trust) -> bytes:
+    for _ in range(MAXIMUM_REDIRECTS + 1):
+        found = await _fetch(_checked_address(url), trust)
+        if isinstance(found, bytes):
+            return found
+        url = choose_redirect(url, found)
+    raise SourceRefused(DiscoveryReason.SOURCE_REFUSED, "the discovery address redirects too often: give the final one")
+
+
+async def _fetch(address: SplitResult, trust: Trust) -> bytes | str:
+    """Return the document, or where the server says that it is."""
+    endpoint = Endpoint(f"{address.scheme}://{address.netloc}", trust.ca, insecure=trust.insecure)
+    transport = HttpsTransport(endpoint, FixedCredential())
+    query = tuple(parse_qsl(address.query, keep_blank_values=True))
+    try:
+        async with transport.stream(Request("GET", address.path or "/", query=query)) as answer:
+            if answer.status in _REDIRECTS:
+                return answer.header("Location")
+            if answer.status != 200 or answer.stream is None:
+                raise SourceRefused(
+                    DiscoveryReason.SOURCE_UNREADABLE,
+                    f"the discovery address answered {answer.status}: check the address",
+                )
+            body = b""
+            async for chunk in answer.stream:
+                body = limit_document_size(body + chunk)
+            return body
+    finally:
+        await transport.close()
+
+
+def choose_redirect(url: str, location: str) -> str:
+    """Return where a redirect leads if that is the same https host; raise `SourceRefused` otherwise."""
+    target = urljoin(url, location)
+    before, after = _split(url), _split(target)
+    if not location or after.scheme != "https" or after.netloc != before.netloc:
+        raise SourceRefused(
+            DiscoveryReason.SOURCE_REFUSED,
+            "the discovery address redirects to another host or away from https: give that one",
+        )
+    return target
+
+
+def _checked_address(url: str) -> SplitResult:
+    parts = _split(url)
+    complaint = validate_server_address(f"{parts.scheme}://{parts.netloc}")
+    if complaint:
+        raise SourceRefused(DiscoveryReason.SOURCE_REFUSED, f"the discovery address {complaint}")
+    return parts
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as cause:
+        raise SourceRefused(DiscoveryReason.SOURCE_REFUSED, "the discovery address is not a URL") from cause

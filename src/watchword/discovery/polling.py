@@ -1,0 +1,56 @@
+"""Waiting for a server that is not there yet: bounded, and never silent about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeAlias, TypeVar
+
+from watchword.api.validation import format_duration
+
+T = TypeVar("T")
+Progress: TypeAlias = Callable[[str], None]
+"""Is told, in words for people, what is being done or waited for."""
+
+
+def ignore_progress(_: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollOptions:
+    """How long to wait altogether, and at most between two looks; the first pauses are shorter."""
+
+    total: timedelta = timedelta(minutes=5)
+    pause: timedelta = timedelta(seconds=5)
+    first_pause: timedelta = timedelta(milliseconds=250)
+
+
+class PollAgain(Exception):
+    """What one look says when it is worth looking again; `then` is what is raised when time is up."""
+
+    def __init__(self, what: str, then: Exception) -> None:
+        super().__init__(what)
+        self.then = then
+
+
+async def poll_until(look: Callable[[], Awaitable[T]], poll_options: PollOptions, progress: Progress) -> T:
+    """Look now and then until something is seen; after the last look its reason is raised."""
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + poll_options.total.total_seconds()
+    pause = poll_options.first_pause.total_seconds() / 2
+    said = ""
+    while True:
+        try:
+            return await look()
+        except PollAgain as reason:
+            pause = min(pause * 2, poll_options.pause.total_seconds())
+            if loop.time() + pause > ends:
+                raise reason.then from reason
+            if str(reason) != said:  # the same trouble is told once
+                said = str(reason)
+                left = timedelta(seconds=int(ends - loop.time()))
+                progress(f"{said}; trying again for up to {format_duration(left)}")
+            await asyncio.sleep(pause)

@@ -1,0 +1,61 @@
+"""Cluster-info as a server publishes it: a text and its signatures, not yet believed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import orjson
+
+from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, SIGNATURE_PREFIX
+from watchword.api.resources import CONFIG_MAPS
+from watchword.discovery.tokens import BootstrapToken
+from watchword.kube.client import Client
+from watchword.kube.errors import MalformedResponse
+from watchword.pki.detached_jws import is_detached_signature
+
+MAXIMUM_BYTES = 4 * 1024 * 1024  # more than etcd stores in one object
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedClusterInfo:
+    """What the ConfigMap held at one moment; anyone on the way may have written it."""
+
+    text: str
+    signatures: Mapping[str, str] = field(default_factory=dict)  # by token id
+
+    def has_signature_for(self, token: BootstrapToken) -> bool:
+        """Whether there is a signature for this token at all."""
+        return bool(self.signatures.get(token.id))
+
+    def has_valid_signature_for(self, token: BootstrapToken) -> bool:
+        """Whether somebody who knows the token's secret signed exactly this text."""
+        signature = self.signatures.get(token.id, "")
+        return is_detached_signature(signature, self.text.encode(), key_id=token.id, secret=token.secret)
+
+
+async def fetch_cluster_info(client: Client) -> PublishedClusterInfo:
+    """Read kube-public/cluster-info; raises `KubeError`. A server that sends without end is cut off."""
+    body = bytearray()
+    async with client.open(CONFIG_MAPS.path(CLUSTER_INFO)) as response:
+        if response.stream is None:
+            body += response.body
+        else:
+            async for chunk in response.stream:
+                body += chunk
+                if len(body) > MAXIMUM_BYTES:
+                    raise MalformedResponse("the server sent more than a ConfigMap can hold: is this an API server?")
+    return _decode(bytes(body))
+
+
+def _decode(body: bytes) -> PublishedClusterInfo:
+    try:
+        decoded = orjson.loads(body)
+    except orjson.JSONDecodeError as cause:
+        raise MalformedResponse("the answer is not JSON: is this address a Kubernetes API server?") from cause
+    data = decoded.get("data") if isinstance(decoded, dict) else None
+    if not isinstance(data, dict) or not isinstance(data.get(KUBECONFIG_KEY), str):
+        raise MalformedResponse("cluster-info holds no kubeconfig yet: run `watchword init` on the hub")
+    prefix = len(SIGNATURE_PREFIX)
+    signatures = {key[prefix:]: str(value) for key, value in data.items() if key.startswith(SIGNATURE_PREFIX)}
+    return PublishedClusterInfo(data[KUBECONFIG_KEY], signatures)

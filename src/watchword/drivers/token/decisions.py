@@ -1,0 +1,142 @@
+"""Whether a token is the one that is wanted, until when it is good, and when to replace it."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from watchword.api.sensitive import Sensitive
+from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.drivers.interface import NewCredential, SecretData, ValidCredential, WantedCredential, rotation_data
+from watchword.pki.errors import InvalidJwt
+from watchword.pki.unverified_jwt import read_unverified_claims
+from watchword.runtime.renewal import FIRST_RENEWAL_WINDOW, RENEWAL_WINDOW, choose_renewal_time
+
+TOKEN = "token"  # noqa: S105 - the name of a key
+EXPIRATION, ACCOUNT_UID, REFRESH_AT = "expiration", "service-account-uid", "refresh-at"
+
+RECOMMENDED_LIFETIME = timedelta(hours=1)
+LATEST_REFRESH = 0.8  # of the issued lifetime
+_FARTHEST = 253_402_300_799  # the last second that a datetime can hold
+
+
+@dataclass(frozen=True, slots=True)
+class TokenClaims:
+    """What a token says of itself. Nobody here can verify it: the hub that issued it does, at every use."""
+
+    user: str
+    account_uid: str
+    issued_at: datetime
+    expires_at: datetime
+
+    @property
+    def lifetime(self) -> timedelta:
+        """The lifetime that was issued, whatever was asked for."""
+        return self.expires_at - self.issued_at
+
+
+def read_token_claims(text: str) -> TokenClaims | None:
+    """Read a ServiceAccount's token; None when it is not one, or has no lifetime."""
+    try:
+        claims = read_unverified_claims(text)
+    except InvalidJwt:
+        return None
+    issued, expires = _instant(claims.get("iat")), _instant(claims.get("exp"))
+    if issued is None or expires is None or expires <= issued:
+        return None
+    return TokenClaims(str(claims.get("sub") or ""), _account_uid(claims), issued, expires)
+
+
+def decide_token_validity(wanted: WantedCredential, held: SecretData, *, now: datetime) -> ValidCredential | None:
+    """Return until when the token held is good, or None when it is no good.
+
+    What stands beside the token has to agree with it: a Secret that was edited by hand is made anew.
+    """
+    facts = read_token_claims(held.get(TOKEN, b"").decode(errors="replace"))
+    if facts is None or now >= facts.expires_at or validate_token_identity(wanted, facts):
+        return None
+    refresh = _stored_refresh(facts, held)
+    beside = {EXPIRATION: rfc3339(facts.expires_at).encode(), ACCOUNT_UID: facts.account_uid.encode()}
+    if refresh is None or any(held.get(name) != value for name, value in beside.items()):
+        return None
+    return ValidCredential(refresh, facts.expires_at, describe_token_schedule(wanted, facts, refresh))
+
+
+def validate_token_identity(wanted: WantedCredential, facts: TokenClaims) -> str:
+    """Say why a token is not that of the add-on's present ServiceAccount; empty when it is."""
+    if not hmac.compare_digest(facts.user.encode(), wanted.subject.user.encode()):
+        return "the token is that of another ServiceAccount"
+    if wanted.service_account_uid and not hmac.compare_digest(
+        facts.account_uid.encode(), wanted.service_account_uid.encode()
+    ):
+        return (
+            f"the ServiceAccount was made anew: the token is for UID {facts.account_uid}, "
+            f"the present one is {wanted.service_account_uid}"
+        )
+    return ""
+
+
+def build_token_credential(
+    wanted: WantedCredential, token: Sensitive[str], facts: TokenClaims, *, held: SecretData
+) -> NewCredential:
+    """Return what to store. The first token of a lineage is replaced early, so that neighbours drift apart."""
+    previous = read_token_claims(held.get(TOKEN, b"").decode(errors="replace"))
+    window = FIRST_RENEWAL_WINDOW if previous is None else RENEWAL_WINDOW
+    refresh = choose_renewal_time(facts.issued_at, facts.expires_at, seed=_seed(wanted, facts), window=window)
+    data = {
+        TOKEN: token.reveal().encode(),
+        EXPIRATION: rfc3339(facts.expires_at).encode(),
+        ACCOUNT_UID: facts.account_uid.encode(),
+        REFRESH_AT: rfc3339(refresh).encode(),
+        **rotation_data(wanted),
+    }
+    return NewCredential(
+        data, facts.issued_at, facts.expires_at, refresh, describe_token_schedule(wanted, facts, refresh)
+    )
+
+
+def describe_token_schedule(wanted: WantedCredential, facts: TokenClaims, refresh: datetime) -> str:
+    """Say also since when it is good and when it is replaced, for those who only see the condition."""
+    return f"{describe_token(wanted, facts)}, from {rfc3339(facts.issued_at)} on, to be renewed at {rfc3339(refresh)}"
+
+
+def describe_token(wanted: WantedCredential, facts: TokenClaims) -> str:
+    """Say what was issued and until when: the same words for the same token, whenever they are asked for."""
+    said = [f"the token of ServiceAccount {wanted.cluster}/{wanted.service_account}"]
+    said.append(f"is valid until {rfc3339(facts.expires_at)}")
+    asked = wanted.lifetime
+    if asked is not None and facts.lifetime < asked:
+        said.append(f"(the hub shortened {_seconds(asked)} seconds to {_seconds(facts.lifetime)})")
+    if facts.lifetime < RECOMMENDED_LIFETIME:
+        said.append("(less than an hour is meant for tests)")
+    return " ".join(said)
+
+
+def _stored_refresh(facts: TokenClaims, held: SecretData) -> datetime | None:
+    """Return the instant chosen when the token was issued, None when what is noted is not plausible."""
+    noted = parse_rfc3339(held.get(REFRESH_AT, b"").decode(errors="replace"))
+    latest = facts.issued_at + facts.lifetime * LATEST_REFRESH
+    return noted if noted is not None and facts.issued_at <= noted <= latest else None
+
+
+def _seed(wanted: WantedCredential, facts: TokenClaims) -> str:
+    return f"{wanted.cluster}/{wanted.addon}/{facts.account_uid}"
+
+
+def _account_uid(claims: Mapping[str, Any]) -> str:
+    bound = claims.get("kubernetes.io")
+    account = bound.get("serviceaccount") if isinstance(bound, dict) else None
+    return str(account.get("uid") or "") if isinstance(account, dict) else ""
+
+
+def _instant(value: Any) -> datetime | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _FARTHEST:
+        return None
+    return datetime.fromtimestamp(int(value), UTC)
+
+
+def _seconds(lifetime: timedelta) -> int:
+    return int(lifetime.total_seconds())

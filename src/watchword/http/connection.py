@@ -1,0 +1,201 @@
+"""One connection of a client: its requests are answered one after the other, in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections import deque
+from collections.abc import Awaitable, Callable
+from inspect import isasyncgen
+from typing import Any, Protocol, cast
+
+from watchword.api.http import Peer, Request, Response
+from watchword.http.request_parser import ParsedRequest, RejectedRequest, RequestLimits, RequestParser
+from watchword.http.response_writer import CHUNK, CONTINUE, LAST_CHUNK, encode_response, encode_response_parts, head
+
+log = logging.getLogger(__name__)
+
+RequestHandler = Callable[[Request], Awaitable[Response]]
+RejectionHandler = Callable[[RejectedRequest], Response]
+LINGER = 2.0
+"""How long a rejected client may go on sending before the connection is cut: cut at once, it never reads why."""
+
+
+class ServerContext(Protocol):
+    """What the connections of one listener share."""
+
+    handle: RequestHandler
+    reject: RejectionHandler
+    reading: RequestLimits
+
+    def register(self, connection: ServerConnection) -> bool:
+        """Take note of a connection; False when there are too many."""
+        ...
+
+    def unregister(self, connection: ServerConnection) -> None:
+        """Forget a connection."""
+        ...
+
+    def date(self) -> str:
+        """Return the time of day as HTTP writes it."""
+        ...
+
+
+class ServerConnection(asyncio.Protocol):
+    """Reads ahead no further than the request that waits, writes no faster than the client reads."""
+
+    def __init__(self, server: ServerContext) -> None:
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[ParsedRequest | RejectedRequest] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._streaming = False
+        self._finishing = False
+        self._paused = False
+        self._writable: asyncio.Future[None] | None = None
+        self._since = self._loop.time()
+
+    def is_timed_out(self, now: float, between: float, within: float) -> bool:
+        """Whether the client has had its time: between two requests, or within one that it is sending."""
+        if self._task is not None:
+            return False
+        return now - self._since > (between if self._reader.is_idle else within)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to listen, or turn the client away."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._reader = RequestParser(self._server.reading, peer_of(transport))
+        if not self._server.register(self):
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the contract
+        """Stop working for a client that has gone."""
+        self._server.unregister(self)
+        self._waiting.clear()
+        if self._task is not None:
+            self._task.cancel()
+        self.resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sent."""
+        if self._reader.is_idle:
+            self._since = self._loop.time()
+        self._waiting.extend(self._reader.feed(data))
+        if self._task is None:
+            self._next()
+        elif self._waiting and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        """Take note that the client reads more slowly than we write."""
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._writable = None
+
+    def finish(self) -> None:
+        """Answer what is under way, end what streams, then close."""
+        self._finishing = True
+        if self._task is None:
+            self._transport.close()
+        elif self._streaming:
+            self._task.cancel()
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        self._transport.abort()
+
+    def _next(self) -> None:
+        if self._waiting:
+            first = self._waiting.popleft()
+            if isinstance(first, RejectedRequest):
+                self._reject(first)
+            else:
+                self._task = self._loop.create_task(self._serve(first))
+            return
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+        if self._reader.take_continue():
+            self._transport.write(CONTINUE)
+
+    def _reject(self, rejected: RejectedRequest) -> None:
+        self._transport.write(encode_response(self._server.reject(rejected), self._server.date(), keep_alive=False))
+        self._loop.call_later(LINGER, self._transport.close)
+
+    async def _serve(self, received: ParsedRequest) -> None:
+        try:
+            answer = await self._server.handle(received.request)
+            keep_alive = received.keep_alive and not self._finishing
+            if answer.stream is None:
+                with_body = received.request.method != "HEAD"
+                for piece in encode_response_parts(
+                    answer, self._server.date(), keep_alive=keep_alive, with_body=with_body
+                ):
+                    self._transport.write(piece)
+            else:
+                await self._stream(answer, received, keep_alive=keep_alive)
+            await self._drained()
+        except Exception:
+            log.exception("an answer broke off")
+            keep_alive = False
+        self._task = None
+        self._since = self._loop.time()
+        if keep_alive and not self._finishing:
+            self._next()
+        else:
+            self._transport.close()
+
+    async def _stream(self, answer: Response, received: ParsedRequest, *, keep_alive: bool) -> None:
+        stream: Any = answer.stream
+        framing = "Transfer-Encoding: chunked\r\n" if received.chunks else ""
+        self._transport.write(head(answer, framing, self._server.date(), keep_alive=keep_alive))
+        self._streaming = True
+        try:
+            async for chunk in stream:
+                if chunk:
+                    self._transport.write(CHUNK % (len(chunk), chunk) if framing else chunk)
+                if self._writable is not None:
+                    await self._drained()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or not self._finishing or self._transport.is_closing():
+                raise
+            task.uncancel()  # the server stops: the client is told that this is the end
+        finally:
+            self._streaming = False
+            if isasyncgen(stream):
+                await stream.aclose()
+        if framing:
+            self._transport.write(LAST_CHUNK)
+
+    async def _drained(self) -> None:
+        if self._writable is not None:
+            await self._writable
+
+
+def plain_text_rejection(rejected: RejectedRequest) -> Response:
+    """Return the answer to a request that cannot be read, in words."""
+    return Response(rejected.status, (("Content-Type", "text/plain"),), f"{rejected.status} {rejected.reason}".encode())
+
+
+def peer_of(transport: asyncio.BaseTransport) -> Peer:
+    """Return who is at the other end, as far as TLS has proved it."""
+    address = transport.get_extra_info("peername")
+    secure = transport.get_extra_info("ssl_object")
+    return Peer(str(address[0]) if address else "", _chain(secure) if secure is not None else ())
+
+
+def _chain(secure: ssl.SSLObject) -> tuple[bytes, ...]:
+    leaf = secure.getpeercert(binary_form=True)
+    if leaf is None:
+        return ()
+    unverified = getattr(secure, "get_unverified_chain", None)  # Python 3.13
+    if unverified is None:
+        return (leaf,)
+    return tuple(bytes(der) for der in unverified()) or (leaf,)

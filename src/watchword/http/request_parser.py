@@ -1,0 +1,184 @@
+"""Reads requests from the bytes of one connection; the only place that knows the parser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+from urllib.parse import parse_qsl
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+from watchword.api.http import Peer, Request
+
+MAX_HEADERS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """How large the parts of a request may be."""
+
+    header_bytes: int
+    body_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRequest:
+    """One whole request, and how its client wants to go on."""
+
+    request: Request
+    keep_alive: bool
+    chunks: bool  # whether the client understands an answer in chunks
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRequest:
+    """Bytes that are no acceptable request; whatever follows them has no meaning."""
+
+    status: int
+    reason: str
+
+
+class _Stop(Exception):
+    """Parsing makes no sense any more."""
+
+
+class RequestParser:
+    """Turns bytes into requests, in whatever pieces they come; after a refusal it reads no more.
+
+    The methods whose names begin with `on_` are called by the parser.
+    """
+
+    def __init__(self, limits: RequestLimits, peer: Peer) -> None:
+        self._limits = limits
+        self._peer = peer
+        self._parser = HttpRequestParser(self)
+        self._found: list[ParsedRequest | RejectedRequest] = []
+        self._refused = False
+        self._begun = False
+        self._head_complete = False
+        self._wants_continue = False
+        self._fed = 0  # bytes since the request began, while its head is not complete
+        self._head_bytes = 0
+        self._target = b""
+        self._headers: list[tuple[str, str]] = []
+        self._body = bytearray()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request has begun that is not complete."""
+        return not self._begun
+
+    def feed(self, data: bytes) -> list[ParsedRequest | RejectedRequest]:
+        """Return what these bytes complete; a refusal comes last."""
+        if self._refused:
+            return []
+        if not self._head_complete:
+            self._fed += len(data)
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            self._refused = True  # the request is answered as if nothing else was offered, and is the last
+        except HttpParserError:
+            self._refuse(400, "Bad Request")
+        if not self._head_complete and self._fed > self._limits.header_bytes:
+            self._refuse(431, "Request Header Fields Too Large")
+        found, self._found = self._found, []
+        return found
+
+    def take_continue(self) -> bool:
+        """Whether the client waits to be told that its body is welcome; says so once."""
+        wanted, self._wants_continue = self._wants_continue, False
+        return wanted
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        fed = self._fed
+        self._reset()
+        self._begun, self._fed = True, fed
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the target."""
+        self._target += url
+        self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes | None) -> None:
+        """Take one header; those after a body in chunks are counted and forgotten."""
+        value = value or b""
+        self._count(len(name) + len(value))
+        if self._head_complete:
+            return
+        if len(self._headers) >= MAX_HEADERS:
+            self._stop(431, "Request Header Fields Too Large")
+        self._headers.append((name.decode("ascii", "replace"), value.decode("utf-8", "replace")))
+
+    def on_headers_complete(self) -> None:
+        """Judge the head before a body is read."""
+        self._head_complete = True
+        if self._parser.get_http_version() not in {"1.1", "1.0"}:
+            self._stop(505, "HTTP Version Not Supported")
+        for name, value in self._headers:
+            lowered = name.lower()
+            if lowered == "content-length" and int(value) > self._limits.body_bytes:
+                self._stop(413, "Request Entity Too Large")
+            elif lowered == "expect" and value.lower() == "100-continue":
+                self._wants_continue = True
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body."""
+        self._wants_continue = False
+        self._body += body  # not a list of pieces: a client that sends single bytes must not cost more
+        if len(self._body) > self._limits.body_bytes:
+            self._stop(413, "Request Entity Too Large")
+
+    def on_message_complete(self) -> None:
+        """Put the request together."""
+        parser = self._parser
+        place = split_target(self._target)
+        if place is None:
+            self._stop(400, "Bad Request")
+        path, query = place
+        request = Request(
+            parser.get_method().decode("ascii"), path, query, tuple(self._headers), bytes(self._body), self._peer
+        )
+        chunks = parser.get_http_version() == "1.1"
+        # A client that offers another protocol has stopped reading requests after this one.
+        keep_alive = chunks and parser.should_keep_alive() and not parser.should_upgrade()
+        self._found.append(ParsedRequest(request, keep_alive, chunks))
+        self._reset()
+
+    def _reset(self) -> None:
+        self._begun = False
+        self._head_complete = False
+        self._wants_continue = False
+        self._fed = 0
+        self._head_bytes = 0
+        self._target = b""
+        self._headers = []
+        self._body = bytearray()
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self._limits.header_bytes:
+            self._stop(431, "Request Header Fields Too Large")
+
+    def _stop(self, status: int, reason: str) -> NoReturn:
+        self._refuse(status, reason)
+        raise _Stop
+
+    def _refuse(self, status: int, reason: str) -> None:
+        if not self._refused:
+            self._refused = True
+            self._found.append(RejectedRequest(status, reason))
+
+
+def split_target(target: bytes) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+    """Return the path, still percent-encoded, and the query, decoded; None when it names no path."""
+    text = target.decode("utf-8", "replace")
+    if not text.startswith("/"):
+        scheme, found, rest = text.partition("://")
+        if not found or scheme.lower() not in {"http", "https"}:
+            return None
+        authority, slash, rest = rest.partition("/")
+        text = f"/{rest}" if slash else f"/?{authority.partition('?')[2]}"
+    path, _, query = text.partition("#")[0].partition("?")
+    return path, tuple(parse_qsl(query, keep_blank_values=True)) if query else ()

@@ -1,0 +1,101 @@
+"""Every promise the hub keeps about add-ons, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from watchword.addons.controllers import AddonParts, controllers, register_informers
+from watchword.api.meta import Object
+from watchword.api.names import Label
+from watchword.api.resources import (
+    ADDON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADDONS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+)
+from watchword.hub.addons.feature_labels import FeatureLabelReconciler, clusters_affected_by
+from watchword.hub.addons.install_strategy import InstallStrategies, InstallStrategyReconciler
+from watchword.hub.addons.installation import AddonInstallationReconciler
+from watchword.hub.addons.placements import PlacementDecisionReconciler, Placements
+from watchword.hub.addons.templates import TemplateDefinitionLookup
+from watchword.hub.addons.token_infrastructure import TokenInfrastructureReconciler, addons_affected_by_cluster
+from watchword.hub.addons.token_manifests import addon_from_labels
+from watchword.hub.controllers import HubParts
+from watchword.runtime.cache import Cache
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
+
+TOKEN_OBJECTS = WatchScope(labels=f"{Label.TOKEN_INFRASTRUCTURE}=true")
+
+
+def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
+    """Return the hub's promises about add-ons, for the process that keeps those about clusters."""
+    _register_informers(parts.cache)
+    templates = TemplateDefinitionLookup(parts.cache, parts.signing_namespaces)
+    described = tuple(
+        Trigger(kind, templates.addons_affected_by) for kind in (ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS)
+    )
+    yield _token_infrastructure(parts)
+    yield from _installation(parts)
+    yield ControllerSpec(
+        "addon-feature-labels",
+        MANAGED_CLUSTERS,
+        FeatureLabelReconciler(parts.cache, parts.client),
+        (Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: clusters_affected_by(parts.cache, obj)),),
+    )
+    yield from controllers(
+        AddonParts(parts.cache, parts.client, parts.events, parts.clock, templates, described, approves=True)
+    )
+
+
+def _register_informers(cache: Cache) -> None:
+    for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS):
+        cache.informer(resource, TOKEN_OBJECTS)
+    for resource in (CLUSTER_MANAGEMENT_ADDONS, ADDON_TEMPLATES):
+        cache.informer(resource)
+    register_informers(cache)
+    cache.index(MANAGED_CLUSTER_ADDONS, "name", lambda obj: [obj["metadata"]["name"]])
+
+
+def _token_infrastructure(parts: HubParts) -> ControllerSpec:
+    reconciler = TokenInfrastructureReconciler(
+        parts.cache, parts.client, parts.ensurer, parts.status, parts.events, parts.clock
+    )
+    triggers = tuple(Trigger(resource, addon_from_labels) for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS))
+    by_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(parts.cache, obj))
+    return ControllerSpec(
+        "token-infrastructure", MANAGED_CLUSTER_ADDONS, reconciler, (*triggers, by_cluster), workers=16
+    )
+
+
+def _installation(parts: HubParts) -> Iterable[ControllerSpec]:
+    placements = Placements(parts.cache)
+    strategies = InstallStrategies(parts.cache, placements)
+    installing = AddonInstallationReconciler(parts.cache, parts.client, strategies)
+    judging = InstallStrategyReconciler(strategies, parts.status)
+    decided, settled = TriggerSource(), TriggerSource()
+
+    def requeue_decision(decision: Object) -> None:
+        decided.enqueue_all(installing.by_decision(decision))
+
+    def requeue_all() -> None:
+        decided.enqueue_all(installing.by_placements())
+        settled.enqueue_all(judging.by_placements())
+
+    following = PlacementDecisionReconciler(placements, requeue_decision, requeue_all)
+    triggers = (
+        Trigger(CLUSTER_MANAGEMENT_ADDONS, installing.by_kind),
+        Trigger(MANAGED_CLUSTERS, installing.by_cluster),
+        Trigger(MANAGED_CLUSTER_SETS, installing.by_set),
+    )
+    by_set = (Trigger(MANAGED_CLUSTER_SETS, judging.by_set),)
+    yield ControllerSpec("addon-installation", MANAGED_CLUSTER_ADDONS, installing, triggers, trigger_source=decided)
+    yield ControllerSpec(
+        "addon-install-strategy", CLUSTER_MANAGEMENT_ADDONS, judging, by_set, workers=1, trigger_source=settled
+    )
+    yield ControllerSpec("placement-decisions", CUSTOM_RESOURCE_DEFINITIONS, following, workers=1)

@@ -1,0 +1,70 @@
+"""Questions to the server about identities and their rights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.resources import SELF_SUBJECT_ACCESS_REVIEWS, SELF_SUBJECT_REVIEWS, SUBJECT_ACCESS_REVIEWS
+from watchword.kube.client import Client
+from watchword.kube.responses import decode
+
+
+@dataclass(frozen=True, slots=True)
+class UserIdentity:
+    """Who the server says somebody is."""
+
+    username: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAccess:
+    """One thing that somebody might do; an empty key means any object."""
+
+    verb: str
+    resource: Resource
+    key: ObjectKey = field(default_factory=lambda: ObjectKey("", ""))
+    subresource: str = ""
+
+    def attributes(self) -> Object:
+        """Return it in the words of an access review."""
+        return {
+            "verb": self.verb,
+            "group": self.resource.group,
+            "version": self.resource.version,
+            "resource": self.resource.plural,
+            "subresource": self.subresource,
+            "namespace": self.key.namespace,
+            "name": self.key.name,
+        }
+
+
+async def who_am_i(client: Client) -> UserIdentity:
+    """Return the identity that the server takes this client for."""
+    status = await _create_review(client, SELF_SUBJECT_REVIEWS, {})
+    info = status.get("userInfo") or {}
+    return UserIdentity(info.get("username", ""), info.get("uid", ""), tuple(info.get("groups") or ()))
+
+
+async def can_i(client: Client, access: ResourceAccess) -> bool:
+    """Tell whether this client may do something."""
+    status = await _create_review(client, SELF_SUBJECT_ACCESS_REVIEWS, {"resourceAttributes": access.attributes()})
+    return status.get("allowed") is True
+
+
+async def may(client: Client, who: UserIdentity, access: ResourceAccess) -> bool:
+    """Tell whether somebody else may do something."""
+    subject = {"user": who.username, "uid": who.uid, "groups": list(who.groups)}
+    status = await _create_review(
+        client, SUBJECT_ACCESS_REVIEWS, {"resourceAttributes": access.attributes(), **subject}
+    )
+    return status.get("allowed") is True
+
+
+async def _create_review(client: Client, review: Resource, spec: Object) -> Object:
+    body = {"apiVersion": review.api_version, "kind": review.kind, "metadata": {}, "spec": spec}
+    answer = decode(await client.request("POST", review.path(), body=body))
+    status = answer.get("status")
+    return status if isinstance(status, dict) else {}

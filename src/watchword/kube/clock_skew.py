@@ -1,0 +1,34 @@
+"""How far the server's clock is from ours, from the Date of its answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+
+from watchword.api.http import Response
+
+MEASURE_EVERY = 30.0
+_HALF_A_SECOND = 0.5  # Date is cut to the second
+
+
+class ClockSkewMeter:
+    """Measures now and then; `skew` is the server's clock minus ours, right to about a second."""
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._next = float("-inf")
+        self.skew: timedelta | None = None
+
+    def observe(self, response: Response, *, sent_at: float, received_at: float) -> None:
+        """Take an answer into account; the instants are the loop's and tell how long it was under way."""
+        if received_at < self._next:
+            return
+        try:
+            date = parsedate_to_datetime(response.header("Date")).timestamp()
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return
+        self._next = received_at + MEASURE_EVERY
+        half_way = self._now() - (received_at - sent_at) / 2
+        self.skew = timedelta(seconds=date + _HALF_A_SECOND - half_way)

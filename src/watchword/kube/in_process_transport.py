@@ -1,0 +1,63 @@
+"""The transport without a socket: an async function answers the requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from inspect import isasyncgen
+from typing import TypeAlias
+
+from watchword.api.http import Peer, Request, Response
+from watchword.api.sensitive import Sensitive
+from watchword.kube.errors import Unreachable
+
+RequestHandler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+class InProcessTransport:
+    """Hands requests to a function as one identity: a fixed Authorization header, a peer, or both."""
+
+    def __init__(
+        self, handle: RequestHandler, *, authorization: Sensitive[str] | None = None, peer: Peer | None = None
+    ) -> None:
+        self._handle = handle
+        self._authorization = authorization
+        self._peer = peer or Peer(address="in-process")
+        self._closed = False
+
+    def with_identity(
+        self, *, authorization: Sensitive[str] | None = None, peer: Peer | None = None
+    ) -> InProcessTransport:
+        """Return a transport to the same function as another identity."""
+        return InProcessTransport(self._handle, authorization=authorization, peer=peer)
+
+    async def send(self, request: Request) -> Response:
+        """Call the function and return its whole answer."""
+        async with self.stream(request) as response:
+            if response.stream is None:
+                return response
+            body = b"".join([chunk async for chunk in response.stream])
+            return replace(response, body=body, stream=None)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Response]:
+        """Call the function; the stream of its answer is closed when the context is left."""
+        response = await self._call(request)
+        try:
+            yield response
+        finally:
+            if isasyncgen(response.stream):
+                await response.stream.aclose()
+
+    async def close(self) -> None:
+        """Refuse requests from now on."""
+        self._closed = True
+
+    async def _call(self, request: Request) -> Response:
+        if self._closed:
+            raise Unreachable("the client is closed", maybe_processed=False)
+        headers = request.headers
+        if self._authorization is not None:
+            headers = (*headers, ("Authorization", self._authorization.reveal()))
+        return await self._handle(replace(request, headers=headers, peer=self._peer))

@@ -1,0 +1,105 @@
+"""One question, as many tries as are worth it: retries, deadlines and a bound on what is under way at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from copy import copy
+from dataclasses import dataclass, replace
+from random import Random
+
+from watchword.api.http import Request, Response
+from watchword.kube.clock_skew import ClockSkewMeter
+from watchword.kube.errors import TimedOut, Unreachable
+from watchword.kube.responses import refusal
+from watchword.kube.retry import RetryPolicy, choose_retry_delay
+from watchword.kube.transport import Transport
+
+ERROR_LIMIT = 64 * 1024
+"""As much of a refused stream's answer as an error needs."""
+
+
+@dataclass
+class ServerCapabilities:
+    """What was learned about the server, shared by everything that speaks to it through one client."""
+
+    supports_watch_list: bool = True  # until it refuses or ignores the request for its initial state
+
+
+class RequestSender:
+    """Sends requests over a transport with patience; watches are not counted among those under way."""
+
+    def __init__(
+        self, transport: Transport, policy: RetryPolicy, *, max_in_flight: int, random: Random, now: Callable[[], float]
+    ) -> None:
+        self.transport = transport
+        self._policy = policy
+        self._in_flight = asyncio.Semaphore(max_in_flight)
+        self._random = random
+        self.skew = ClockSkewMeter(now)
+        self.server = ServerCapabilities()
+
+    def over(self, transport: Transport) -> RequestSender:
+        """Return the same over another transport, sharing what is counted and measured."""
+        other = copy(self)
+        other.transport = transport
+        return other
+
+    async def send(self, request: Request) -> Response:
+        """Send, again while that helps, and return whatever was answered last; `Unreachable` when nothing was."""
+        now = asyncio.get_running_loop().time
+        give_up_at = now() + self._policy.deadline
+        failures = 0
+        while True:
+            outcome = await self._attempt(request, give_up_at)
+            if isinstance(outcome, Response) and outcome.status < 429:
+                return outcome
+            failures += 1
+            wait = choose_retry_delay(self._policy, request, outcome, failures, self._random)
+            if wait is None or now() + wait >= give_up_at:
+                break
+            await asyncio.sleep(wait)
+        if isinstance(outcome, Unreachable):
+            raise outcome
+        return outcome
+
+    @asynccontextmanager
+    async def open(self, request: Request) -> AsyncIterator[Response]:
+        """Send once; an answer that is no refusal is read piece by piece from `Response.stream`."""
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self._policy.attempt_timeout):
+                    response = await stack.enter_async_context(self.transport.stream(request))
+                    if not 200 <= response.status < 300:
+                        raise refusal(await _read_body(response))
+            except TimeoutError as cause:
+                raise self._timed_out() from cause
+            yield response
+
+    async def _attempt(self, request: Request, give_up_at: float) -> Response | Unreachable:
+        now = asyncio.get_running_loop().time
+        sent_at = now()
+        try:
+            async with asyncio.timeout_at(min(sent_at + self._policy.attempt_timeout, give_up_at)), self._in_flight:
+                response = await self.transport.send(request)
+        except TimeoutError:
+            return self._timed_out()
+        except Unreachable as error:
+            return error
+        self.skew.observe(response, sent_at=sent_at, received_at=now())
+        return response
+
+    def _timed_out(self) -> TimedOut:
+        return TimedOut(f"no answer within {self._policy.attempt_timeout:g} seconds: is the API server overloaded?")
+
+
+async def _read_body(response: Response) -> Response:
+    if response.stream is None:
+        return response
+    body = b""
+    async for chunk in response.stream:
+        body += chunk
+        if len(body) > ERROR_LIMIT:
+            break
+    return replace(response, body=body, stream=None)

@@ -1,0 +1,96 @@
+"""Reads the answers of one connection from its bytes; the only place here that knows the parser."""
+
+from __future__ import annotations
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+MAX_HEADERS = 256
+HEAD_SIZE_LIMIT = 256 * 1024
+
+
+class HttpProtocolError(Exception):
+    """The bytes are no answer that a server may give; the connection is of no more use."""
+
+
+class ResponseParser:
+    """One answer, in whatever pieces its bytes come; `has_body=False`: it ends with its head, whatever that announces.
+
+    The methods whose names begin with `on_` are called by the parser.
+    """
+
+    def __init__(self, *, has_body: bool = True) -> None:
+        self.status = 0
+        self.headers: list[tuple[str, str]] = []
+        self.buffered = 0  # bytes of the body that nobody has taken yet
+        self.has_head = False
+        self.is_complete = False
+        self.keeps_alive = False
+        self._has_body = has_body
+        self._parser = HttpResponseParser(self)
+        self._body: list[bytes] = []
+        self._is_framed = False  # whether the answer itself says where it ends
+        self._fed = 0  # bytes while the head is not complete
+
+    def feed(self, data: bytes) -> None:
+        """Take what arrived; raises `HttpProtocolError`."""
+        if not self.has_head:
+            self._fed += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as cause:
+            raise HttpProtocolError(str(cause)) from cause
+        if not self.has_head and self._fed > HEAD_SIZE_LIMIT:
+            raise HttpProtocolError("the head of the answer has no end")
+
+    def end(self) -> None:
+        """Take note that nothing more arrives: for an answer of no declared length that is its end."""
+        self.keeps_alive = False
+        if self.has_head and not self._is_framed:
+            self.is_complete = True
+
+    def take(self) -> bytes:
+        """Return what there is of the body, and keep it no longer."""
+        data = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._body.clear()
+        self.buffered = 0
+        return data
+
+    def on_message_begin(self) -> None:
+        """Refuse whatever comes unasked: it would be taken for the answer to the next question."""
+        if self.is_complete:
+            raise HttpProtocolError("the server sent more than one answer")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep one header."""
+        if len(self.headers) >= MAX_HEADERS:
+            raise HttpProtocolError("the answer has too many headers")
+        lower = name.lower()
+        self._is_framed = self._is_framed or lower == b"content-length"
+        if lower == b"transfer-encoding":
+            if value.strip().lower() != b"chunked":
+                raise HttpProtocolError("the answer is encoded in a way that nobody asked for")
+            self._is_framed = True
+        self.headers.append((name.decode("latin-1"), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        """Know how to go on."""
+        self.status = self._parser.get_status_code()
+        self.keeps_alive = self._parser.should_keep_alive()
+        self.has_head = self.status >= 200  # what comes before is no answer yet
+        if self.status in (204, 304):
+            self._is_framed = True
+        if self.has_head and not self._has_body:
+            self.is_complete, self.keeps_alive = True, False  # the parser would take the next answer for the body
+
+    def on_body(self, body: bytes) -> None:
+        """Keep one piece of the body."""
+        self._body.append(body)
+        self.buffered += len(body)
+
+    def on_message_complete(self) -> None:
+        """Be done, unless it was only a notice that the answer follows."""
+        if self.has_head:
+            self.is_complete = True
+        else:
+            self.headers.clear()
+            self._is_framed = False

@@ -1,0 +1,85 @@
+"""One control plane of a fleet on this machine: served on a loopback socket, spoken to from within."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from watchword.admin.errors import AdminError, InvalidInput, OperationRefused
+from watchword.api.sensitive import Sensitive
+from watchword.apiserver.instance import Instance, InstanceSettings
+from watchword.apiserver.node.model import Runner
+from watchword.kube.client import Client
+from watchword.kube.kubeconfig import ClusterEntry, UserEntry
+from watchword.local.layout import ControlPlaneAddress
+from watchword.runtime.clock import Clock
+
+FIRST_UNPRIVILEGED_PORT = 1024  # ports from here on are for everybody
+
+
+@dataclass
+class LocalControlPlane:
+    """A control plane with its data; `client` is its administrator's, without a detour over the socket."""
+
+    address: ControlPlaneAddress
+    folder: Path
+    clock: Clock
+    runner: Runner  # of its pods
+    in_memory: bool = False
+    instance: Instance = field(init=False)
+    client: Client = field(init=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the cluster, or `hub`."""
+        return self.address.name
+
+    @property
+    def entries(self) -> tuple[ClusterEntry, UserEntry]:
+        """How the administrator reaches it over the socket."""
+        material = self.instance.material
+        server = ClusterEntry(self.instance.server, ca_data=material.root_bundle)
+        return server, UserEntry(token=material.admin_token)
+
+    async def start(self) -> None:
+        """Serve; `OperationRefused` when the port is taken, `InvalidInput` when nothing can be kept."""
+        settings = InstanceSettings(
+            self.folder,
+            port=self.address.port,
+            in_memory=self.in_memory,
+            node=True,
+            runner=self.runner,
+        )
+        try:
+            instance = Instance(settings, self.clock.now)
+        except OSError as cause:
+            raise self.explain_start_failure(cause) from cause
+        try:
+            await instance.start()
+        except OSError as cause:
+            await instance.plane.stop()
+            raise self.explain_start_failure(cause) from cause
+        self.instance = instance
+        token = instance.material.admin_token.reveal()
+        self.client = Client.from_handler(instance.plane.handle, authorization=Sensitive(f"Bearer {token}"))
+
+    def explain_start_failure(self, cause: OSError) -> AdminError:
+        """Return what keeps it from starting, in words that help."""
+        port = self.address.port
+        if cause.errno == errno.EADDRINUSE:
+            other = "give another --port" if self.in_memory else "begin anew on other ports with `watchword reset`"
+            return OperationRefused(
+                f"port {port} of {self.name} is taken by another program: stop that one, or {other}"
+            )
+        why = (cause.strerror or type(cause).__name__).lower()
+        if cause.errno == errno.EACCES and port < FIRST_UNPRIVILEGED_PORT:
+            return OperationRefused(
+                f"port {port} of {self.name} is for the administrator of this machine: give a larger --port"
+            )
+        other = "set TMPDIR to a folder that can" if self.in_memory else "choose another --data-dir"
+        return InvalidInput(f"{self.name} cannot be kept in {self.folder} ({why}): {other}")
+
+    async def stop(self) -> None:
+        """End the service and close the data."""
+        await self.instance.stop()

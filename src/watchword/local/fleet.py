@@ -1,0 +1,143 @@
+"""Everything that the steps of bringing up a fleet share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import SystemRandom
+from typing import Any
+
+from watchword.admin.bootstrap_access import BootstrapAccess
+from watchword.admin.hub_observer import HubObserver
+from watchword.admin.inventory import Inventory, build_inventory
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import CLUSTER_LEASE
+from watchword.api.resources import LEASES
+from watchword.apiserver.pki_directory import write_private
+from watchword.discovery.token_secret import TokenRecord
+from watchword.hub.process import LEASE as HUB_LEASE
+from watchword.kube.kubeconfig import ContextEntry, Kubeconfig
+from watchword.kube.kubeconfig_files import dump_kubeconfig
+from watchword.local.control_plane import LocalControlPlane
+from watchword.local.data_directory import FleetDirectory
+from watchword.local.layout import ControlPlaneAddress, FleetLayout
+from watchword.local.pods import FlagParsers, PodCommands
+from watchword.local.supervisor import Supervisor
+from watchword.pki.certificates import Certificate, split_bundle
+from watchword.runtime.clock import Clock
+
+GRACE = timedelta(milliseconds=800)  # for each of the three to end in order; Ctrl-C is answered within two seconds
+WRITES_AT_ONCE = 8  # clusters that are set up at the same time
+
+
+@dataclass
+class LocalFleet:
+    """One fleet on this machine, from the first step until `close`."""
+
+    folder: FleetDirectory
+    layout: FleetLayout
+    clock: Clock
+    read: FlagParsers
+    in_memory: bool = False
+    hub: LocalControlPlane = field(init=False)
+    clusters: list[LocalControlPlane] = field(init=False)
+    supervisor: Supervisor = field(default_factory=lambda: Supervisor(SystemRandom()))
+    token: TokenRecord | None = None
+    access: dict[str, BootstrapAccess] = field(default_factory=dict)  # by cluster: the hub as it found it
+    observer: HubObserver | None = None
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    running: list[LocalControlPlane] = field(default_factory=list)
+
+    since: datetime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.since = self.clock.now()
+        self.hub = self._member(self.layout.hub)
+        self.clusters = [self._member(address) for address in self.layout.clusters]
+
+    def _member(self, address: ControlPlaneAddress) -> LocalControlPlane:
+        runner = PodCommands(self.clock, self.read).runner()
+        return LocalControlPlane(
+            address, self.folder.control_plane_path(address.name), self.clock, runner, self.in_memory
+        )
+
+    @property
+    def authorities(self) -> tuple[Certificate, ...]:
+        """The hub's authorities, as its administrator knows them."""
+        return split_bundle(self.hub.instance.material.root_bundle)
+
+    @property
+    def hub_observer(self) -> HubObserver:
+        """What is known of the hub, from the step on that follows it."""
+        assert self.observer is not None, "the hub is followed once it is one"
+        return self.observer
+
+    def inventory(self) -> Inventory | None:
+        """Return what the hub knows of its fleet; None before it is a hub."""
+        return build_inventory(self.observer.facts(), now=self.clock.now()) if self.observer is not None else None
+
+    def lease_of(self, cluster: str) -> Object | None:
+        """Return the lease that a cluster's agent renews, as the hub last told it."""
+        return self.hub_observer.cache.get(LEASES, ObjectKey(cluster, CLUSTER_LEASE))
+
+    def hub_lease(self) -> Object | None:
+        """Return the lease that the hub's controllers hold."""
+        return self.hub_observer.cache.get(LEASES, HUB_LEASE)
+
+    async def start_members(self, members: Iterable[LocalControlPlane]) -> None:
+        """Start control planes, all or none."""
+        await for_each(members, self._start_member)
+
+    def write_kubeconfig(self) -> None:
+        """Write how the administrator reaches every control plane, the hub by default."""
+        members = [self.hub, *self.clusters]
+        entries = {member.name: member.entries for member in members}
+        config = Kubeconfig(
+            {name: server for name, (server, _) in entries.items()},
+            {name: user for name, (_, user) in entries.items()},
+            {member.name: ContextEntry(member.name, member.name) for member in members},
+            self.hub.name,
+        )
+        write_private(self.folder.kubeconfig, dump_kubeconfig(config))
+
+    async def _start_member(self, member: LocalControlPlane) -> None:
+        await member.start()
+        self.running.append(member)
+
+    async def close(self) -> None:
+        """End everything in order: agents while their hub still answers, then the hub; whoever lingers is cut off."""
+        members, self.running = list(self.running), []
+        await _stop([member for member in members if member is not self.hub])
+        await self.supervisor.stop(GRACE)
+        await self.stack.aclose()
+        await _stop([member for member in members if member is self.hub])
+
+
+async def _stop(members: Iterable[LocalControlPlane]) -> None:
+    """Stop members at the same time; data is safe at every moment, so nobody is waited for in vain."""
+    stopping = [asyncio.ensure_future(member.stop()) for member in members]
+    if not stopping:
+        return
+    _, late = await asyncio.wait(stopping, timeout=GRACE.total_seconds())
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*stopping, return_exceptions=True)
+
+
+async def for_each(members: Iterable[LocalControlPlane], act: Callable[[LocalControlPlane], Awaitable[Any]]) -> None:
+    """Do something for many members, a few at a time; the first failure ends it."""
+    limit = asyncio.Semaphore(WRITES_AT_ONCE)
+
+    async def one(member: LocalControlPlane) -> None:
+        async with limit:
+            await act(member)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for member in members:
+                group.create_task(one(member))
+    except* Exception as failures:
+        raise failures.exceptions[0] from failures

@@ -1,0 +1,178 @@
+"""Who is reported of a fleet that comes up: a person at a terminal, a person reading a log, or a program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TextIO
+
+import orjson
+
+from watchword.admin.inventory_json import inventory_document
+from watchword.admin.recent_events import FleetEvent
+from watchword.admin.terminal import (
+    Screen,
+    TerminalSize,
+    can_redraw,
+    plain_text,
+    supports_color,
+    supports_unicode,
+    terminal_size,
+)
+from watchword.api.time import rfc3339
+from watchword.local.background_writer import BackgroundWriter
+from watchword.local.step_tracker import StepState, StepStatus
+from watchword.local.view import ASCII_MARKS, UNICODE_MARKS, FleetView, render_view
+
+ViewReader = Callable[[], FleetView]
+
+
+class UpOutput(Protocol):
+    """Shows what happens; `read_view` gives the whole picture of the moment."""
+
+    def step(self, line: StepStatus) -> None:
+        """Take note of a step that went on."""
+        ...
+
+    def refresh(self, read_view: ViewReader) -> None:
+        """Show the picture, if it is one that changes."""
+        ...
+
+    def ready(self, read_view: ViewReader, seconds: float) -> None:
+        """Say that all is healthy."""
+        ...
+
+    def close(self, final_message: str) -> None:
+        """Say how it ended."""
+        ...
+
+    @property
+    def reader_closed(self) -> bool:
+        """Whether nobody is there any more to be reported."""
+        ...
+
+
+@dataclass
+class TerminalOutput:
+    """A person at a terminal: one picture, drawn over and over."""
+
+    screen: Screen
+    writer: BackgroundWriter
+
+    def step(self, line: StepStatus) -> None:
+        """Nothing: the picture shows it."""
+
+    def refresh(self, read_view: ViewReader) -> None:
+        """Draw the picture, unless the terminal has not taken the last one yet."""
+        if not self.writer.busy:
+            self.screen.draw(render_view(read_view(), self.screen.size()))
+
+    def ready(self, read_view: ViewReader, seconds: float) -> None:  # noqa: ARG002 - the picture shows it
+        """Draw the picture."""
+        self.refresh(read_view)
+
+    def close(self, final_message: str) -> None:
+        """Leave the last picture, with a line below."""
+        self.screen.close()
+        self.writer.write(f"{final_message}\n" if final_message else "")
+        self.writer.close()
+
+    @property
+    def reader_closed(self) -> bool:
+        """Whether the terminal was closed."""
+        return self.writer.reader_closed
+
+
+@dataclass
+class PlainOutput:
+    """A person reading a log: one line for each thing that happens."""
+
+    writer: BackgroundWriter
+    unicode: bool
+    _reported: set[FleetEvent] = field(default_factory=set)
+
+    def step(self, line: StepStatus) -> None:
+        """Write the step once it has ended."""
+        if line.state in (StepState.DONE, StepState.FAILED):
+            mark = (UNICODE_MARKS if self.unicode else ASCII_MARKS)[line.state]
+            self._write(f"{mark} {line.title}: {line.detail} ({line.seconds:.1f} s)")
+
+    def refresh(self, read_view: ViewReader) -> None:
+        """Write what is news."""
+        for row in select_unreported(read_view().recent_events, self._reported):
+            self._write(f"{row.at[11:19]}  {row.about}: {row.what}")
+
+    def ready(self, read_view: ViewReader, seconds: float) -> None:  # noqa: ARG002 - the page says it
+        """Write both tables and what to try."""
+        view = read_view()
+        self._reported.update(view.recent_events)
+        for line in render_view(replace(view, recent_events=(), unicode=self.unicode), TerminalSize(999, 999)):
+            self._write(plain_text(line).rstrip())
+
+    def close(self, final_message: str) -> None:
+        """Write how it ended."""
+        if final_message:
+            self._write(final_message)
+        self.writer.close()
+
+    @property
+    def reader_closed(self) -> bool:
+        """Whether the reader has closed its end."""
+        return self.writer.reader_closed
+
+    def _write(self, line: str) -> None:
+        self.writer.write(f"{line}\n")
+
+
+@dataclass
+class JsonOutput:
+    """A program: one JSON object for each line, each with the kind of news under `event`."""
+
+    writer: BackgroundWriter
+    _reported: set[FleetEvent] = field(default_factory=set)
+
+    def step(self, line: StepStatus) -> None:
+        """Write every change of a step."""
+        self._write("step", step=line.key, title=line.title, state=line.state, detail=line.detail, seconds=line.seconds)
+
+    def refresh(self, read_view: ViewReader) -> None:
+        """Write what is news."""
+        for row in select_unreported(read_view().recent_events, self._reported):
+            self._write("happening", at=row.at, about=row.about, what=row.what, warning=row.is_warning)
+
+    def ready(self, read_view: ViewReader, seconds: float) -> None:
+        """Write the whole inventory and what to try."""
+        view = read_view()
+        inventory = inventory_document(view.inventory, view.now) if view.inventory is not None else {}
+        self._write("ready", at=rfc3339(view.now), seconds=seconds, commands=list(view.commands), **inventory)
+
+    def close(self, final_message: str) -> None:
+        """Write how it ended."""
+        self._write("stopped", detail=final_message)
+        self.writer.close()
+
+    @property
+    def reader_closed(self) -> bool:
+        """Whether the reader has closed its end."""
+        return self.writer.reader_closed
+
+    def _write(self, event: str, **fields: Any) -> None:
+        self.writer.write(orjson.dumps({"event": event, **fields}).decode() + "\n")
+
+
+def select_unreported(rows: Sequence[FleetEvent], reported: set[FleetEvent]) -> list[FleetEvent]:
+    """Return what was not reported, and note that it is now."""
+    fresh = [row for row in rows if row not in reported]
+    reported.update(fresh)
+    return fresh
+
+
+def choose_output(stream: TextIO, *, json: bool) -> UpOutput:
+    """Return the front that suits a stream."""
+    writer = BackgroundWriter(stream)
+    if json:
+        return JsonOutput(writer)
+    if can_redraw(stream, os.environ):
+        return TerminalOutput(Screen(writer, supports_color(stream, os.environ), lambda: terminal_size(stream)), writer)
+    return PlainOutput(writer, supports_unicode(stream))

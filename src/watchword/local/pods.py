@@ -1,0 +1,139 @@
+"""What the pods of a fleet on this machine do: the same as the program, with the pod's own identity."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from random import SystemRandom
+
+from watchword.addons.sample.agent import SampleAgent
+from watchword.agent.addons.controllers import addon_controllers
+from watchword.agent.kubeconfig_connector import KubeconfigConnector
+from watchword.agent.options import AgentOptions
+from watchword.agent.process import Agent, AgentParts
+from watchword.agent.work.controllers import work_controllers
+from watchword.api.meta import ObjectKey
+from watchword.apiserver.node.model import Launch
+from watchword.hub.addons.controllers import hub_addon_controllers
+from watchword.hub.cluster_cleanup import ClusterCleanup
+from watchword.hub.process import HubOptions, run_hub
+from watchword.kube.client import Client
+from watchword.kube.connect import connect, connect_incluster
+from watchword.local.task_runner import TaskRunner
+from watchword.operator.controllers import OperatorOptions, run_operator
+from watchword.runtime.clock import Clock
+from watchword.runtime.leader_election import ElectionTiming
+from watchword.runtime.manager import ManagerOptions
+
+SAMPLE_EVERY = timedelta(seconds=20)
+TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)
+"""There is one replica of each, which after a crash has the name of the one before: nobody waits for a lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFlags:
+    """What the agent's command line says."""
+
+    options: AgentOptions
+    bootstrap: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlagParsers:
+    """Read command lines that the operator rendered, as the program itself would."""
+
+    hub: Callable[[Sequence[str]], HubOptions]
+    agent: Callable[[Sequence[str]], AgentFlags]
+
+
+@dataclass(frozen=True)
+class PodCommands:
+    """The verbs that the pods of hub and clusters run."""
+
+    clock: Clock
+    read: FlagParsers
+
+    def runner(self) -> TaskRunner:
+        """Return who runs them."""
+        return TaskRunner(
+            {
+                "operator": self.operator,
+                "hub": self.hub,
+                "clean-clusters": self.clean_clusters,
+                "agent": self.agent,
+                "sample-addon": self.sample_addon,
+            }
+        )
+
+    async def operator(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Carry out the ClusterManager or the Klusterlet."""
+        flags = parse_flags(launch.arguments)
+        options = OperatorOptions(identity=launch.pod.name, namespace=flags["namespace"], timing=TIMING)
+        async with connect_own_cluster(launch) as client:
+            await run_operator(client, options, clock=self.clock, random=SystemRandom(), stop=stop)
+
+    async def hub(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Be the hub that the ClusterManager describes; `up` has applied what it needs a moment ago."""
+        options = replace(
+            self.read.hub(launch.arguments[1:]), identity=launch.pod.name, install=False, health=None, timing=TIMING
+        )
+        async with connect_own_cluster(launch) as client:
+            await run_hub(
+                client, options, clock=self.clock, random=SystemRandom(), extensions=(hub_addon_controllers,), stop=stop
+            )
+
+    async def clean_clusters(self, launch: Launch, _: asyncio.Event) -> None:
+        """Delete clusters that left and were not deleted, once."""
+        async with connect_own_cluster(launch) as client:
+            await ClusterCleanup(client, self.clock).run()
+
+    async def agent(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Be the agent that the Klusterlet describes."""
+        flags = self.read.agent(launch.arguments[1:])
+        options = flags.options
+        lease = ObjectKey(options.namespace, f"{options.hub_secret}-lock")
+        manager = ManagerOptions("watchword.dev/agent", launch.pod.name, lease=lease, timing=TIMING)
+        async with connect_own_cluster(launch) as client:
+            parts = AgentParts(
+                options,
+                client,
+                KubeconfigConnector(flags.bootstrap),
+                self.clock,
+                SystemRandom(),
+                controller_factories=(addon_controllers, work_controllers),
+                manager=manager,
+            )
+            await Agent(parts).run(stop)
+
+    async def sample_addon(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Report to the hub with the add-on's own credential."""
+        flags = parse_flags(launch.arguments)
+        kubeconfig = Path(flags["hub-kubeconfig"])
+        name = kubeconfig.with_name("cluster-name").read_text().strip()
+        hub = connect(kubeconfig, environment={})
+        try:
+            async with connect_own_cluster(launch) as local:
+                agent = SampleAgent(hub, name, self.clock, local, flags["lease-namespace"])
+                await agent.run(SAMPLE_EVERY, stop)
+        finally:
+            await hub.close()
+
+
+@asynccontextmanager
+async def connect_own_cluster(launch: Launch) -> AsyncIterator[Client]:
+    """Connect to the pod's own cluster with its ServiceAccount."""
+    client = connect_incluster(environment=launch.environment)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def parse_flags(arguments: Sequence[str]) -> Mapping[str, str]:
+    """Return the flags of a rendered command line, which are all of the form --name=value."""
+    rows = [argument.removeprefix("--").partition("=") for argument in arguments[1:]]
+    return {name: value for name, _, value in rows}

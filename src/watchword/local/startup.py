@@ -1,0 +1,68 @@
+"""Takes the steps one after another, tells the tracker, and says in the end what is not as it should be."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from datetime import timedelta
+
+from watchword.admin.errors import NotReady
+from watchword.admin.inventory import Inventory
+from watchword.api.validation import format_duration
+from watchword.local.fleet import LocalFleet
+from watchword.local.step_tracker import StepTracker
+from watchword.local.steps import UpStep
+
+MIN_FREE_BYTES = 1024 * 1024  # with less than that left, writes begin to fail
+
+
+def track_steps(steps: Sequence[UpStep]) -> StepTracker:
+    """Return the tracker of these steps, none of them taken."""
+    return StepTracker.of([(step.key, step.title) for step in steps], asyncio.get_running_loop().time)
+
+
+async def run_steps(
+    fleet: LocalFleet, tracker: StepTracker, steps: Sequence[UpStep], patience: timedelta | None
+) -> None:
+    """Take every step; `NotReady` with reasons when patience ends before that, else what a step raises."""
+    current = ""
+    try:
+        async with asyncio.timeout(None if patience is None else patience.total_seconds()):
+            for step in steps:
+                current = step.key
+                tracker.begin(step.key)
+                tracker.end(step.key, await step.run(fleet, lambda text, key=step.key: tracker.note(key, text)))  # type: ignore[misc]
+    except TimeoutError as cause:
+        reasons = unhealthy_reasons(fleet, tracker, current)
+        tracker.fail(current, reasons[0])
+        waited = format_duration(patience or timedelta(0))
+        log = "" if fleet.in_memory else f"; the log is {fleet.folder.log}"  # else it goes with the rest
+        raise NotReady(f"not healthy within {waited}: {'; '.join(reasons)}{log}") from cause
+    except Exception as failure:
+        tracker.fail(current, str(failure) or type(failure).__name__)
+        raise
+
+
+def unhealthy_reasons(fleet: LocalFleet, tracker: StepTracker, current: str) -> list[str]:
+    """Say why a fleet is not healthy yet: what is waited for, what fails, and who is in trouble."""
+    step = tracker.step(current)
+    waited = f"{step.title.lower()}: {step.detail or 'under way'}"
+    failing = [f"{name} fails: {why}" for name, why in sorted(fleet.supervisor.last_errors.items())]
+    return [waited, *_full_disk(fleet), *failing, *inventory_problems(fleet.inventory())]
+
+
+def _full_disk(fleet: LocalFleet) -> list[str]:
+    free = shutil.disk_usage(fleet.folder.path).free
+    return [f"the disk of {fleet.folder.path} is full: free some space"] if free < MIN_FREE_BYTES else []
+
+
+def inventory_problems(inventory: Inventory | None) -> list[str]:
+    """Return a sentence for each row that needs attention."""
+    if inventory is None:
+        return []
+    clusters = [f"{row.name}: {row.note}" for row in inventory.clusters if row.health.needs_attention]
+    addons = [
+        f"add-on {row.name} on {row.cluster}: {row.note}" for row in inventory.addons if row.health.needs_attention
+    ]
+    return clusters + addons

@@ -1,0 +1,238 @@
+"""How a fleet comes up on this machine: the same steps that people take on real clusters, as data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.bootstrap_access import HubAddress, find_hub
+from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.hub_observer import EVENT_SOURCE, LEASE_SOURCE, observe_hub
+from watchword.admin.hub_readiness import SignatureCondition
+from watchword.admin.hub_setup import HubSetup, set_up_hub
+from watchword.admin.initial_token import TokenSpec, ensure_token
+from watchword.admin.join import ClusterMembership, join
+from watchword.api.bootstrap import CLUSTER_INFO
+from watchword.api.conditions import find_condition, is_true
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import ConditionType, Label
+from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS
+from watchword.api.sensitive import Sensitive
+from watchword.api.time import rfc3339_micro
+from watchword.discovery.client_factory import HttpsClientFactory
+from watchword.discovery.cluster_info import ClusterInfo
+from watchword.discovery.discover import ClusterDiscovery
+from watchword.discovery.polling import PollOptions
+from watchword.discovery.token_store import TokenStore
+from watchword.hub.manual_approval import ApprovalTerms
+from watchword.hub.process import LEASE as HUB_LEASE
+from watchword.local.control_plane import LocalControlPlane
+from watchword.local.fleet import LocalFleet, for_each
+from watchword.local.sample_addon import is_addon_ready, start_sample_addon
+from watchword.runtime.informer import WatchScope
+
+ReportDetail: TypeAlias = Callable[[str], None]
+"""Says more about the step that is under way."""
+
+A_DAY = 24 * 3600
+HUB_LEASE_SOURCE = (LEASES, WatchScope(HUB_LEASE.namespace, fields=f"metadata.name={HUB_LEASE.name}"))
+DRIVERS = ("token", "csr")
+"""How add-ons get their credential, cluster by cluster in turn, so that both ways are seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpStep:
+    """One step; `run` returns what to say of it when it is done."""
+
+    key: str
+    title: str
+    run: Callable[[LocalFleet, ReportDetail], Awaitable[str]]
+    of_clusters: bool = True  # left out when there are none
+
+
+async def start_control_planes(fleet: LocalFleet, report: ReportDetail) -> str:
+    """Serve a Kubernetes API for the hub and for every cluster."""
+    report(fleet.hub.name)
+    await fleet.start_members([fleet.hub])
+    report(_count(fleet.clusters))
+    await fleet.start_members(fleet.clusters)
+    fleet.write_kubeconfig()
+    return f"hub and {_count(fleet.clusters)} on loopback ports" if fleet.clusters else "hub on a loopback port"
+
+
+async def make_hub(fleet: LocalFleet, report: ReportDetail) -> str:
+    """Make one of them a hub: an operator and a ClusterManager, which deploys the controllers."""
+    server = fleet.hub.instance.server
+    report("operator, kinds, roles and cluster-info")
+    await set_up_hub(fleet.hub.client, HubSetup(ClusterInfo((server,), fleet.authorities)))
+    fleet.observer = await fleet.stack.enter_async_context(
+        observe_hub(fleet.hub.client, {}, extra=(EVENT_SOURCE, LEASE_SOURCE, HUB_LEASE_SOURCE))
+    )
+    report("operator at work, waiting for the controllers")
+    await fleet.hub_observer.until(lambda: is_renewed_since(fleet.hub_lease(), fleet.since))
+    return server
+
+
+async def make_token(fleet: LocalFleet, report: ReportDetail) -> str:
+    """Make the token by which clusters find the hub and introduce themselves."""
+    record = fleet.token = await ensure_token(TokenStore(fleet.hub.client), TokenSpec(), now=fleet.clock.now())
+    look = SignatureCondition(record.token.id)
+
+    def signed() -> bool:
+        missing = look(fleet.hub_observer.cache.get(CONFIG_MAPS, CLUSTER_INFO))
+        if missing:
+            report(missing)
+        return not missing
+
+    await fleet.hub_observer.until(signed)
+    return f"token {record.token.id}, good for a day"
+
+
+async def discover_hub(fleet: LocalFleet, report: ReportDetail) -> str:
+    """Let each cluster find the hub by address, token and pin, and believe it for the right reason."""
+    record = fleet.token
+    assert record is not None, "made in the step before"
+    pins = tuple(authority.pin for authority in fleet.authorities)
+    address = HubAddress(fleet.hub.instance.server, Sensitive(record.token.reveal()), pins=pins)
+    discovery = ClusterDiscovery(HttpsClientFactory(), PollOptions(timedelta(seconds=20)), report)
+
+    async def one(member: LocalControlPlane) -> None:
+        fleet.access[member.name] = await find_hub(discovery, address)
+
+    await for_each(fleet.clusters, one)
+    return f"signature and CA pin checked by {_count(fleet.clusters)}"
+
+
+async def join_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
+    """Give each cluster a Klusterlet and an operator, which deploys the agent; one that joined before stays itself."""
+    ways = {member.name: DRIVERS[number % len(DRIVERS)] for number, member in enumerate(fleet.clusters)}
+
+    async def one(member: LocalControlPlane) -> None:
+        membership = ClusterMembership(member.name, addon_auth=ways[member.name], addon_token_seconds=A_DAY)
+        await join(member.client, membership, fleet.access[member.name])
+
+    report("operators and Klusterlets")
+    await for_each(fleet.clusters, one)
+    names = set(ways)
+
+    def introduced() -> bool:
+        known = {cluster["metadata"]["name"] for cluster in fleet.hub_observer.clusters()} & names
+        report(f"{len(known)} of {len(names)} known to the hub")
+        return known == names
+
+    await fleet.hub_observer.until(introduced)
+    return f"{_count(fleet.clusters)} known to the hub"
+
+
+async def accept_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
+    """Accept each cluster as an administrator would: once it has asked, and nothing contradicts it."""
+    acceptor = ClusterAcceptor(HubAdmin(fleet.hub.client, fleet.clock), ApprovalTerms())
+    accepted: list[str] = []
+
+    async def one(member: LocalControlPlane) -> None:
+        await fleet.hub_observer.until(
+            lambda: is_ready_for_decision(cluster_of(fleet, member.name), fleet.hub_observer.requests())
+        )
+        cluster = cluster_of(fleet, member.name)
+        if cluster is not None and not is_decided(cluster):
+            await acceptor.accept(member.name)
+            accepted.append(member.name)
+            report(f"accepted {member.name}")
+
+    await asyncio.gather(*(one(member) for member in fleet.clusters))
+    return f"accepted {len(accepted)} of {len(fleet.clusters)}" if accepted else "all accepted before"
+
+
+async def await_members(fleet: LocalFleet, report: ReportDetail) -> str:
+    """Wait until every accepted cluster has joined, works, and reports its credential."""
+    names = [member.name for member in fleet.clusters]
+
+    def settled() -> bool:
+        ready = [name for name in names if is_settled(cluster_of(fleet, name), fleet.lease_of(name), fleet.since)]
+        report(f"{len(ready)} of {len(names)} available")
+        return len(ready) == len(names)
+
+    await fleet.hub_observer.until(settled)
+    return f"{_count(fleet.clusters)} available, each with its own certificate"
+
+
+async def enable_addon(fleet: LocalFleet, report: ReportDetail) -> str:
+    """Enable the sample add-on, with a token on one cluster and a certificate on the other."""
+    members = await start_sample_addon(fleet)
+
+    def served() -> bool:
+        addons = {addon["metadata"]["namespace"]: addon for addon in fleet.hub_observer.addons()}
+        ready = [member.name for member in members if is_addon_ready(addons.get(member.name))]
+        report(f"{len(ready)} of {len(members)} at work")
+        return len(ready) == len(members)
+
+    await fleet.hub_observer.until(served)
+    ways = [f"{member.name} by {DRIVERS[number % len(DRIVERS)]}" for number, member in enumerate(members)]
+    return f"sample-addon at work on {' and '.join(ways)}"
+
+
+def cluster_of(fleet: LocalFleet, name: str) -> Object | None:
+    """Return a ManagedCluster as the hub last told it."""
+    return fleet.hub_observer.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+
+
+def is_ready_for_decision(cluster: Object | None, requests: Sequence[Object]) -> bool:
+    """Whether a cluster can be decided about: it was before, or its request is there.
+
+    A request that is approved already counts: a crash may come between the approval and the acceptance.
+    """
+    if cluster is None:
+        return False
+    name = cluster["metadata"]["name"]
+    asked = any(labels_of(csr).get(Label.CLUSTER_NAME) == name for csr in requests)
+    return asked or is_decided(cluster)
+
+
+def is_decided(cluster: Object) -> bool:
+    """Whether the administrator accepted or denied a cluster already: a denial stands."""
+    accepted = (cluster.get("spec") or {}).get("hubAcceptsClient") is True
+    return accepted or find_condition(cluster, ConditionType.HUB_ACCEPTED) is not None
+
+
+def is_settled(cluster: Object | None, lease: Object | None, since: datetime) -> bool:
+    """Whether nothing more is to be expected of a cluster: it works and reports, its agent is heard, or it was denied.
+
+    Conditions outlive a restart; a lease that was renewed since proves that somebody is there.
+    """
+    if cluster is None:
+        return False
+    if (cluster.get("spec") or {}).get("hubAcceptsClient") is not True:
+        return is_decided(cluster)
+    wanted = (ConditionType.JOINED, ConditionType.AVAILABLE, ConditionType.CERTIFICATE_ROTATED)
+    return all(is_true(cluster, type_) for type_ in wanted) and is_renewed_since(lease, since)
+
+
+def is_renewed_since(lease: Object | None, since: datetime) -> bool:
+    """Whether the holder of a lease has renewed it since then."""
+    renewed = ((lease or {}).get("spec") or {}).get("renewTime") or ""
+    return str(renewed) >= rfc3339_micro(since)
+
+
+def _count(clusters: list[LocalControlPlane]) -> str:
+    return "1 cluster" if len(clusters) == 1 else f"{len(clusters)} clusters"
+
+
+STEPS: tuple[UpStep, ...] = (
+    UpStep("planes", "Start the control planes", start_control_planes, of_clusters=False),
+    UpStep("hub", "Make one a hub", make_hub, of_clusters=False),
+    UpStep("token", "Make a join token", make_token, of_clusters=False),
+    UpStep("discovery", "Find the hub by the token", discover_hub),
+    UpStep("join", "Join the hub", join_clusters),
+    UpStep("acceptance", "Accept the clusters", accept_clusters),
+    UpStep("members", "Wait for the members", await_members),
+    UpStep("add-on", "Enable the sample add-on", enable_addon),
+)
+
+
+def choose_steps(clusters: int) -> tuple[UpStep, ...]:
+    """Return the steps that there are for so many clusters."""
+    return tuple(step for step in STEPS if clusters or not step.of_clusters)

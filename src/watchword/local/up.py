@@ -1,0 +1,161 @@
+"""A fleet on this machine from the first step to the last word."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from watchword._structlog import structlog
+from watchword.admin.terminal import supports_unicode
+from watchword.local.data_directory import FleetDirectory
+from watchword.local.fleet import LocalFleet
+from watchword.local.layout import FreePorts, LayoutRequest, choose_layout
+from watchword.local.output import UpOutput
+from watchword.local.pods import FlagParsers
+from watchword.local.startup import run_steps, track_steps
+from watchword.local.step_tracker import StepTracker
+from watchword.local.steps import choose_steps
+from watchword.local.view import FleetView
+from watchword.runtime.clock import Clock, SystemClock
+from watchword.runtime.tasks import run_until_stopped
+
+FRAME = 0.1  # seconds between two pictures at least
+TICK = 1.0  # and at most: time left is shown
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What a person may choose."""
+
+    requested: LayoutRequest = field(default_factory=LayoutRequest)
+    in_memory: bool = False
+    leave: bool = False  # end once all is healthy
+    patience: timedelta | None = None  # None: as long as it takes
+
+
+async def up(
+    folder: FleetDirectory, options: UpOptions, output: UpOutput, read: FlagParsers, stop: asyncio.Event
+) -> None:
+    """Run a fleet until asked to stop; the folder is claimed. Raises what keeps it from coming up."""
+    layout = choose_layout(folder.recorded(), options.requested, FreePorts())
+    folder.record(layout)
+    clock: Clock = SystemClock()
+    fleet = LocalFleet(folder, layout, clock, read, options.in_memory)
+    steps = choose_steps(len(layout.clusters))
+    tracker = track_steps(steps)
+    tracker.listeners.append(output.step)
+    display = ProgressDisplay(fleet, tracker, output, stop)
+    tracker.listeners.append(lambda _: display.changed.set())
+    showing = asyncio.create_task(display.show(), name="view")
+    try:
+        if await run_until_stopped(stop, run_steps(fleet, tracker, steps, options.patience)):
+            if not options.leave:  # they need somebody who answers
+                display.commands = commands_to_try(folder.kubeconfig, next((c.name for c in layout.clusters), ""))
+            output.ready(display.view, asyncio.get_running_loop().time() - display.began)
+            if not options.leave:
+                await stop.wait()
+    finally:
+        showing.cancel()
+        await asyncio.gather(showing, return_exceptions=True)
+        display.stopping = True
+        display.refresh()  # at once: twenty clusters take a moment to end
+        await fleet.close()
+        display.stopping = False
+        display.refresh()
+        output.close("" if options.leave else _final_message(folder, options))
+
+
+@dataclass
+class ProgressDisplay:
+    """Shows the fleet again whenever something changes, and every second."""
+
+    fleet: LocalFleet
+    tracker: StepTracker
+    output: UpOutput
+    stop: asyncio.Event
+    commands: Sequence[str] = ()
+    stopping: bool = False
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+
+    def view(self) -> FleetView:
+        """Return the picture of this moment."""
+        fleet = self.fleet
+        count, doing = len(fleet.clusters), "stopping " if self.stopping else ""
+        return FleetView(
+            title=f"up: {doing}a hub and {count} cluster{'' if count == 1 else 's'} in {fleet.folder.path}",
+            steps=self.tracker.steps,
+            inventory=fleet.inventory(),
+            recent_events=fleet.observer.recent_events() if fleet.observer is not None else (),
+            commands=self.commands,
+            now=fleet.clock.now(),
+            hint="Ctrl-C stops it, and " + ("nothing is kept" if fleet.in_memory else "everything is kept"),
+            unicode=supports_unicode(sys.stdout),
+        )
+
+    async def show(self) -> None:
+        """Show it for ever."""
+        while True:
+            seen = self.fleet.observer.changes if self.fleet.observer is not None else 0
+            self.changed.clear()
+            self.refresh()
+            if self.output.reader_closed:  # a closed terminal, or the end of a pipe: nobody waits for this fleet
+                self.stop.set()
+            await asyncio.sleep(FRAME)
+            await self._wait_for_change(seen)
+
+    def refresh(self) -> None:
+        """Show it now."""
+        try:
+            self.output.refresh(self.view)
+        except Exception:  # noqa: BLE001 - a picture that cannot be drawn must not end a fleet
+            structlog.get_logger("watchword.up").exception("the fleet cannot be shown")
+
+    async def _wait_for_change(self, seen: int) -> None:
+        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self.changed.wait())]
+        if self.fleet.observer is not None:
+            waits.append(asyncio.ensure_future(self.fleet.observer.change(seen)))
+        try:
+            await asyncio.wait(waits, timeout=TICK, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+
+def commands_to_try(kubeconfig: Path, cluster: str) -> list[str]:
+    """Return three commands that show what there is and what can be done."""
+    where, program = _from_home(kubeconfig), program_name(sys.argv[0])
+    commands = [
+        f"kubectl --kubeconfig {where} get managedclusters",
+        f"{program} status --kubeconfig {where}",
+    ]
+    return [*commands, f"{program} rotate cluster {cluster} --kubeconfig {where}"] if cluster else commands
+
+
+def program_name(argument: str) -> str:
+    """Return how this program is called from where the person stands."""
+    if Path(argument).name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m watchword"
+    found = shutil.which("watchword")
+    if found is not None and Path(found).resolve() == Path(argument).resolve():
+        return "watchword"
+    return shlex.quote(argument)
+
+
+def _from_home(path: Path) -> str:
+    home = Path.home()
+    if path.is_relative_to(home) and home != Path("/"):
+        return f"~/{shlex.quote(str(path.relative_to(home)))}"
+    return shlex.quote(str(path))
+
+
+def _final_message(folder: FleetDirectory, options: UpOptions) -> str:
+    if options.in_memory:
+        return "stopped; nothing is kept"
+    return f"stopped; everything is kept in {folder.path}; the next `up` goes on from there"

@@ -1,0 +1,139 @@
+"""Brings rendered objects to the cluster: only what differs, never over somebody else's."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, is_deleting, uid_of
+from watchword.api.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS
+from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from watchword.operator.rendering import MANAGED_BY
+from watchword.runtime.errors import NameConflict
+from watchword.runtime.manifests import contains_value
+from watchword.runtime.reconcile import Reader
+
+OWNER_ANNOTATION = "operator.watchword.dev/owner"
+RENDERED_ANNOTATION = "operator.watchword.dev/rendered"
+
+
+def owner_annotation(owner: Object) -> str:
+    """Return how the objects of a Klusterlet or ClusterManager say whose they are."""
+    return f"{owner['kind']}/{owner['metadata']['name']}"
+
+
+def owners_of(obj: Object) -> list[ObjectKey]:
+    """Return the key of whoever an object was made for."""
+    name = annotations_of(obj).get(OWNER_ANNOTATION, "").partition("/")[2]
+    return [ObjectKey.cluster(name)] if name else []
+
+
+@dataclass(frozen=True)
+class OwnedObjectApplier:
+    """Applies and removes what was rendered for one owner."""
+
+    reader: Reader
+    client: Client
+
+    async def apply(self, owner: Object, manifests: Iterable[Manifest]) -> list[Manifest]:
+        """Make every object as rendered and return them as they are; `NameConflict` when one is somebody else's."""
+        return [(resource, await self._apply(owner, resource, obj)) for resource, obj in manifests]
+
+    async def remove(self, owner: Object, manifests: Sequence[Manifest]) -> list[str]:
+        """Delete what is still there of these, the last first; return what is waited for."""
+        waiting = []
+        for resource, obj in reversed(manifests):
+            present = self.reader.get(resource, ObjectKey.of(obj))
+            if present is None or annotations_of(present).get(OWNER_ANNOTATION) != owner_annotation(owner):
+                continue
+            if not is_deleting(present):
+                await delete_exact(self.client, resource, present)
+            waiting.append(f"{resource.plural}/{obj['metadata']['name']}")
+        return waiting
+
+    async def _apply(self, owner: Object, resource: Resource, obj: Object) -> Object:
+        if resource is NAMESPACES:
+            return await self._ensure_namespace(owner, obj)
+        wanted, key = with_owner(obj, owner), ObjectKey.of(obj)
+        present = self.reader.get(resource, key)
+        if present is not None and annotations_of(present).get(OWNER_ANNOTATION) == owner_annotation(owner):
+            if is_as_rendered(present, wanted):
+                return present
+            return await self.client.apply(resource, wanted, manager=MANAGED_BY, force=True)
+        try:
+            # Without force: whatever somebody else said about an object of this name stays as it is.
+            return await self.client.apply(resource, wanted, manager=MANAGED_BY)
+        except Conflict as cause:
+            found = await self.client.get(resource, key)
+            if not is_rendered_by_us(found):
+                message = f"{resource.kind} {key} exists and is not the operator's: rename or remove it"
+                raise NameConflict(message) from cause
+            return await self.client.apply(resource, wanted, manager=MANAGED_BY, force=True)
+
+    async def _ensure_namespace(self, owner: Object, obj: Object) -> Object:
+        name = obj["metadata"]["name"]
+        known = self.reader.get(NAMESPACES, ObjectKey.of(obj))
+        lived_in = any(self.reader.list(kind, namespace=name) for kind in (SERVICE_ACCOUNTS, ROLE_BINDINGS))
+        if known is not None or lived_in:  # where something of ours is, there is a namespace
+            return known or obj
+        try:
+            return await self.client.create(NAMESPACES, with_owner(obj, owner))
+        except (AlreadyExists, Forbidden):
+            return obj  # it is the administrator's; when it is missing, what goes into it will say so
+
+
+def with_owner(obj: Object, owner: Object) -> Object:
+    """Return the object with the marks of its owner and of its rendering."""
+    metadata = obj["metadata"]
+    labels = {**(metadata.get("labels") or {}), "app.kubernetes.io/managed-by": MANAGED_BY}
+    annotations = {
+        **(metadata.get("annotations") or {}),
+        OWNER_ANNOTATION: owner_annotation(owner),
+        RENDERED_ANNOTATION: hashlib.sha256(orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16],
+    }
+    return {**obj, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
+
+
+def is_rendered_by_us(obj: Object) -> bool:
+    """Whether an object came out of this code, by whatever hand it was applied."""
+    return (obj["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by") == MANAGED_BY
+
+
+def is_as_rendered(present: Object, wanted: Object) -> bool:
+    """Whether an object still says all that was rendered; the server and others may say more."""
+    return contains_value(
+        present, {name: value for name, value in wanted.items() if name not in {"apiVersion", "kind"}}
+    )
+
+
+async def delete_exact(client: Client, resource: Resource, obj: Object) -> None:
+    """Delete this very object; a Deployment goes only after its pods, lest they write once more."""
+    propagation = "Foreground" if resource is DEPLOYMENTS else "Background"
+    try:
+        await client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj), propagation=propagation)
+    except (NotFound, Conflict):
+        return  # gone, or another by now
+
+
+def related_resources(rows: Iterable[Manifest]) -> list[Object]:
+    """Return what was deployed, as status lists it."""
+    return [_reference(resource, obj) for resource, obj in rows]
+
+
+def generations(rows: Iterable[Manifest]) -> list[Object]:
+    """Return the generations of the Deployments, as status lists them."""
+    return [
+        {**_reference(resource, obj), "lastGeneration": obj["metadata"].get("generation") or 0}
+        for resource, obj in rows
+        if resource is DEPLOYMENTS
+    ]
+
+
+def _reference(resource: Resource, obj: Object) -> Object:
+    key = ObjectKey.of(obj)
+    row = {"group": resource.group, "version": resource.version, "resource": resource.plural, "name": key.name}
+    return {**row, "namespace": key.namespace} if key.namespace else row

@@ -1,0 +1,248 @@
+"""Every right that our processes have on a cluster, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from watchword.api.meta import Object
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, KUBE_CLIENT_SIGNER
+
+READ = ("get", "list", "watch")
+CHANGE = ("create", "update", "patch", "delete")
+APPLY = ("create", "patch", "delete")
+
+AGENT_ROLE = "open-cluster-management:watchword:agent"
+AGENT_OWN_ROLE = "open-cluster-management:watchword:agent-own"
+HUB_ROLE = "open-cluster-management:watchword:hub"
+HUB_TOKENS_ROLE = "open-cluster-management:watchword:hub-tokens"
+CLEANER_ROLE = "open-cluster-management:watchword:cluster-cleaner"
+OPERATOR_ROLE = "open-cluster-management:watchword:operator"
+OPERATOR_OWN_ROLE = "open-cluster-management:watchword:operator-own"
+EXECUTION_ROLE = "admin"
+"""The role with which work is applied; administrators bind more where their work needs it."""
+
+CLUSTER_GROUP = "cluster.open-cluster-management.io"
+ADDON_GROUP = "addon.open-cluster-management.io"
+WORK_GROUP = "work.open-cluster-management.io"
+OPERATOR_GROUP = "operator.open-cluster-management.io"
+REGISTER_GROUP = "register.open-cluster-management.io"
+RBAC_GROUP = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class RbacRule:
+    """One rule and why it is there."""
+
+    why: str
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = field(default=())
+
+    @property
+    def rule(self) -> Object:
+        """The rule as RBAC writes it."""
+        row: Object = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+        return {**row, "resourceNames": list(self.names)} if self.names else row
+
+
+def rules_of(rights: Sequence[RbacRule]) -> list[Object]:
+    """Return the rules of a role."""
+    return [right.rule for right in rights]
+
+
+AGENT_RIGHTS = (
+    RbacRule("capacity is summed over the nodes", "", ("nodes",), READ),
+    RbacRule("its UID tells this cluster from every other", "", ("namespaces",), ("get",), ("kube-system",)),
+    RbacRule("claims are reported to the hub", CLUSTER_GROUP, ("clusterclaims",), READ),
+    RbacRule(
+        "records say what a work has applied",
+        WORK_GROUP,
+        ("appliedmanifestworks", "appliedmanifestworks/status"),
+        (*READ, *CHANGE),
+    ),
+    RbacRule("work is applied as its executor may", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+)
+AGENT_RULES: list[Object] = [
+    *rules_of(AGENT_RIGHTS),
+    {"nonResourceURLs": ["/livez", "/healthz", "/version"], "verbs": ["get"]},
+]
+"""What the agent reads of its cluster, and the records it keeps."""
+
+AGENT_OWN_RIGHTS = (
+    RbacRule("credentials of the cluster and of add-ons live in Secrets", "", ("secrets",), (*READ, *CHANGE)),
+    RbacRule(
+        "replicas elect one, add-ons show that they live",
+        "coordination.k8s.io",
+        ("leases",),
+        (*READ, "create", "update", "patch"),
+    ),
+    RbacRule("people are told what happens", "events.k8s.io", ("events",), ("create", "patch", "update")),
+)
+AGENT_OWN_RULES: list[Object] = rules_of(AGENT_OWN_RIGHTS)
+"""What it does in the namespaces that are its own."""
+
+_FLEET_KINDS = {
+    CLUSTER_GROUP: (
+        "managedclusters",
+        "managedclusters/status",
+        "managedclustersets",
+        "managedclustersets/status",
+        "managedclustersetbindings",
+        "managedclustersetbindings/status",
+    ),
+    ADDON_GROUP: (
+        "managedclusteraddons",
+        "managedclusteraddons/status",
+        "clustermanagementaddons",
+        "clustermanagementaddons/status",
+        "addontemplates",
+    ),
+    WORK_GROUP: ("manifestworks", "manifestworks/status"),
+}
+
+HUB_RIGHTS = (
+    *(
+        RbacRule("the kinds of the fleet are what a hub works on", group, kinds, (*READ, *CHANGE))
+        for group, kinds in _FLEET_KINDS.items()
+    ),
+    RbacRule(
+        "clusters without a set enter the default one",
+        CLUSTER_GROUP,
+        ("managedclustersets/join",),
+        ("create",),
+        ("default",),
+    ),
+    RbacRule("add-ons are enabled where placements say", CLUSTER_GROUP, ("placementdecisions",), READ),
+    RbacRule("clusters are accepted by allow-list", REGISTER_GROUP, ("managedclusters/accept",), ("update",)),
+    RbacRule("accepted clusters may renew", REGISTER_GROUP, ("managedclusters/clientcertificates",), ("renew",)),
+    RbacRule(
+        "each cluster has a namespace, add-ons have accounts", "", ("namespaces", "serviceaccounts"), (*READ, *CHANGE)
+    ),
+    RbacRule("agents ask for tokens of add-ons", "", ("serviceaccounts/token",), ("create", "subscribe")),
+    RbacRule(
+        "what is published for joining clusters", "", ("configmaps",), ("get",), ("cluster-info", "kube-root-ca.crt")
+    ),
+    RbacRule("agents show that they live; replicas elect one", "coordination.k8s.io", ("leases",), (*READ, *CHANGE)),
+    RbacRule("people are told what happens", "", ("events",), ("create", "patch", "update")),
+    RbacRule("people are told what happens", "events.k8s.io", ("events",), ("create", "patch", "update")),
+    RbacRule(
+        "clusters and add-ons get rights of their own",
+        RBAC_GROUP,
+        ("roles", "rolebindings", "clusterroles", "clusterrolebindings"),
+        (*READ, *CHANGE),
+    ),
+    RbacRule(
+        "certificates are asked for by agents",
+        "certificates.k8s.io",
+        ("certificatesigningrequests",),
+        (*READ, "create", "update"),
+    ),
+    RbacRule(
+        "certificates are approved",
+        "certificates.k8s.io",
+        ("certificatesigningrequests/approval",),
+        ("update", "patch"),
+    ),
+    RbacRule("certificates are approved", "certificates.k8s.io", ("signers",), ("approve",), (KUBE_CLIENT_SIGNER,)),
+    RbacRule("a renewal is approved as RBAC says", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    RbacRule(
+        "nobody accepts himself",
+        "admissionregistration.k8s.io",
+        ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+        (*READ, "create", "patch"),
+    ),
+    RbacRule(
+        "the kinds of the fleet are installed",
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        (*READ, "create", "patch"),
+    ),
+    RbacRule(
+        "the guard asks as nobody in particular", "", ("users",), ("impersonate",), ("watchword:acceptance-probe",)
+    ),
+    RbacRule(
+        "the guard asks as a joining cluster",
+        "",
+        ("groups",),
+        ("impersonate",),
+        ("system:bootstrappers:managedcluster",),
+    ),
+)
+HUB_RULES: list[Object] = rules_of(HUB_RIGHTS)
+"""What the controllers may do. They hand out only rights they hold themselves."""
+
+HUB_TOKENS_RIGHTS = (
+    RbacRule("tokens are checked, counted and removed in time", "", ("secrets",), (*READ, "patch", "delete")),
+    RbacRule("cluster-info is signed for tokens", "", ("configmaps",), (*READ, "create", "update", "patch")),
+)
+HUB_TOKENS_RULES: list[Object] = rules_of(HUB_TOKENS_RIGHTS)
+"""What they may do in kube-system and kube-public: nowhere else do they see a Secret."""
+
+CLEANER_RIGHTS = (
+    RbacRule("clusters that left are deleted", CLUSTER_GROUP, ("managedclusters",), ("get", "list", "delete")),
+)
+CLEANER_RULES: list[Object] = rules_of(CLEANER_RIGHTS)
+"""All that the clean-up of left-over clusters needs."""
+
+BINDABLE = (AGENT_ROLE, AGENT_OWN_ROLE, HUB_ROLE, CLEANER_ROLE, EXECUTION_ROLE)
+
+OPERATOR_DEFINITIONS = (
+    "appliedmanifestworks.work.open-cluster-management.io",
+    "clusterclaims.cluster.open-cluster-management.io",
+    "clustermanagers.operator.open-cluster-management.io",
+    "klusterlets.operator.open-cluster-management.io",
+)
+
+
+OPERATOR_RIGHTS = (
+    RbacRule("these say what is wanted", OPERATOR_GROUP, ("klusterlets", "clustermanagers"), (*READ, "patch")),
+    RbacRule("reports what there is", OPERATOR_GROUP, ("klusterlets/status", "clustermanagers/status"), ("patch",)),
+    RbacRule("installs its kinds", "apiextensions.k8s.io", ("customresourcedefinitions",), ("create",)),
+    RbacRule(
+        "installs its kinds",
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        ("get", "patch"),
+        OPERATOR_DEFINITIONS,
+    ),
+    RbacRule("knows which namespaces it made, where it may make any", "", ("namespaces",), READ),
+    RbacRule("sees what it deployed", "apps", ("deployments",), READ),
+    RbacRule("sees what it deployed", "batch", ("cronjobs",), READ),
+    RbacRule("sees what it deployed", "", ("serviceaccounts",), READ),
+    RbacRule("sees what it deployed", RBAC_GROUP, ("rolebindings",), READ),
+    RbacRule("lets agent and hub do their work", RBAC_GROUP, ("clusterrolebindings",), (*READ, *APPLY)),
+    RbacRule("binds these roles and no others", RBAC_GROUP, ("clusterroles",), ("bind",), BINDABLE),
+    RbacRule(
+        "sees whether the agent has a credential, and nothing of other Secrets",
+        "",
+        ("secrets",),
+        READ,
+        (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET),
+    ),
+    RbacRule(
+        "takes back what was deployed for a hub that was left",
+        WORK_GROUP,
+        ("appliedmanifestworks",),
+        (*READ, "patch", "delete"),
+    ),
+)
+"""What the operator may do everywhere; namespaces are the administrator's to make."""
+
+
+OPERATOR_OWN_RIGHTS = (
+    RbacRule("deploys agent and hub", "apps", ("deployments",), APPLY),
+    RbacRule("deploys the clean-up of clusters", "batch", ("cronjobs",), APPLY),
+    RbacRule("gives agent and hub an identity", "", ("serviceaccounts",), APPLY),
+    RbacRule("lets the agent do its work", RBAC_GROUP, ("rolebindings",), APPLY),
+    RbacRule(
+        "takes away the credential of a cluster that left", "", ("secrets",), ("delete",), (HUB_KUBECONFIG_SECRET,)
+    ),
+)
+"""What the operator may do in the namespaces of agent and hub."""
+
+ELECTION_RIGHTS = (
+    RbacRule("replicas elect one", "coordination.k8s.io", ("leases",), ("get", "create", "update", "patch")),
+)
+"""What the operator may do in its own namespace."""

@@ -1,0 +1,44 @@
+"""What a token says of itself, read without belief and without the machinery that verifies."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import orjson
+
+from watchword.pki.errors import InvalidJwt
+
+MAXIMUM_TOKEN_BYTES = 32 * 1024
+
+
+def read_unverified_claims(token: str) -> dict[str, Any]:
+    """Return what the token says of itself; nobody has vouched for a word of it."""
+    return split_token(token)[1]
+
+
+def read_unverified_header(token: str) -> dict[str, Any]:
+    """Return the token's header; it may lie."""
+    return split_token(token)[0]
+
+
+def split_token(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return header and claims, unverified; raise `InvalidJwt` when the text is not a JWT."""
+    if len(token) > MAXIMUM_TOKEN_BYTES or not token.isascii():
+        raise InvalidJwt("the text is not a JWT: too long or not ASCII")
+    parts = token.split(".")
+    if len(parts) != 3 or not all(parts):
+        raise InvalidJwt("the text is not a JWT: it does not have three parts")
+    return _json(parts[0]), _json(parts[1])
+
+
+def _json(part: str) -> dict[str, Any]:
+    try:
+        padded = part + "=" * (-len(part) % 4)
+        decoded = orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError) as cause:
+        raise InvalidJwt("the text is not a JWT: a part of it is not base64url JSON") from cause
+    if not isinstance(decoded, dict):
+        raise InvalidJwt("the text is not a JWT: a part of it is not a JSON object")
+    return decoded

@@ -1,0 +1,74 @@
+"""One API server as the controllers of a process see it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from watchword.kube.client import Client
+from watchword.kube.watch import WatchOptions
+from watchword.runtime.cache import Cache
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.informer import Informer
+from watchword.runtime.metrics import Metrics
+from watchword.runtime.status import StatusWriter
+from watchword.runtime.write_transports import ConflictCountingTransport, Fence, FencedTransport, WriteThroughTransport
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServerConnection:
+    """What a reconciler needs of an API server: read from `cache`, write through `client` and `status`."""
+
+    name: str
+    client: Client  # refuses writes without leadership; its writes are in the cache at once
+    cache: Cache
+    status: StatusWriter
+    events: EventRecorder
+    follow: WatchOptions = field(default_factory=WatchOptions)  # for watches beside those of the cache
+
+
+def leader_only_client(client: Client, fence: Fence, cache: Cache, *, conflict: Callable[[str], None]) -> Client:
+    """Return the client that controllers use: fenced, remembered by the cache, its field conflicts counted."""
+    remembered = WriteThroughTransport(client.transport, cache.observe_write)
+    return client.over(FencedTransport(ConflictCountingTransport(remembered, conflict), fence))
+
+
+def check_cache_readiness(cache: Cache, *, stale_after: timedelta) -> str:
+    """Say which informers have not been told everything, or nothing for too long; empty when all is well."""
+    troubles = []
+    for informer in cache.informers():
+        age = informer.age()
+        if not informer.synced:
+            troubles.append(f"{informer.resource.group_resource} not synced")
+        elif age is not None and age > stale_after.total_seconds():
+            troubles.append(f"{informer.resource.group_resource} silent for {int(age)} s")
+    return ", ".join(troubles)
+
+
+def register_cache_metrics(connection: ApiServerConnection, metrics: Metrics) -> None:
+    """Let the metrics read the age and size of everything that a cache follows."""
+    for resource in {informer.resource for informer in connection.cache.informers()}:
+        informers = connection.cache.informers(resource)
+        label = f"{connection.name}/{resource.group_resource}" if connection.name else resource.group_resource
+        metrics.watch_informer(label, age=_oldest(informers), objects=_total(informers))
+
+
+def _oldest(informers: list[Informer]) -> Callable[[], float]:
+    loop = asyncio.get_running_loop()  # the reader of a metric may stand outside the loop
+
+    def age() -> float:
+        return max(_silence(informer, loop.time()) for informer in informers)
+
+    return age
+
+
+def _silence(informer: Informer, now: float) -> float:
+    if informer.last_contact is None:
+        return 0.0 if informer.synced else float("inf")  # at rest, or never heard
+    return now - informer.last_contact
+
+
+def _total(informers: list[Informer]) -> Callable[[], float]:
+    return lambda: float(sum(len(informer.store) for informer in informers))

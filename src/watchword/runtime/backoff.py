@@ -1,0 +1,35 @@
+"""How long a failing object waits before it is tried again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from watchword.kube.retry import Backoff
+
+REQUEUE_BACKOFF = Backoff(first=0.005, limit=300.0)
+"""From five milliseconds to five minutes: most failures are a conflict that the next look resolves."""
+
+QUARANTINE_BACKOFF = Backoff(first=10.0, limit=300.0)
+"""For an object that quick retries do not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """How an object that keeps failing is slowed: from this many failures on, with these longer delays."""
+
+    after: int = 5
+    backoff: Backoff = QUARANTINE_BACKOFF
+    patience: float = 10.0
+    """A change of the object may shorten its delay to this, not below: a failing object often changes itself."""
+
+    def holds(self, failures: int) -> bool:
+        """Whether that many failures in a row put an object into quarantine."""
+        return failures >= self.after
+
+
+def choose_requeue_delay(failures: int, random: Random, *, backoff: Backoff, quarantine: Quarantine) -> float:
+    """Choose the delay in seconds before the next attempt, after that many failures in a row."""
+    if quarantine.holds(failures):
+        return quarantine.backoff.delay(failures - quarantine.after + 1, random)
+    return backoff.delay(failures, random)

@@ -1,0 +1,35 @@
+"""Notices that time has passed which the event loop did not see: a machine that slept, a clock set right."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from watchword._structlog import structlog
+from watchword.runtime.clock import Clock
+
+SMALLEST_JUMP = timedelta(seconds=2)
+
+
+async def watch_for_clock_jumps(clock: Clock, every: timedelta, shift: Callable[[float], None]) -> None:
+    """Call `shift` with the seconds by which the wall clock ran ahead of the loop, for ever.
+
+    A clock set back is let be: what waits then comes when it was meant to come, and looks again.
+    """
+    log: Any = structlog.get_logger("watchword.clock")
+    loop = asyncio.get_running_loop()
+    while True:
+        wall, monotonic = clock.now(), loop.time()
+        await asyncio.sleep(every.total_seconds())
+        ahead = choose_timer_shift(clock.now() - wall, timedelta(seconds=loop.time() - monotonic))
+        if ahead:
+            log.warning("the clock jumped ahead", seconds=ahead.total_seconds())
+            shift(ahead.total_seconds())
+
+
+def choose_timer_shift(wall: timedelta, monotonic: timedelta) -> timedelta:
+    """Return by how much timers have to come forward, given how far each clock went."""
+    ahead = wall - monotonic
+    return ahead if ahead >= SMALLEST_JUMP else timedelta(0)

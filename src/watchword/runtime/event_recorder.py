@@ -1,0 +1,218 @@
+"""Tells people what happened to an object, as Kubernetes events: repeated ones as a series, never too many."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any, NamedTuple, Protocol
+
+from watchword._structlog import structlog
+from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.resources import EVENTS
+from watchword.api.time import rfc3339_micro
+from watchword.kube.client import Client
+from watchword.kube.errors import KubeError
+from watchword.runtime.clock import Clock
+from watchword.runtime.delay_queue import DelayQueue
+from watchword.runtime.errors import ControllerRuntimeError
+from watchword.runtime.redaction import redact_text
+
+NOTE_LIMIT = 1024
+SHORT_LIMIT = 128
+
+
+class Counts(Protocol):
+    """Counts what people should know of even when nobody reads events."""
+
+    def dropped_event(self) -> None:
+        """Count an event that was not sent."""
+        ...
+
+    def denied(self, reason: str) -> None:
+        """Count somebody who was refused."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EventLimits:
+    """How much an event recorder may say."""
+
+    per_second: float = 5.0
+    burst: int = 50
+    waiting: int = 1000  # beyond that, new events are dropped
+    remembered: int = 4096  # series that a repetition can still join
+    series_gap: timedelta = timedelta(minutes=6)  # after that much silence, a repetition is a new event
+    series_flush: timedelta = timedelta(seconds=30)  # how often a growing series is written
+
+
+@dataclass(frozen=True, slots=True)
+class EventReporter:
+    """Who tells: the controller as a qualified name (`watchword.io/hub`), and which instance of it."""
+
+    controller: str
+    instance: str
+
+
+class _Identity(NamedTuple):
+    uid: str
+    key: ObjectKey
+    kind: str
+    type: str
+    reason: str
+    action: str
+
+
+@dataclass(slots=True)
+class _Series:
+    event: Object
+    last_observed: datetime
+    count: int = 1
+    written: int = 0
+
+
+class EventRecorder:
+    """Records events without ever waiting: `run` sends them, and what is too much is dropped and counted."""
+
+    def __init__(
+        self,
+        client: Client,
+        reporter: EventReporter,
+        *,
+        clock: Clock,
+        random: Random,
+        counts: Counts,
+        limits: EventLimits | None = None,
+    ) -> None:
+        self._client = client
+        self._reporter = {
+            "reportingController": reporter.controller,
+            "reportingInstance": _cut(reporter.instance, SHORT_LIMIT),
+        }
+        self._clock = clock
+        self._random = random
+        self._counts = counts
+        self._limits = limits or EventLimits()
+        self._series: OrderedDict[_Identity, _Series] = OrderedDict()
+        self._due: OrderedDict[_Identity, None] = OrderedDict()
+        self._delay_queue = DelayQueue[_Identity](self._put)
+        self._arrived = asyncio.Event()
+        self._log: Any = structlog.get_logger("watchword.events")
+
+    def normal(self, obj: Mapping[str, Any], reason: str, note: str, *, action: str = "") -> None:
+        """Tell that something happened as it should."""
+        self._record("Normal", obj, reason, note, action or reason)
+
+    def warning(self, obj: Mapping[str, Any], reason: str, note: str, *, action: str = "") -> None:
+        """Tell that something went wrong."""
+        self._record("Warning", obj, reason, note, action or reason)
+
+    def refusal(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
+        """Tell that somebody was refused what this object asks for, and count it: once, however often it is seen."""
+        if self._record("Warning", obj, reason, note, reason):
+            self._counts.denied(reason)
+
+    async def run(self) -> None:
+        """Send what was recorded, for ever, no faster than the limits allow."""
+        loop = asyncio.get_running_loop()
+        interval = 1 / self._limits.per_second
+        paid_until = loop.time() - self._limits.burst * interval
+        while True:
+            while not self._due:
+                self._arrived.clear()
+                await self._arrived.wait()
+            paid_until = max(paid_until, loop.time() - self._limits.burst * interval) + interval
+            await asyncio.sleep(max(0.0, paid_until - loop.time()))
+            if self._due:
+                await self._send(self._due.popitem(last=False)[0])
+
+    async def flush(self, patience: timedelta) -> None:
+        """Send what is waiting, if that does not take too long; for the end of a process."""
+        try:
+            async with asyncio.timeout(patience.total_seconds()):
+                while self._due:
+                    await self._send(self._due.popitem(last=False)[0])
+        except TimeoutError:
+            self._log.warning("events were not sent", count=len(self._due))
+
+    def _record(self, type_: str, obj: Mapping[str, Any], reason: str, note: str, action: str) -> bool:
+        """Take note; return whether it is news, and not the repetition of something said a moment ago."""
+        who = _Identity(
+            uid_of(obj), ObjectKey.of(obj), str(obj.get("kind") or ""), type_, _short(reason), _short(action)
+        )
+        now = self._clock.now()
+        series = self._series.get(who)
+        repeated = series is not None and now - series.last_observed < self._limits.series_gap
+        if series is not None and repeated:
+            series.count += 1
+            series.last_observed = now
+            self._delay_queue.add(who, asyncio.get_running_loop().time() + self._limits.series_flush.total_seconds())
+        elif len(self._due) >= self._limits.waiting:
+            self._counts.dropped_event()
+        else:
+            self._series[who] = _Series(self._event(who, obj, note, now), now)
+            self._put(who)
+        if who in self._series:
+            self._series.move_to_end(who)
+        while len(self._series) > self._limits.remembered:
+            self._delay_queue.drop(self._series.popitem(last=False)[0])
+        return not repeated
+
+    def _event(self, who: _Identity, obj: Mapping[str, Any], note: str, now: datetime) -> Object:
+        # Events about cluster-scoped objects live in the namespace `default`.
+        key = ObjectKey(who.key.namespace or "default", self._name(who.key.name))
+        regarding = {
+            "apiVersion": obj.get("apiVersion", ""),
+            "kind": who.kind,
+            "namespace": who.key.namespace,
+            "name": who.key.name,
+            "uid": who.uid,
+        }
+        return EVENTS.manifest(
+            key,
+            eventTime=rfc3339_micro(now),
+            type=who.type,
+            reason=who.reason,
+            action=who.action,
+            note=_cut(redact_text(note), NOTE_LIMIT),
+            regarding={name: value for name, value in regarding.items() if value},
+            **self._reporter,
+        )
+
+    def _name(self, about: str) -> str:
+        stem = re.sub(r"[^a-z0-9-]+", "-", about.lower())[:200].strip("-") or "object"
+        return f"{stem}.{self._random.getrandbits(64):016x}"
+
+    def _put(self, who: _Identity) -> None:
+        if who in self._series:
+            self._due[who] = None
+            self._arrived.set()
+
+    async def _send(self, who: _Identity) -> None:
+        series = self._series.get(who)
+        if series is None or series.count == series.written:
+            return
+        first, series.written = series.written == 0, series.count
+        try:
+            if first:
+                await self._client.create(EVENTS, series.event)
+            else:
+                observed = {"count": series.count, "lastObservedTime": rfc3339_micro(series.last_observed)}
+                await self._client.patch(EVENTS, ObjectKey.of(series.event), {"series": observed})
+        except (KubeError, ControllerRuntimeError) as error:
+            self._series.pop(who, None)  # a repetition tries again with a new event
+            self._counts.dropped_event()
+            self._log.debug("event not sent", error=str(error), reason=who.reason)
+
+
+def _short(text: str) -> str:
+    return _cut(text, SHORT_LIMIT)
+
+
+def _cut(text: str, limit: int) -> str:
+    encoded = text.encode(errors="replace")
+    return text if len(encoded) <= limit else encoded[: limit - 3].decode(errors="ignore") + "…"

@@ -1,0 +1,181 @@
+"""The objects of one watch as raw bytes, and which news about them is old."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+import msgspec
+
+from watchword._structlog import structlog
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.selectors import parse_label_selector
+from watchword.runtime.raw_objects import (
+    Delta,
+    ObjectHead,
+    Projection,
+    decode,
+    head_of,
+    is_newer,
+    projected,
+    without_managed_fields,
+)
+
+IndexFunction: TypeAlias = Callable[[Object], Iterable[str]]
+TOMBSTONES_KEPT = 1024
+
+
+class InformerStore:
+    """Objects by key. Every change that is news is returned as a `Delta`; what is old changes nothing.
+
+    News is old when the object is already known in that version or a later one, when it was deleted
+    later, or when it is not there and the last snapshot is younger.
+    """
+
+    def __init__(self, resource: Resource, *, project: Projection | None = None) -> None:
+        self._resource = resource
+        self._project = project
+        self._objects: dict[ObjectKey, bytes] = {}
+        self._indexes: dict[str, _Index] = {}
+        self._floor = ""
+        self._tombstones: OrderedDict[ObjectKey, str] = OrderedDict()
+        self._log: Any = structlog.get_logger("watchword.cache").bind(resource=resource.group_resource)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, key: ObjectKey) -> Object | None:
+        """Return one object, freshly decoded."""
+        raw = self._objects.get(key)
+        return None if raw is None else decode(raw, self._resource)
+
+    def select(self, *, namespace: str = "", labels: str = "") -> Iterator[tuple[ObjectKey, Object]]:
+        """Yield the objects that match, in no order."""
+        selector = parse_label_selector(labels)
+        for key, raw in self._objects.items():
+            if namespace and key.namespace != namespace:
+                continue
+            if not labels or selector.matches(head_of(raw).labels):
+                yield key, decode(raw, self._resource)
+
+    def everything(self) -> list[Delta]:
+        """Return every object as if it were new."""
+        return [Delta(self._resource, key, None, raw) for key, raw in self._objects.items()]
+
+    def add_index(self, name: str, function: IndexFunction) -> None:
+        """Keep objects findable by the values that a function gives for them."""
+        index = self._indexes[name] = _Index(function)
+        for key, raw in self._objects.items():
+            self._reindex(index, key, raw)
+
+    def indexed(self, name: str, value: str) -> Iterable[ObjectKey] | None:
+        """Return the keys for which the index function gave that value; None when there is no such index."""
+        index = self._indexes.get(name)
+        return None if index is None else tuple(index.by_value.get(value, ()))
+
+    def replace(self, items: Iterable[bytes], version: str) -> list[Delta]:
+        """Make these all the objects there are, as of that version."""
+        self._floor = version
+        self._tombstones.clear()
+        gone = set(self._objects)
+        deltas = []
+        for raw in items:
+            head = self._read(raw)
+            if head is None:
+                continue
+            gone.discard(head.key)
+            stored = self._objects.get(head.key)
+            if stored is None or _identity(head_of(stored)) != _identity(head):
+                deltas.append(self._put(head.key, raw, head.version))
+        deltas += [self._remove(key) for key in gone]
+        return [delta for delta in deltas if delta is not None]
+
+    def put(self, raw: bytes, version: str) -> Delta | None:
+        """Take in an object that was added or modified at that version."""
+        head = self._read(raw)
+        if head is None or self._is_old(head.key, version):
+            return None
+        return self._put(head.key, raw, version)
+
+    def remove(self, raw: bytes, version: str) -> Delta | None:
+        """Take in that an object was deleted at that version."""
+        head = self._read(raw)
+        if head is None:
+            return None
+        stored = self._objects.get(head.key)
+        if stored is not None and is_newer(head_of(stored).version, version):
+            return None
+        self._bury(head.key, version)
+        return self._remove(head.key)
+
+    def _read(self, raw: bytes) -> ObjectHead | None:
+        try:
+            return head_of(raw)
+        except msgspec.MsgspecError as error:
+            self._log.warning("object without identity ignored", error=str(error))
+            return None
+
+    def _is_old(self, key: ObjectKey, version: str) -> bool:
+        stored = self._objects.get(key)
+        known = self._tombstones.get(key, self._floor) if stored is None else head_of(stored).version
+        return bool(known) and not is_newer(version, known)
+
+    def _bury(self, key: ObjectKey, version: str) -> None:
+        self._tombstones[key] = version
+        self._tombstones.move_to_end(key)
+        if len(self._tombstones) > TOMBSTONES_KEPT:
+            self._tombstones.popitem(last=False)
+
+    def _put(self, key: ObjectKey, raw: bytes, version: str) -> Delta | None:
+        whole = without_managed_fields(raw)
+        kept = whole if self._project is None else projected(whole, self._project)
+        if kept is None:  # of no interest, or no longer
+            self._bury(key, version)
+            return self._remove(key)
+        old = self._objects.get(key)
+        self._objects[key] = kept
+        self._tombstones.pop(key, None)
+        return self._indexed(Delta(self._resource, key, old, kept))
+
+    def _remove(self, key: ObjectKey) -> Delta | None:
+        old = self._objects.pop(key, None)
+        return None if old is None else self._indexed(Delta(self._resource, key, old, None))
+
+    def _indexed(self, delta: Delta) -> Delta:
+        for index in self._indexes.values():
+            self._reindex(index, delta.key, delta.new_raw)
+        return delta
+
+    def _reindex(self, index: _Index, key: ObjectKey, raw: bytes | None) -> None:
+        try:
+            values = () if raw is None else tuple(index.function(decode(raw, self._resource)))
+        except Exception:  # noqa: BLE001 - one object that nobody foresaw must not stop the watch
+            self._log.exception("index function failed on one object", key=str(key))
+            values = ()
+        index.set(key, values)
+
+
+class _Index:
+    """Keys by value, and values by key so that a change can be taken back."""
+
+    def __init__(self, function: IndexFunction) -> None:
+        self.function = function
+        self.by_value: dict[str, dict[ObjectKey, None]] = {}
+        self._by_key: dict[ObjectKey, tuple[str, ...]] = {}
+
+    def set(self, key: ObjectKey, values: tuple[str, ...]) -> None:
+        """Make these the values of the key; none removes it."""
+        for value in self._by_key.pop(key, ()):
+            keys = self.by_value[value]
+            keys.pop(key, None)
+            if not keys:
+                del self.by_value[value]
+        if values:
+            self._by_key[key] = values = tuple(dict.fromkeys(values))
+        for value in values:
+            self.by_value.setdefault(value, {})[key] = None
+
+
+def _identity(head: ObjectHead) -> tuple[str, str]:
+    return head.metadata.uid, head.version

@@ -1,0 +1,112 @@
+"""Declares what a process needs before it can work: kinds first, and then objects of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from watchword.api.conditions import is_true
+from watchword.api.crds.schema import PART_OF, PROJECT
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, labels_of
+from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_ADMISSION_POLICIES
+from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
+from watchword.runtime.errors import NotServed
+
+POLL_SECONDS = 0.1  # seconds
+ATTEMPTS = 50
+ESTABLISH_TIMEOUT = timedelta(seconds=30)
+
+
+async def apply_manifests(client: Client, rows: Iterable[Manifest], *, manager: str) -> None:
+    """Apply objects in order, definitions of kinds before all others and together."""
+    rows = list(rows)
+    definitions = [obj for resource, obj in rows if resource is CUSTOM_RESOURCE_DEFINITIONS]
+    await establish_crds(client, definitions, manager=manager)
+    for resource, obj in rows:
+        if resource is not CUSTOM_RESOURCE_DEFINITIONS:
+            await apply(client, resource, obj, manager=manager)
+
+
+async def establish_crds(client: Client, definitions: Iterable[Object], *, manager: str) -> None:
+    """Apply the definitions that are missing or differ, and wait until their kinds are served; `NotServed` if not."""
+    await asyncio.gather(*(_establish_crd(client, definition, manager) for definition in definitions))
+
+
+async def _establish_crd(client: Client, definition: Object, manager: str) -> None:
+    key = ObjectKey.of(definition)
+    # Looked at first: a server reads a definition faster than it judges one, and mostly it is there.
+    found = await client.find(CUSTOM_RESOURCE_DEFINITIONS, key)
+    if found is not None and not is_own_definition(found, manager):
+        objection = validate_foreign_definition(found, definition)
+        if objection:
+            raise NotServed(objection)
+    elif found is None or not is_current(found, definition):
+        found = await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, manager=manager, force=True)
+    try:
+        async with asyncio.timeout(ESTABLISH_TIMEOUT.total_seconds()):
+            while not is_true(found, "Established"):
+                await asyncio.sleep(POLL_SECONDS)
+                found = await client.get(CUSTOM_RESOURCE_DEFINITIONS, key)
+    except TimeoutError as cause:
+        waited = int(ESTABLISH_TIMEOUT.total_seconds())
+        raise NotServed(
+            f"{key.name} is not served after {waited} s: `kubectl describe crd {key.name}` says why"
+        ) from cause
+
+
+async def apply(client: Client, resource: Resource, obj: Object, *, manager: str) -> None:
+    """Apply one object; a kind that was established just now may take a moment until every path to it is."""
+    for attempt in range(ATTEMPTS):
+        try:
+            await client.apply(resource, obj, manager=manager, force=True)
+        except NotFound:
+            # A server that does not serve admission policies enforces the rule itself, or the guard will say so.
+            if resource.group == VALIDATING_ADMISSION_POLICIES.group:
+                return
+            if attempt == ATTEMPTS - 1:
+                raise
+            await asyncio.sleep(POLL_SECONDS)
+        else:
+            return
+
+
+def is_own_definition(found: Object, manager: str) -> bool:
+    """Whether a definition is of this project, whoever brought it here; one of another system is not ours to change."""
+    managers = {str(row.get("manager")) for row in found["metadata"].get("managedFields") or ()}
+    return labels_of(found).get(PART_OF) == PROJECT or manager in managers
+
+
+def validate_foreign_definition(found: Object, definition: Object) -> str:
+    """Return why another system's definition of a kind will not do; empty when it serves what is spoken here."""
+    spoken = {row["name"] for row in definition["spec"]["versions"] if row["storage"]}
+    missing = spoken - {row["name"] for row in found["spec"]["versions"] if row["served"]}
+    if not missing:
+        return ""
+    name = found["metadata"]["name"]
+    return (
+        f"{name} was installed by another system and does not serve {', '.join(sorted(missing))}: bring that system up "
+        f"to date, or remove it and label the definition {PART_OF}={PROJECT} to have it replaced"
+    )
+
+
+def is_current(found: Object, definition: Object) -> bool:
+    """Whether a definition says what is wanted: its versions exactly, or a field that is gone would stay."""
+    present, wanted = found["spec"], definition["spec"]
+    return bool(present["versions"] == wanted["versions"]) and contains_value(present, wanted)
+
+
+def contains_value(present: Any, wanted: Any) -> bool:
+    """Whether a value contains another: maps by key, lists one by one, the rest by equality."""
+    if isinstance(wanted, dict):
+        return isinstance(present, dict) and all(
+            contains_value(present.get(name), value) for name, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        rows = present if isinstance(present, list) else []
+        return len(rows) == len(wanted) and all(
+            contains_value(row, other) for row, other in zip(rows, wanted, strict=True)
+        )
+    return bool(present == wanted)

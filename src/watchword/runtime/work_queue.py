@@ -1,0 +1,202 @@
+"""Which key is worked on next: each once, none forgotten, none twice at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
+from random import Random
+from typing import Generic, TypeVar
+
+from watchword.kube.retry import Backoff
+from watchword.runtime.backoff import REQUEUE_BACKOFF, Quarantine, choose_requeue_delay
+from watchword.runtime.delay_queue import DelayQueue
+
+K = TypeVar("K", bound=Hashable)
+
+
+class WorkQueue(Generic[K]):
+    """Keys that want work.
+
+    A key is here at most once, however often it is added, and is never handed out again before
+    `done`. A key added while it is worked on comes back afterwards. Keys of one lane wait for one
+    another, lanes take turns: a flood in one lane delays another by one key. Must be used on one loop.
+    """
+
+    def __init__(
+        self,
+        *,
+        random: Random,
+        lane: Callable[[K], Hashable] | None = None,
+        backoff: Backoff | None = None,
+        quarantine: Quarantine | None = None,
+    ) -> None:
+        self._random = random
+        self._lane = lane or (lambda key: key)
+        self._backoff = backoff or REQUEUE_BACKOFF
+        self._quarantine = quarantine or Quarantine()
+        self._lanes: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
+        self._ready = 0
+        self._active: set[K] = set()
+        self._again: set[K] = set()
+        self._failures: dict[K, int] = {}
+        self._held: dict[K, float] = {}
+        self._delay_queue = DelayQueue[K](self._due)
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._idlers: list[asyncio.Future[None]] = []
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Return how many keys are ready to be worked on."""
+        return self._ready
+
+    @property
+    def in_flight(self) -> int:
+        """How many keys are being worked on."""
+        return len(self._active)
+
+    @property
+    def delayed(self) -> int:
+        """How many keys wait for their instant."""
+        return len(self._delay_queue)
+
+    @property
+    def quarantined(self) -> int:
+        """How many keys have failed so often that they are slowed."""
+        return len(self._held)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is accepted any more."""
+        return self._closed
+
+    def add(self, key: K) -> None:
+        """Ask for work on a key: now, or after its quarantine's patience."""
+        if self._closed:
+            return
+        earliest = self._held.get(key)
+        if earliest is not None and key not in self._active and earliest > asyncio.get_running_loop().time():
+            self._delay_queue.add(key, earliest)
+        else:
+            self._put(key)
+
+    def add_after(self, key: K, delay: float) -> None:
+        """Ask for work on a key after so many seconds, or sooner if it is asked for sooner.
+
+        Work on the key that begins earlier for any reason cancels the request: it sees the same facts.
+        """
+        if not self._closed:
+            self._delay_queue.add(key, asyncio.get_running_loop().time() + max(delay, 0.0))
+
+    def retry(self, key: K, *, at_least: float = 0.0) -> float:
+        """Ask for work on a key that has failed, with backoff; returns the delay in seconds."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        delay = max(
+            choose_requeue_delay(failures, self._random, backoff=self._backoff, quarantine=self._quarantine), at_least
+        )
+        if self._quarantine.holds(failures):
+            self._held[key] = asyncio.get_running_loop().time() + min(delay, self._quarantine.patience)
+        self._delay_queue.drop(key)
+        self.add_after(key, delay)
+        return delay
+
+    def failures(self, key: K) -> int:
+        """Return how often in a row the key has failed."""
+        return self._failures.get(key, 0)
+
+    def forget(self, key: K) -> None:
+        """Forget the failures of a key: it has succeeded, or no longer matters."""
+        self._failures.pop(key, None)
+        self._held.pop(key, None)
+
+    async def get(self) -> K | None:
+        """Return the next key to work on, or None once the queue is closed and empty."""
+        while not self._ready:
+            if self._closed:
+                return None
+            getter = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                self._pass_on(getter)
+                raise
+        key = self._pop()
+        self._active.add(key)
+        self._delay_queue.drop(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """Say that work on a key has ended, well or badly."""
+        self._active.remove(key)
+        if key in self._again:
+            self._again.remove(key)
+            self.add(key)
+        self._settle()
+
+    def close(self, *, drain: bool) -> None:
+        """Accept nothing more and forget what is delayed; with `drain`, ready keys are still handed out."""
+        self._closed = True
+        self._delay_queue.clear()
+        self._again.clear()
+        if not drain:
+            self._lanes.clear()
+            self._ready = 0
+        while self._getters:
+            self._release(self._getters.popleft())
+        self._settle()
+
+    async def idle(self) -> None:
+        """Wait until nothing is ready and nothing is being worked on; delayed keys do not count."""
+        while self._ready or self._active:
+            idler = asyncio.get_running_loop().create_future()
+            self._idlers.append(idler)
+            await idler
+
+    def shift(self, seconds: float) -> None:
+        """Bring every delayed key forward: that much time has passed that the loop did not see."""
+        self._delay_queue.shift(seconds)
+
+    def _due(self, key: K) -> None:
+        if not self._closed:
+            self._put(key)
+
+    def _put(self, key: K) -> None:
+        if key in self._active:
+            if not self._closed:
+                self._again.add(key)
+            return
+        lane = self._lanes.setdefault(self._lane(key), OrderedDict())
+        if key in lane:
+            return
+        lane[key] = None
+        self._ready += 1
+        if self._getters:
+            self._release(self._getters.popleft())
+
+    def _pop(self) -> K:
+        name, lane = self._lanes.popitem(last=False)
+        key, _ = lane.popitem(last=False)
+        if lane:
+            self._lanes[name] = lane  # to the end: the other lanes come first
+        self._ready -= 1
+        return key
+
+    def _pass_on(self, getter: asyncio.Future[None]) -> None:
+        if getter.cancelled():  # nobody had woken it
+            if getter in self._getters:
+                self._getters.remove(getter)
+        elif self._ready and self._getters:
+            self._release(self._getters.popleft())
+
+    def _settle(self) -> None:
+        if self._ready or self._active:
+            return
+        idlers, self._idlers = self._idlers, []
+        for idler in idlers:
+            self._release(idler)
+
+    @staticmethod
+    def _release(waiter: asyncio.Future[None]) -> None:
+        if not waiter.done():
+            waiter.set_result(None)

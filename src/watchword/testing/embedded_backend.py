@@ -1,0 +1,183 @@
+"""The embedded control plane as a backend of the `plane` fixtures: in this process, with or without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from watchword.api.http import Peer, Request, Response
+from watchword.apiserver.access_config import access_control_factory
+from watchword.apiserver.control_plane import ControlPlane
+from watchword.apiserver.ephemeral_access import ephemeral_access_config
+from watchword.apiserver.listener import api_listener, serving_context
+from watchword.apiserver.store.memory import MemoryStore
+from watchword.http.server import HttpServer
+from watchword.kube.client import Client
+from watchword.kube.errors import Unreachable
+from watchword.kube.in_process_transport import InProcessTransport
+from watchword.pki.certificates import parse_certificate
+from watchword.runtime.clock import Clock, SystemClock
+from watchword.runtime.virtual_time import VirtualClock, VirtualLoop
+from watchword.testing.credentials import ClusterCredentials, connect_by_certificate
+from watchword.testing.errors import UnsupportedByPlane
+from watchword.testing.plane import Stop
+
+
+class EmbeddedBackend:
+    """A control plane in memory; its clock is the loop's, virtual or real."""
+
+    name = "embedded"
+    run_id = ""
+
+    def __init__(self, folder: Path) -> None:
+        loop = asyncio.get_running_loop()
+        self.clock: Clock = VirtualClock(loop) if isinstance(loop, VirtualLoop) else SystemClock()
+        self._rules = ephemeral_access_config(self.clock.now)
+        self._store = MemoryStore()
+        self._credentials = ClusterCredentials(folder, self._rules.authority(), self.clock)
+        self._handler = InterruptibleHandler()
+
+    @property
+    def server(self) -> str:
+        """The URL of a listening plane; without a socket there is none."""
+        raise UnsupportedByPlane("this control plane has no socket: mark the test real_time to get one")
+
+    @property
+    def ca_pem(self) -> bytes:
+        """What clients must trust."""
+        return self._credentials.ca_pem
+
+    def connect(self, user: str, groups: Sequence[str]) -> Client:
+        """Return a client that calls the control plane, its certificate in hand."""
+        certificate = parse_certificate(self._credentials.client_certificate(user, groups).chain)
+        peer = Peer(address="in-process", certificate_chain=(certificate.der,))
+        return Client(InProcessTransport(self._handler.handle, peer=peer))
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str]) -> Path:
+        """Write a kubeconfig of this user; without a socket there is none."""
+        return self._credentials.kubeconfig(self.server, user, groups)
+
+    async def start(self) -> None:
+        """Begin to answer."""
+        access = access_control_factory(self._rules, now=self.clock.now, entropy=os.urandom)
+        plane = ControlPlane(self._store, self.clock.now, access)
+        await plane.start()
+        self._handler.open(plane)
+
+    async def stop(self) -> None:
+        """Cut every watch and answer no more; the memory stays."""
+        plane = self._handler.interrupt()
+        if plane is not None:
+            await plane.stop()
+
+    async def restart(self, *, kill: bool) -> None:  # noqa: ARG002 - clients cannot tell: both cut their watches
+        """Stop and start again on the same memory."""
+        await self.stop()
+        await self.start()
+
+    async def start_controllers(self, names: Sequence[str]) -> Stop:  # noqa: ARG002 - they all run already
+        """Do nothing: the embedded plane always runs its own controllers."""
+        return lambda: None
+
+
+class ListeningBackend(EmbeddedBackend):
+    """The same on a loopback socket with TLS, for other programs and for clients over HTTPS."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._credentials.write_serving()
+        self._context = serving_context(f"{folder}/server.crt", f"{folder}/server.key", self.ca_pem)
+        self._port = 0
+        self._listener: HttpServer | None = None
+
+    @property
+    def server(self) -> str:
+        """The URL, the same before and after a restart."""
+        return f"https://127.0.0.1:{self._port}"
+
+    def connect(self, user: str, groups: Sequence[str]) -> Client:
+        """Return a client over HTTPS."""
+        return connect_by_certificate(self.server, self._credentials, user, groups)
+
+    async def start(self) -> None:
+        """Begin to answer and to listen."""
+        await super().start()
+        self._listener = api_listener(self._handler.handle, lambda: self._context)
+        self._port = await self._listener.start("127.0.0.1", self._port)
+
+    async def stop(self) -> None:
+        """Stop listening, then answering."""
+        if self._listener is not None:
+            await self._listener.stop()
+            self._listener = None
+        await super().stop()
+
+
+class InterruptibleHandler:
+    """The way in, which can be slammed: calls fail and streams break as if the server had crashed."""
+
+    def __init__(self) -> None:
+        self._plane: ControlPlane | None = None
+        self._waiting: dict[asyncio.Timeout, None] = {}  # in the order in which they began
+
+    def open(self, plane: ControlPlane) -> None:
+        """Let requests through to a control plane."""
+        self._plane = plane
+
+    def interrupt(self) -> ControlPlane | None:
+        """Let nothing through any more; return what was behind."""
+        plane, self._plane = self._plane, None
+        for scope in self._waiting:
+            scope.reschedule(asyncio.get_running_loop().time())
+        return plane
+
+    async def handle(self, request: Request) -> Response:
+        """Answer one request."""
+        if self._plane is None:
+            raise Unreachable("the control plane is down", maybe_processed=False)
+        plane = self._plane
+        response = await plane.handle(request)
+        if response.stream is None:
+            return response
+        return replace(response, stream=self._breakable(response.stream, plane))
+
+    async def _breakable(self, stream: AsyncIterator[bytes], plane: ControlPlane) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                async with asyncio.timeout(None) as scope:
+                    self._waiting[scope] = None
+                    try:
+                        chunk = await anext(stream, None)
+                    finally:
+                        self._waiting.pop(scope, None)
+                if chunk is None:
+                    return
+                if self._plane is not plane:
+                    break
+                yield chunk
+        except TimeoutError:
+            pass
+        finally:
+            await _close(stream)
+        raise Unreachable("the control plane went down", maybe_processed=False)
+
+
+async def _close(stream: AsyncIterator[bytes]) -> None:
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        await close()
+
+
+@asynccontextmanager
+async def open_embedded(folder: Path, *, listening: bool) -> AsyncIterator[EmbeddedBackend]:
+    """Start a control plane in memory, on a socket when asked, and stop it in the end."""
+    backend = ListeningBackend(folder) if listening else EmbeddedBackend(folder)
+    await backend.start()
+    try:
+        yield backend
+    finally:
+        await backend.stop()

@@ -1,0 +1,214 @@
+"""A hub with its agents over one control plane, run as tasks of a test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, TypeAlias
+
+from watchword.agent.options import AgentOptions
+from watchword.agent.process import Agent, AgentParts, ControllerFactory
+from watchword.agent.secret_data import KUBECONFIG
+from watchword.api.cluster import Cluster
+from watchword.api.crds import MANAGED_CRDS
+from watchword.api.http import Peer
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES
+from watchword.api.sensitive import Sensitive
+from watchword.drivers.interface import AllowList, SecretData
+from watchword.hub import prerequisites
+from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP
+from watchword.hub.process import HubExtension, HubOptions, run_hub
+from watchword.kube.client import Client
+from watchword.kube.connect import credentials_of, make_client
+from watchword.kube.endpoint import Endpoint
+from watchword.kube.errors import NotFound
+from watchword.kube.in_process_transport import InProcessTransport
+from watchword.kube.kubeconfig import ClusterEntry, UserEntry
+from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.kube.transport import Transport
+from watchword.pki.certificates import parse_certificate
+from watchword.runtime.manifests import establish_crds
+from watchword.runtime.metrics import Metrics
+from watchword.testing.eventually import eventually, is_gone
+from watchword.testing.plane import Plane
+
+BOOTSTRAP_USER = "system:serviceaccount:open-cluster-management:agent-registration-bootstrap"
+AGENTS_NAMESPACE = "open-cluster-management-agent"
+AUTOMATIC = AllowList(enabled=True, users=frozenset({BOOTSTRAP_USER}))
+
+TransportWrapper: TypeAlias = Callable[[Transport], Transport]
+"""What requests pass on their way: something that counts them, or loses some."""
+
+
+def pass_through(transport: Transport) -> Transport:
+    """Put nothing in the way."""
+    return transport
+
+
+@dataclass
+class PlaneConnector:
+    """Reaches the hub of a test: over the function where there is no socket, else over HTTPS."""
+
+    plane: Plane
+    server: str = "https://hub.test:6443"
+    may_join: bool = True
+    through: TransportWrapper = pass_through
+
+    def entry(self) -> ClusterEntry:
+        """Return the hub as agents write it into their kubeconfigs."""
+        return ClusterEntry(self.server, ca_data=self.plane.ca_pem)
+
+    def has_bootstrap_credential(self) -> bool:
+        """Whether the bootstrap credential is there."""
+        return self.may_join
+
+    def joining(self) -> Transport:
+        """Return a transport as a joining cluster."""
+        return self.through(self.plane.fresh_client(BOOTSTRAP_USER, (BOOTSTRAP_GROUP,)).transport)
+
+    def own(self, data: SecretData) -> Transport:
+        """Return a transport with the credential of a Secret; a kubeconfig that cannot be read is an error."""
+        parse_kubeconfig(data[KUBECONFIG]).choose()
+        return self.through(transport_with(self.plane, data["tls.crt"], data["tls.key"]))
+
+
+def transport_with(plane: Plane, certificate: bytes, key: bytes) -> Transport:
+    """Return a transport to the control plane with this certificate."""
+    local = plane.client().transport
+    if isinstance(local, InProcessTransport):
+        peer = Peer(address="in-process", certificate_chain=(parse_certificate(certificate).der,))
+        return local.with_identity(peer=peer)
+    user = UserEntry(certificate_data=certificate, key_data=Sensitive(key))
+    cluster = ClusterEntry(plane.server, ca_data=plane.ca_pem)
+    return make_client(Endpoint(plane.server, plane.ca_pem), credentials_of(user, cluster)).transport
+
+
+@dataclass
+class FleetHarness:
+    """What a test does with a hub and its clusters."""
+
+    plane: Plane
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    clusters: list[str] = field(default_factory=list)
+    through: TransportWrapper = pass_through  # for every request of hubs and agents that are started from then on
+
+    @property
+    def client(self) -> Client:
+        """The administrator of the hub."""
+        return self.plane.client()
+
+    def start_hub(
+        self, allow: AllowList | None = None, extensions: Sequence[HubExtension] = (), metrics: Metrics | None = None
+    ) -> asyncio.Task[None]:
+        """Run the hub's controllers."""
+        options = HubOptions(allow=allow or AllowList(), elect=False, install=False, metrics=metrics or Metrics())
+        work = run_hub(self._client(), options, clock=self.plane.clock, random=_seeded("hub"), extensions=extensions)
+        return self._start(work)
+
+    def _client(self) -> Client:
+        client = self.plane.fresh_client()
+        return client.over(self.through(client.transport))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self.tasks.append(task)
+        return task
+
+    async def stop(self, *tasks: asyncio.Task[None]) -> None:
+        """End what runs, as a killed process would; raises what one of them failed with before."""
+        failed = [task for task in tasks if task.done() and not task.cancelled() and task.exception() is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for task in failed:
+            task.result()
+
+    def name(self, prefix: str = "edge") -> str:
+        """Return a cluster name that no other test uses."""
+        name = self.plane.unique(prefix)
+        self.clusters.append(name)
+        return name
+
+    def start_agent(
+        self,
+        name: str,
+        *,
+        connector: PlaneConnector | None = None,
+        controller_factories: Sequence[ControllerFactory] = (),
+        **options: Any,
+    ) -> asyncio.Task[None]:
+        """Run the agent of a cluster with these options; its Secret is named after the cluster."""
+        parts = AgentParts(
+            AgentOptions(name, hub_secret=f"hub-{name}", **options),
+            self._client(),
+            connector or PlaneConnector(self.plane, through=self.through),
+            self.plane.clock,
+            _seeded(name),
+            controller_factories=controller_factories,
+        )
+        return self._start(Agent(parts).run())
+
+    async def joined(self, name: str) -> Cluster:
+        """Wait until a cluster has joined."""
+        return Cluster.read(await self.condition(name, ConditionType.JOINED, "True"))
+
+    async def condition(self, name: str, type_: str, status: str, reason: str = "") -> Object:
+        """Wait until a cluster's condition says so."""
+
+        def says_so(obj: Object | None) -> bool:
+            rows = ((obj or {}).get("status") or {}).get("conditions") or []
+            return any(
+                row["type"] == type_ and row["status"] == status and reason in ("", row["reason"]) for row in rows
+            )
+
+        return await eventually(self.client, MANAGED_CLUSTERS, ObjectKey.cluster(name), says_so)
+
+    async def accept(self, name: str, *, accepted: bool = True) -> None:
+        """Accept or deny a cluster, as the administrator."""
+        patch = {"spec": {"hubAcceptsClient": accepted}}
+        await self.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), patch)
+
+    async def remove(self, name: str) -> None:
+        """Delete a cluster and wait until it is gone."""
+        await self.client.delete(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+        await eventually(self.client, MANAGED_CLUSTERS, ObjectKey.cluster(name), is_gone)
+
+    async def forget(self) -> None:
+        """Take away every cluster with its requests, though no hub may run: the next test's hub would look at them."""
+        for name in self.clusters:
+            with suppress(NotFound):
+                await self.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), {"metadata": {"finalizers": None}})
+                await self.client.delete(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+            await self.client.delete_collection(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={name}")
+
+
+@asynccontextmanager
+async def run_fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
+    """Prepare a hub on a control plane; everything that runs ends with the context."""
+    client = plane.client()
+    # By its UID agents know their cluster, and a server that has just started makes it when it is ready already.
+    await eventually(client, NAMESPACES, ObjectKey.cluster("kube-system"))
+    await prerequisites.install(client)
+    await establish_crds(client, MANAGED_CRDS, manager=prerequisites.FIELD_MANAGER)
+    await plane.controllers(
+        "certificatesigningrequest-signing-controller",
+        "namespace-controller",
+        "garbage-collector-controller",
+        "serviceaccount-controller",
+    )
+    await client.apply(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(AGENTS_NAMESPACE)))
+    running = FleetHarness(plane)
+    try:
+        yield running
+    finally:
+        await running.stop(*running.tasks)
+        await running.forget()
+
+
+def _seeded(text: str) -> Random:
+    return Random(text)  # noqa: S311 - spreads timers, guards nothing

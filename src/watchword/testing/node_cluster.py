@@ -1,0 +1,21 @@
+"""Clusters with a node that really runs what is deployed, for tests of the whole way."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from watchword.apiserver.instance import Instance, InstanceSettings
+
+
+@asynccontextmanager
+async def a_cluster_with_node(folder: Path) -> AsyncIterator[Path]:
+    """Serve a control plane whose node runs what is deployed; yield its administrator's kubeconfig."""
+    instance = Instance(InstanceSettings(data_dir=folder, port=0, node=True), lambda: datetime.now(UTC))
+    await instance.start()
+    try:
+        yield instance.kubeconfig
+    finally:
+        await instance.stop()

@@ -1,0 +1,87 @@
+"""Reads the credentials that a cluster holds, as a thief or an auditor would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from watchword.agent.secret_data import decode_data
+from watchword.api.meta import ObjectKey
+from watchword.api.names import ADDON_NAMESPACE, addon_group, cluster_group
+from watchword.api.resources import SECRETS
+from watchword.api.sensitive import Sensitive
+from watchword.drivers.csr.agent import CERTIFICATE, KEY
+from watchword.drivers.interface import SecretData
+from watchword.drivers.token.decisions import TOKEN, read_token_claims
+from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.pki.errors import PkiError
+from watchword.pki.keys import PrivateKey
+from watchword.testing.simulation.cluster import SimulatedCluster
+
+ADDON = "reporter"
+ADDON_SECRET = ObjectKey(ADDON_NAMESPACE, f"{ADDON}-hub-kubeconfig")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCredential:
+    """One credential as its holder has it."""
+
+    owner: str  # the cluster in whose name it speaks
+    issued_at: datetime
+    expires_at: datetime
+
+
+def cluster_credential(member: SimulatedCluster) -> HeldCredential | None:
+    """Return the cluster's own credential, None when it holds none that works."""
+    certificate = _certificate(member.held())
+    if certificate is None:
+        return None
+    return HeldCredential(_owner(certificate.organisations), certificate.not_before, certificate.not_after)
+
+
+def addon_credential(member: SimulatedCluster) -> HeldCredential | None:
+    """Return the credential of the cluster's add-on, of whatever driver."""
+    data = decode_data(member.stored.get(SECRETS, ADDON_SECRET))
+    if member.profile.addon == "token":
+        facts = read_token_claims(data.get(TOKEN, b"").decode(errors="replace"))
+        return None if facts is None else HeldCredential(facts.user.split(":")[2], facts.issued_at, facts.expires_at)
+    certificate = _certificate(data)
+    if certificate is None:
+        return None
+    return HeldCredential(_addons_owner(certificate.organisations), certificate.not_before, certificate.not_after)
+
+
+def secrets_of(member: SimulatedCluster) -> dict[str, bytes]:
+    """Return every secret value that a cluster holds, by what it is."""
+    own, addon = member.held(), decode_data(member.stored.get(SECRETS, ADDON_SECRET))
+    found = {"key": _core(own.get(KEY)), "add-on key": _core(addon.get(KEY)), "token": addon.get(TOKEN)}
+    return {f"{what} of {member.name}": value for what, value in found.items() if value}
+
+
+def _core(pem: bytes | None) -> bytes:
+    """Return the first line of what a key's armour protects: recognised in whatever it is wrapped."""
+    return b"".join((pem or b"").splitlines()[1:2])
+
+
+def _certificate(data: SecretData) -> Certificate | None:
+    try:
+        certificate = parse_certificate(data[CERTIFICATE])
+        key = PrivateKey.from_pem(Sensitive(data[KEY]))
+    except (KeyError, PkiError):
+        return None
+    return certificate if certificate.key == key.public else None
+
+
+def _owner(organisations: Iterable[str]) -> str:
+    prefix = cluster_group("")
+    named = [group.removeprefix(prefix) for group in organisations if group.startswith(prefix)]
+    return next((name for name in named if name != "managed-clusters"), "")
+
+
+def _addons_owner(organisations: Iterable[str]) -> str:
+    for group in organisations:
+        cluster, _, rest = group.removeprefix("system:open-cluster-management:cluster:").partition(":")
+        if rest and group == addon_group(cluster, ADDON):
+            return cluster
+    return ""

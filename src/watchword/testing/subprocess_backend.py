@@ -1,0 +1,95 @@
+"""The embedded control plane in a process of its own, which can be killed like any other."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from watchword.kube.client import Client
+from watchword.pki.authority import Authority
+from watchword.runtime.clock import Clock, SystemClock
+from watchword.testing.credentials import ClusterCredentials, connect_by_certificate
+from watchword.testing.plane import Stop
+from watchword.testing.process import ChildProcess, await_ready, free_port
+
+PROGRAM = ("-m", "watchword", "apiserver")
+
+
+class SubprocessBackend:
+    """`watchword apiserver` with its data in a folder."""
+
+    name = "embedded"
+    run_id = ""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock: Clock = SystemClock()
+        self._data = folder / "data"
+        self._log = folder / "apiserver.log"
+        self._port = free_port()
+        self._process: ChildProcess | None = None
+        self.server = f"https://127.0.0.1:{self._port}"
+        self._folder = folder
+
+    @property
+    def ca_pem(self) -> bytes:
+        """What clients must trust."""
+        return (self._data / "pki" / "ca.crt").read_bytes()
+
+    def connect(self, user: str, groups: Sequence[str]) -> Client:
+        """Return a client over HTTPS."""
+        return connect_by_certificate(self.server, self.credentials(), user, groups)
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str]) -> Path:
+        """Write a kubeconfig of this user."""
+        return self.credentials().kubeconfig(self.server, user, groups)
+
+    @property
+    def process(self) -> ChildProcess:
+        """The running process, for those who measure it."""
+        assert self._process is not None
+        return self._process
+
+    def start(self) -> None:
+        """Start the process and return once it is ready."""
+        command = [sys.executable, *PROGRAM, f"--data-dir={self._data}", f"--port={self._port}"]
+        self._process = ChildProcess(command, self._log)
+        await_ready(self.server, self._trust, self._process)
+
+    def stop(self, *, kill: bool = False) -> None:
+        """End the process, gently or as a crash does."""
+        if self._process is not None:
+            self._process.kill() if kill else self._process.stop()
+            self._process = None
+
+    async def restart(self, *, kill: bool) -> None:
+        """End the process and start another on the same data."""
+        await asyncio.to_thread(self.stop, kill=kill)
+        await asyncio.to_thread(self.start)
+
+    async def start_controllers(self, names: Sequence[str]) -> Stop:  # noqa: ARG002 - they all run already
+        """Do nothing: the embedded plane always runs its own controllers."""
+        return lambda: None
+
+    def _trust(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cadata=self.ca_pem.decode())
+
+    def credentials(self) -> ClusterCredentials:
+        """Return the keys that this plane trusts."""
+        keys = self._data / "pki"
+        authority = Authority.from_pem((keys / "ca-1.crt").read_bytes(), (keys / "ca-1.key").read_bytes())
+        return ClusterCredentials(self._folder, authority, self.clock)
+
+
+@contextmanager
+def open_subprocess(folder: Path) -> Iterator[SubprocessBackend]:
+    """Start a control plane in a process of its own and stop it in the end."""
+    backend = SubprocessBackend(folder)
+    try:
+        backend.start()
+        yield backend
+    finally:
+        backend.stop()

@@ -1,0 +1,125 @@
+"""From one driver to the other and back: the add-on never loses its credential, and nothing is left over."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.addons.fleet import AddonFleet, drivers_of
+
+from watchword.api.conditions import find_condition
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from watchword.kube.access_reviews import who_am_i
+from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.pki.certificates import parse_certificate
+
+CERTIFICATE_KEYS = {"cluster-name", "kubeconfig", "tls.crt", "tls.key"}
+TOKEN_KEYS = {"cluster-name", "expiration", "kubeconfig", "refresh-at", "service-account-uid", "token"}
+
+
+def condition_types(obj: Object) -> set[str]:
+    return {row["type"] for row in obj["status"]["conditions"]}
+
+
+async def test_certificate_is_the_default(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster(auth="csr")
+    key = await fleet.enable("reporter", cluster)
+
+    data = await fleet.secret(key)
+
+    user = f"system:open-cluster-management:cluster:{cluster}:addon:reporter:agent:reporter"
+    group = f"system:open-cluster-management:cluster:{cluster}:addon:reporter"
+    assert set(data) == CERTIFICATE_KEYS
+    identity = await who_am_i(fleet.as_certificate(data))
+    assert identity.username == user
+    assert {group, "system:open-cluster-management:addon:reporter"} <= set(identity.groups)
+    await fleet.says(key, ConditionType.CERTIFICATE_ROTATED, reason="ClientCertificateUpdated")
+
+
+@pytest.mark.planes("embedded")  # in real time it would take most of an hour
+async def test_certificate_is_renewed_in_time(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster(auth="csr", certificate_lifetime=timedelta(hours=1))
+    key = await fleet.enable("reporter", cluster)
+    first = await fleet.secret(key)
+    end = parse_certificate(first["tls.crt"]).not_after
+
+    second = await fleet.secret(key, lambda data: data["tls.crt"] != first["tls.crt"], within=3600)
+
+    assert fleet.plane.clock.now() < end
+    assert set(second) == CERTIFICATE_KEYS
+    one, other = [await who_am_i(fleet.as_certificate(data)) for data in (first, second)]
+    assert (one.username, set(one.groups)) == (other.username, set(other.groups))
+
+
+async def test_token_becomes_a_certificate_and_leaves_nothing(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster(auth="token")
+    key = await fleet.enable("reporter", cluster)
+    await fleet.refreshed(key)
+
+    await fleet.start_agent(cluster, auth="csr")
+
+    data = await fleet.secret(key, lambda data: set(data) == CERTIFICATE_KEYS)
+    assert parse_kubeconfig(data["kubeconfig"]).choose().user.token_file is None
+    account = ObjectKey(cluster, f"{cluster}-reporter-agent")
+    role = ObjectKey(cluster, "reporter-token-role")
+    await fleet.gone(SERVICE_ACCOUNTS, account)
+    await fleet.gone(ROLES, role)
+    await fleet.gone(ROLE_BINDINGS, role)
+    await fleet.until(key, lambda obj: find_condition(obj or {}, ConditionType.TOKEN_INFRASTRUCTURE_READY) is None)
+    assert condition_types(await fleet.client.get(MANAGED_CLUSTER_ADDONS, key)) == {
+        "Available",
+        "ClusterCertificateRotated",
+    }
+
+
+async def test_certificate_becomes_a_token_and_leaves_nothing(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster(auth="csr")
+    key = await fleet.enable("reporter", cluster)
+    await fleet.says(key, ConditionType.CERTIFICATE_ROTATED)
+
+    await fleet.start_agent(cluster, auth="token")
+
+    data = await fleet.secret(key, lambda data: set(data) == TOKEN_KEYS)
+    assert str(parse_kubeconfig(data["kubeconfig"]).choose().user.token_file) == "token"
+    await fleet.refreshed(key)
+    assert condition_types(await fleet.client.get(MANAGED_CLUSTER_ADDONS, key)) == {
+        "AddonTokenRefreshed", "Available", "TokenInfrastructureReady", "TokenRefreshed",
+    }  # fmt: skip
+
+
+async def test_old_credential_stays_usable_until_the_new_one_is_there(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster(auth="csr")
+    key = await fleet.enable("reporter", cluster)
+    before = await fleet.secret(key)
+    await fleet.members.stop(fleet.hub)  # nobody makes the account
+
+    await fleet.start_agent(cluster, auth="token")
+    await fleet.until(key, lambda obj: list(drivers_of(obj)) == ["token"])
+
+    during = await fleet.secret(key)
+    assert during == before
+
+
+async def test_there_and_back_again(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster(auth="token")
+    key = await fleet.enable("reporter", cluster)
+    first = await fleet.secret(key)
+
+    for auth, keys in (("csr", CERTIFICATE_KEYS), ("token", TOKEN_KEYS)):
+        await fleet.start_agent(cluster, auth=auth)
+        await fleet.secret(key, lambda data, keys=keys: set(data) == keys)  # type: ignore[misc]  # bound now, not later
+
+    last = await fleet.secret(key, lambda data: set(data) == TOKEN_KEYS)
+    assert last["token"] != first["token"]
+    assert (await who_am_i(fleet.as_token(last["token"]))).uid == last["service-account-uid"].decode()
+
+
+async def test_clusters_may_use_different_drivers(fleet: AddonFleet) -> None:
+    one, other = await fleet.cluster(auth="token"), await fleet.cluster(auth="csr")
+
+    token, certificate = await fleet.enable("reporter-a", one), await fleet.enable("reporter-b", other)
+
+    assert set(await fleet.secret(token)) == TOKEN_KEYS
+    assert set(await fleet.secret(certificate)) == CERTIFICATE_KEYS

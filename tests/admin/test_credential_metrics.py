@@ -1,0 +1,150 @@
+"""Whoever watches over a fleet sees expiry, rotations and refusals in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from watchword.agent.credential_metrics import CredentialMetricsObserver, remaining_validity_ratio
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType
+from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.drivers.interface import NewCredential, ObtainResult, Pending, SecretData, ValidCredential
+from watchword.hub.credential_expiry_metrics import CredentialExpiryReconciler
+from watchword.runtime.metrics import CredentialMetrics
+from watchword.runtime.reconcile import Reader
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+EDGE = ObjectKey.cluster("edge")
+
+
+@dataclass
+class HandClock:
+    """Time that moves when the test says so."""
+
+    at: datetime = START
+
+    def now(self) -> datetime:
+        return self.at
+
+
+@dataclass
+class Counted:
+    """One counted credential with a registry of its own."""
+
+    clock: HandClock = field(default_factory=HandClock)
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    passed_on: list[ObtainResult] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.report = CredentialMetricsObserver(CredentialMetrics(self.registry), "edge", self.clock, self._then)
+
+    async def _then(self, _key: ObjectKey, answer: ObtainResult, _data: SecretData) -> None:
+        self.passed_on.append(answer)
+
+    async def hears(self, answer: ObtainResult, *, after: timedelta = timedelta(0)) -> None:
+        self.clock.at += after
+        await self.report(EDGE, answer, {})
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+
+def issued(at: datetime = START) -> NewCredential:
+    return NewCredential({}, at, at + 10 * DAY, at + 8 * DAY)
+
+
+REFUSED = Pending("CSRDenied", "no", recheck=DAY, failed=True)
+
+
+async def test_a_rotation_is_counted_with_the_life_that_was_left() -> None:
+    counted = Counted()
+
+    await counted.hears(issued(), after=timedelta(seconds=3))
+    await counted.hears(issued(START + 8 * DAY), after=8 * DAY - timedelta(seconds=3))
+
+    assert counted.value("watchword_join_seconds_sum") == 3
+    assert counted.value("watchword_rotation_total", kind="cluster", result="success", reason="") == 1
+    assert counted.value("watchword_rotation_remaining_ratio_sum", kind="cluster") == pytest.approx(0.2)
+    assert len(counted.passed_on) == 2
+
+
+async def test_the_time_left_passes_without_anybody_setting_it() -> None:
+    counted = Counted()
+    await counted.hears(issued())
+
+    counted.clock.at += 9 * DAY
+
+    left = counted.value("watchword_credential_expires_seconds", kind="cluster", cluster="edge")
+    assert left == DAY.total_seconds()
+
+
+async def test_one_refusal_is_counted_once_however_often_it_is_seen() -> None:
+    counted = Counted()
+
+    for _ in range(3):
+        await counted.hears(REFUSED)
+
+    assert counted.value("watchword_rotation_total", kind="cluster", result="failure", reason="CSRDenied") == 1
+
+
+@pytest.mark.parametrize(
+    ("held", "expected"),
+    [
+        pytest.param(issued(START - 8 * DAY), 0.2, id="issued in this life"),
+        pytest.param(
+            ValidCredential(START, START + 2 * DAY, "valid from 2025-12-24T00:00:00Z until 2026-01-03T00:00:00Z"),
+            0.2,
+            id="issued before a restart",
+        ),
+        pytest.param(ValidCredential(START, START + 2 * DAY), 0.0, id="nobody knows when it was issued"),
+        pytest.param(issued(START - 11 * DAY), 0.0, id="too late"),
+    ],
+)
+def test_choose_ratio(held: ValidCredential | NewCredential, expected: float) -> None:
+    assert remaining_validity_ratio(held, START) == pytest.approx(expected)
+
+
+@dataclass
+class OneCluster(Reader):
+    """A cache with one cluster, or none."""
+
+    found: Object | None = None
+
+    def get(self, resource: object, key: ObjectKey) -> Object | None:
+        return self.found if key == EDGE else None
+
+    def list(self, resource: object, *, namespace: str = "", labels: str = "") -> Sequence[Object]:
+        return [self.found] if self.found is not None else []
+
+    def by_index(self, resource: object, index: str, value: str) -> Sequence[Object]:
+        return self.list(resource)
+
+
+def reporting(until: datetime) -> Object:
+    row = {
+        "type": ConditionType.CERTIFICATE_ROTATED,
+        "status": "True",
+        "message": f"valid from 2026-01-01T00:00:00Z until {until:%Y-%m-%dT%H:%M:%SZ}",
+    }
+    return MANAGED_CLUSTERS.manifest(EDGE, status={"conditions": [row]})
+
+
+async def test_a_hub_measures_what_its_clusters_report_until_they_are_gone() -> None:
+    registry, clock, cache = CollectorRegistry(), HandClock(), OneCluster(reporting(START + 10 * DAY))
+    reconciler = CredentialExpiryReconciler(cache, CredentialMetrics(registry), clock)
+    labels = {"kind": "cluster", "cluster": "edge"}
+
+    await reconciler.reconcile(EDGE)
+    clock.at += DAY
+    measured = registry.get_sample_value("watchword_credential_expires_seconds", labels)
+    cache.found = None
+    await reconciler.reconcile(EDGE)
+
+    assert measured == (9 * DAY).total_seconds()
+    assert registry.get_sample_value("watchword_credential_expires_seconds", labels) is None

@@ -1,0 +1,190 @@
+"""The doctor finds what is wrong, says why, and names the next command."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from watchword.admin.doctor.api_server import decide_skew_findings
+from watchword.admin.doctor.cluster import decide_acceptance_findings, decide_certificate_findings
+from watchword.admin.doctor.model import CheckContext, CheckFinding, Level, has_no_failure
+from watchword.admin.doctor.runner import run_doctor
+from watchword.admin.hub_setup import HubSetup, set_up_hub
+from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType, Label
+from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS, NAMESPACES
+from watchword.api.time import rfc3339_micro
+from watchword.discovery.cluster_info import ClusterInfo
+from watchword.discovery.token_secret import TokenRecord
+from watchword.discovery.token_store import TokenStore
+from watchword.discovery.tokens import BootstrapToken
+from watchword.hub.process import LEASE
+from watchword.pki.authority import Authority
+from watchword.pki.certificates import split_bundle
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import CertificateSubject
+from watchword.testing.plane import Plane
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+pytestmark = pytest.mark.planes("embedded")  # the real one is shared, so what others left would be found
+
+
+async def findings(plane: Plane, *, may_write: bool = True) -> dict[str, list[CheckFinding]]:
+    results = await run_doctor(CheckContext(plane.client(), plane.clock, may_write))
+    return {result.check: list(result.findings) for result in results}
+
+
+async def a_hub(plane: Plane) -> None:
+    info = ClusterInfo(("https://hub.test:6443",), split_bundle(plane.ca_pem))
+    await set_up_hub(plane.client(), HubSetup(info, deploy=False))
+
+
+def one(rows: list[CheckFinding]) -> CheckFinding:
+    [row] = rows
+    return row
+
+
+@pytest.mark.parametrize(
+    ("seconds", "level"),
+    [
+        pytest.param(None, Level.OK, id="the server does not say"),
+        pytest.param(2, Level.OK, id="as good as the same"),
+        pytest.param(-40, Level.WARNING, id="behind"),
+        pytest.param(301, Level.FAILURE, id="so far ahead that new certificates are not valid yet"),
+    ],
+)
+def test_judge_skew(seconds: int | None, level: Level) -> None:
+    skew = None if seconds is None else timedelta(seconds=seconds)
+
+    assert [finding.level for finding in decide_skew_findings(skew)] == [level]
+
+
+@pytest.mark.parametrize(
+    ("age", "level", "said"),
+    [
+        pytest.param(0, Level.OK, "agent until 2026-04-10", id="fresh"),
+        pytest.param(90, Level.FAILURE, "was not renewed", id="overdue"),
+        pytest.param(101, Level.FAILURE, "expired", id="expired"),
+    ],
+)
+def test_judge_credential(age: int, level: Level, said: str) -> None:
+    authority = Authority.make("ca", now=NOW)
+    key = PrivateKey.generate()
+    certificate = authority.issue_client(key.public, CertificateSubject("agent"), now=NOW, lifetime=100 * DAY)
+
+    finding = one(decide_certificate_findings({"tls.crt": certificate.pem}, now=NOW + age * DAY))
+
+    assert finding.level is level
+    assert said in finding.reason
+    assert bool(finding.command) is (level is Level.FAILURE)
+
+
+@pytest.mark.parametrize(
+    ("data", "level"),
+    [
+        pytest.param({"tls.key": b"k"}, Level.WARNING, id="waiting for the certificate"),
+        pytest.param({"tls.crt": b"garbage"}, Level.FAILURE, id="not a certificate"),
+    ],
+)
+def test_judge_damaged_credential(data: dict[str, bytes], level: Level) -> None:
+    assert one(decide_certificate_findings(data, now=NOW)).level is level
+
+
+@pytest.mark.parametrize(
+    ("accepted", "available", "said"),
+    [
+        pytest.param(False, True, "does not let edge in", id="denied while its last word still counts"),
+        pytest.param(True, False, "does not hear edge's agent", id="silent"),
+        pytest.param(True, True, "lets edge in and hears its agent", id="well"),
+    ],
+)
+def test_judge_standing(accepted: bool, available: bool, said: str) -> None:  # noqa: FBT001 - a table
+    conditions = [{"type": ConditionType.AVAILABLE, "status": str(available)}]
+    cluster = MANAGED_CLUSTERS.manifest(
+        ObjectKey.cluster("edge"), spec={"hubAcceptsClient": accepted}, status={"conditions": conditions}
+    )
+
+    (finding,) = decide_acceptance_findings(cluster)
+
+    assert said in finding.reason
+
+
+async def test_a_bare_cluster_is_told_how_to_become_something(plane: Plane) -> None:
+    found = await findings(plane)
+
+    finding = one(found["membership"])
+    assert finding.level is Level.FAILURE
+    assert finding.command == "watchword join, or watchword init"
+    assert "hub" not in found  # no more is asked of what is nothing yet
+
+
+async def test_a_fresh_hub_is_well(plane: Plane) -> None:
+    await a_hub(plane)
+
+    found = await findings(plane)
+
+    assert {row.level for rows in found.values() for row in rows} == {Level.OK}
+
+
+async def test_tokens_without_signature_are_found(plane: Plane) -> None:
+    await a_hub(plane)
+    token = BootstrapToken.generate()
+    await TokenStore(plane.client()).create(TokenRecord(token, expires=plane.clock.now() + DAY))
+
+    finding = one((await findings(plane))["discovery"])
+
+    assert finding.level is Level.FAILURE
+    assert token.id in finding.reason
+    assert token.secret.reveal() not in repr(finding)
+
+
+async def test_a_refusal_to_sign_is_passed_on(plane: Plane) -> None:
+    await a_hub(plane)
+    patch = {"metadata": {"annotations": {ANNOTATION_SIGNING_REFUSED: "it names a stranger's CA"}}}
+    await plane.client().patch(CONFIG_MAPS, CLUSTER_INFO, patch)
+
+    finding = one((await findings(plane))["discovery"])
+
+    assert (finding.level, finding.command) == (Level.FAILURE, "watchword init")
+    assert "it names a stranger's CA" in finding.reason
+
+
+async def test_controllers_that_stopped_are_found(plane: Plane) -> None:
+    await a_hub(plane)
+    spec = {"holderIdentity": "hub-1", "renewTime": rfc3339_micro(plane.clock.now() - timedelta(minutes=5))}
+    await plane.client().create(LEASES, LEASES.manifest(LEASE, spec=spec))
+
+    assert one((await findings(plane))["controllers"]).level is Level.FAILURE
+
+
+async def test_silent_clusters_and_leftovers_are_found(plane: Plane) -> None:
+    await a_hub(plane)
+    cluster = MANAGED_CLUSTERS.manifest(ObjectKey.cluster("edge"), spec={"hubAcceptsClient": True})
+    await plane.client().create(MANAGED_CLUSTERS, cluster)
+    await plane.client().patch(MANAGED_CLUSTERS, ObjectKey.cluster("edge"), _silent(), subresource="status")
+    orphan = {"labels": {Label.CLUSTER_NAME: "gone"}}
+    await plane.client().create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster("gone"), metadata=orphan))
+
+    found = await findings(plane)
+
+    assert one(found["leftovers"]).command == "kubectl delete namespace gone"
+    assert "cluster edge: it fell silent" in [row.reason for row in found["fleet"]]
+    assert not has_no_failure(await run_doctor(CheckContext(plane.client(), plane.clock)))
+
+
+def _silent() -> Object:
+    stated = {ConditionType.HUB_ACCEPTED: "True", ConditionType.JOINED: "True", ConditionType.AVAILABLE: "Unknown"}
+    rows = [
+        {
+            "type": type_,
+            "status": status,
+            "reason": "Said",
+            "message": "it fell silent",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        for type_, status in stated.items()
+    ]
+    return {"status": {"conditions": rows}}

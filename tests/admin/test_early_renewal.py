@@ -1,0 +1,117 @@
+"""A cluster renews early when asked, once, and says on the hub how long its credential lives."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from watchword.agent.cluster_status import decide_rotated_condition
+from watchword.agent.secret_data import decode_data
+from watchword.api.conditions import Condition, find_condition
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import Annotation, ConditionType, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
+from watchword.drivers.interface import (
+    CredentialSubject,
+    NewCredential,
+    Pending,
+    ValidCredential,
+    WantedCredential,
+    is_renewal_requested,
+)
+from watchword.pki.certificates import parse_certificate
+from watchword.testing.eventually import eventually, eventually_all
+from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+WANTED = WantedCredential("edge", CredentialSubject("system:open-cluster-management:edge:agent"))
+REFUSED = Pending("CSRDenied", "the hub denied the request", recheck=timedelta(minutes=10), failed=True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "honoured", "expected"),
+    [
+        pytest.param("", b"", False, id="nobody ever asked"),
+        pytest.param("", b"monday", False, id="the request was withdrawn"),
+        pytest.param("monday", b"", True, id="the first request"),
+        pytest.param("monday", b"monday", False, id="honoured already"),
+        pytest.param("tuesday", b"monday", True, id="asked again"),
+    ],
+)
+def test_is_asked_to_renew(asked: str, honoured: bytes, *, expected: bool) -> None:
+    wanted = WantedCredential(WANTED.cluster, WANTED.subject, rotation=asked)
+
+    assert is_renewal_requested(wanted, {"rotation-request": honoured}) is expected
+
+
+@pytest.mark.parametrize(
+    ("held", "refusal", "expected"),
+    [
+        pytest.param(None, None, None, id="nothing to say yet"),
+        pytest.param(ValidCredential(NOW, NOW), None, None, id="a driver without words"),
+        pytest.param(
+            ValidCredential(NOW, NOW, "valid"), None, ("True", "ClientCertificateUpdated", "valid"), id="kept"
+        ),
+        pytest.param(
+            NewCredential({}, NOW, NOW, NOW, "new"),
+            None,
+            ("True", "ClientCertificateUpdated", "new"),
+            id="issued just now",
+        ),
+        pytest.param(
+            ValidCredential(NOW, NOW, "valid"),
+            REFUSED,
+            ("False", "ClientCertificateUpdateFailed", "the hub denied the request"),
+            id="the hub refused another",
+        ),
+    ],
+)
+def test_judge_rotated(
+    held: ValidCredential | NewCredential | None, refusal: Pending | None, expected: tuple[str, ...] | None
+) -> None:
+    said = decide_rotated_condition(held, refusal)
+
+    assert said == (Condition(ConditionType.CERTIFICATE_ROTATED, *expected) if expected else None)  # type: ignore[arg-type]
+
+
+async def test_a_joined_cluster_reports_the_life_of_its_certificate(fleet: FleetHarness) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    fleet.start_agent(name)
+    await fleet.joined(name)
+
+    found = await eventually(
+        fleet.client, MANAGED_CLUSTERS, ObjectKey.cluster(name), lambda obj: bool(_said(obj)), within=90
+    )
+
+    secret = await fleet.client.get(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}"))
+    certificate = parse_certificate(decode_data(secret)["tls.crt"])
+    assert certificate.not_after.strftime("until %Y-%m-%dT%H:%M:%SZ") in _said(found)
+
+
+async def test_an_asked_for_renewal_happens_once(fleet: FleetHarness) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    fleet.start_agent(name)
+    await fleet.joined(name)
+    key = ObjectKey(AGENTS_NAMESPACE, f"hub-{name}")
+    before = decode_data(await fleet.client.get(SECRETS, key))
+
+    request = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: "monday"}}}
+    await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), request)
+    await eventually(fleet.client, SECRETS, key, lambda obj: decode_data(obj).get("tls.crt") != before["tls.crt"])
+
+    await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), {"metadata": {"labels": {"wake": "up"}}})
+    requests = await eventually_all(
+        fleet.client,
+        CERTIFICATE_SIGNING_REQUESTS,
+        lambda state: all((csr.get("status") or {}).get("certificate") for csr in state.values()),
+    )
+    own = [csr for csr in requests.values() if csr["metadata"]["labels"].get(Label.CLUSTER_NAME) == name]
+    assert len(own) == 2
+
+
+def _said(obj: Object | None) -> str:
+    said = find_condition(obj or {}, ConditionType.CERTIFICATE_ROTATED)
+    return said.message if said is not None else ""

@@ -1,0 +1,207 @@
+"""Everything a hub knows becomes rows, what needs attention first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from watchword.admin.forecast import forecast_expiry
+from watchword.admin.formatting import format_renewal
+from watchword.admin.health import InventoryHealth
+from watchword.admin.inventory import HubFacts, build_inventory, decide_addon_row, decide_cluster_row, natural_sort_key
+from watchword.admin.inventory_json import inventory_document
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
+from watchword.discovery.token_secret import TokenRecord
+from watchword.discovery.tokens import BootstrapToken
+
+Conditions = Mapping[str, tuple[str, str] | str]
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def said(conditions: Conditions) -> Object:
+    rows = []
+    for type_, value in conditions.items():
+        status, message = (value, "") if isinstance(value, str) else value
+        rows.append({"type": type_, "status": status, "reason": "Said", "message": message})
+    return {"conditions": rows}
+
+
+def a_cluster(name: str = "edge", conditions: Conditions | None = None, *, accepted: bool = True) -> Object:
+    spec = {"hubAcceptsClient": accepted}
+    return MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec=spec, status=said(conditions or {}))
+
+
+def validity(issued: int, expires: int) -> str:
+    return f"valid from {NOW + issued * DAY:%Y-%m-%dT%H:%M:%SZ} until {NOW + expires * DAY:%Y-%m-%dT%H:%M:%SZ}"
+
+
+GRANTED: Conditions = {ConditionType.HUB_ACCEPTED: "True"}
+MEMBER: Conditions = {**GRANTED, ConditionType.JOINED: "True"}
+WELL: Conditions = {**MEMBER, ConditionType.AVAILABLE: "True"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "health", "note"),
+    [
+        pytest.param(
+            a_cluster(accepted=False), InventoryHealth.PENDING, "watchword accept --clusters edge", id="asks to come in"
+        ),
+        pytest.param(a_cluster(), InventoryHealth.PENDING, "the hub prepares", id="accepted a moment ago"),
+        pytest.param(
+            a_cluster("edge", {ConditionType.HUB_ACCEPTED: ("False", "no policy")}),
+            InventoryHealth.PENDING,
+            "no policy",
+            id="not granted",
+        ),
+        pytest.param(
+            a_cluster("edge", GRANTED), InventoryHealth.PENDING, "has not taken up", id="its agent does not work yet"
+        ),
+        pytest.param(
+            a_cluster("edge", MEMBER), InventoryHealth.FAILING, "nothing was heard", id="never heard of again"
+        ),
+        pytest.param(
+            a_cluster("edge", {**MEMBER, ConditionType.AVAILABLE: ("Unknown", "silent")}),
+            InventoryHealth.FAILING,
+            "silent",
+            id="silent",
+        ),
+        pytest.param(a_cluster("edge", WELL), InventoryHealth.GOOD, "", id="well"),
+    ],
+)
+def test_judge_cluster(cluster: Object, health: InventoryHealth, note: str) -> None:
+    row = decide_cluster_row(cluster, [])
+
+    assert row.health is health
+    assert note in row.note
+
+
+def test_a_denied_cluster_is_as_the_administrator_wants_it() -> None:
+    cluster = a_cluster(accepted=False)
+    denied = {"type": ConditionType.HUB_ACCEPTED, "status": "False", "reason": "HubClusterAdminDenied"}
+    cluster["status"] = {"conditions": [denied]}
+
+    assert decide_cluster_row(cluster, []).health is InventoryHealth.GOOD
+
+
+def a_request(requester: str, *, addon: str = "", decided: bool = False) -> Object:
+    labels = {Label.CLUSTER_NAME: "edge", **({Label.ADDON_NAME: addon} if addon else {})}
+    status = {"conditions": [{"type": "Denied"}]} if decided else {}
+    key = ObjectKey.cluster("edge-1")
+    spec = {"username": requester}
+    return CERTIFICATE_SIGNING_REQUESTS.manifest(key, metadata={"labels": labels}, spec=spec, status=status)
+
+
+@pytest.mark.parametrize(
+    ("request_", "health"),
+    [
+        pytest.param(a_request("system:open-cluster-management:edge:a1"), InventoryHealth.GOOD, id="it renews"),
+        pytest.param(a_request("system:bootstrap:abcdef", addon="sample"), InventoryHealth.GOOD, id="of an add-on"),
+        pytest.param(a_request("system:bootstrap:abcdef", decided=True), InventoryHealth.GOOD, id="turned away"),
+        pytest.param(a_request("system:bootstrap:abcdef"), InventoryHealth.PENDING, id="another key"),
+    ],
+)
+def test_a_joined_cluster_for_whose_name_another_key_asks_needs_a_person(
+    request_: Object, health: InventoryHealth
+) -> None:
+    row = decide_cluster_row(a_cluster("edge", WELL), [request_])
+
+    assert row.health is health
+    assert ("watchword rejoin --take-over --cluster-name edge" in row.note) is (health is InventoryHealth.PENDING)
+
+
+def an_addon(driver: str, conditions: Conditions | None = None) -> Object:
+    registrations = [{"type": "kubeClient", "kubeClient": {"driver": driver, "subject": {"user": "somebody"}}}]
+    status = {**said(conditions or {}), "registrations": registrations}
+    return MANAGED_CLUSTER_ADDONS.manifest(ObjectKey("edge", "sample"), spec={}, status=status)
+
+
+@pytest.mark.parametrize(
+    ("addon", "health"),
+    [
+        pytest.param(an_addon("token"), InventoryHealth.PENDING, id="no credential yet"),
+        pytest.param(
+            an_addon("token", {ConditionType.TOKEN_REFRESHED: ("False", "refused")}),
+            InventoryHealth.FAILING,
+            id="refused",
+        ),
+        pytest.param(
+            an_addon("csr", {ConditionType.CERTIFICATE_ROTATED: "True", ConditionType.ADDON_AVAILABLE: "False"}),
+            InventoryHealth.FAILING,
+            id="not available",
+        ),
+        pytest.param(
+            an_addon("csr", {ConditionType.CERTIFICATE_ROTATED: "True", ConditionType.ADDON_AVAILABLE: "True"}),
+            InventoryHealth.GOOD,
+            id="well",
+        ),
+    ],
+)
+def test_judge_addon(addon: Object, health: InventoryHealth) -> None:
+    assert decide_addon_row(addon).health is health
+
+
+def a_fleet() -> HubFacts:
+    rotated = ConditionType.CERTIFICATE_ROTATED
+    token = TokenRecord(BootstrapToken.generate(), expires=NOW + DAY)
+    request = CERTIFICATE_SIGNING_REQUESTS.manifest(
+        ObjectKey.cluster("edge2-1"),
+        metadata={"labels": {Label.CLUSTER_NAME: "edge2"}},
+        spec={"username": "system:open-cluster-management:edge2:agent1"},
+    )
+    return HubFacts(
+        clusters=[
+            a_cluster("edge10", {**WELL, rotated: ("True", validity(-10, 90))}),
+            a_cluster("edge2", {**WELL, rotated: ("True", validity(-96, 4))}),
+            a_cluster("edge1", {**WELL, rotated: ("True", validity(-10, 80))}),
+            a_cluster("edge0", MEMBER),
+        ],
+        addons=[an_addon("token", {ConditionType.TOKEN_REFRESHED: ("True", validity(-1, 6))})],
+        requests=[request],
+        tokens=[token],
+    )
+
+
+def test_what_needs_attention_stands_first() -> None:
+    inventory = build_inventory(a_fleet(), now=NOW)
+
+    assert [row.name for row in inventory.clusters] == ["edge0", "edge1", "edge2", "edge10"]
+    assert [(row.holder, row.health) for row in inventory.credentials] == [
+        ("agent of edge2", InventoryHealth.OVERDUE),
+        ("agent of edge0", InventoryHealth.UNKNOWN),
+        ("joining clusters", InventoryHealth.GOOD),
+        ("add-on sample on edge", InventoryHealth.GOOD),
+        ("agent of edge1", InventoryHealth.GOOD),
+        ("agent of edge10", InventoryHealth.GOOD),
+    ]
+    assert inventory.credentials[0].subject == "system:open-cluster-management:edge2:agent1"
+
+
+def test_forecast_names_what_ends_soon_and_what_that_means() -> None:
+    outlooks = forecast_expiry(build_inventory(a_fleet(), now=NOW), now=NOW, within=7 * DAY)
+
+    assert [(each.row.holder, each.renewed_before) for each in outlooks] == [
+        ("agent of edge2", False),  # nobody renews it, although it should have been
+        ("joining clusters", False),
+        ("add-on sample on edge", True),
+    ]
+    assert "edge2 loses touch with the hub" in outlooks[0].consequence
+    assert [format_renewal(each.row, NOW) for each in outlooks] == ["16d ago", "-", "within 4d"]
+
+
+def test_the_document_holds_no_secret_and_every_row() -> None:
+    facts = a_fleet()
+
+    document = inventory_document(build_inventory(facts, now=NOW), NOW)
+
+    assert facts.tokens[0].token.secret.reveal() not in repr(document)
+    assert {len(document[part]) for part in ("clusters", "credentials")} == {4, 6}
+    assert document["credentials"][0]["secondsLeft"] == 4 * 24 * 3600
+
+
+def test_names_are_ordered_as_people_count() -> None:
+    assert sorted(["c10", "c9", "b", "c1"], key=natural_sort_key) == ["b", "c1", "c9", "c10"]

@@ -1,0 +1,88 @@
+"""Certificate requests are followed while somebody waits for a decision, and only then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+
+import pytest
+
+from watchword.agent.csr_watch import PendingCsrWatch
+from watchword.api.meta import ObjectKey, Resource
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
+from watchword.drivers.interface import ObtainResult, Pending, ValidCredential
+from watchword.kube.watch import Snapshot, WatchUpdate
+from watchword.runtime.api_server_connection import check_cache_readiness
+from watchword.runtime.cache import Cache
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.tasks import running
+from watchword.runtime.virtual_time import VirtualClock
+
+OWN, OTHER = ObjectKey("agent", "own"), ObjectKey("addons", "other")
+
+
+class Feed:
+    """A server with nothing to tell; knows how many listen."""
+
+    def __init__(self) -> None:
+        self.listening = self.begun = 0
+
+    async def __call__(self, _resource: Resource, _scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
+        self.begun += 1
+        self.listening += 1
+        try:
+            yield Snapshot([], str(self.begun))
+            await asyncio.Event().wait()
+        finally:
+            self.listening -= 1
+
+
+def waits() -> Pending:
+    return Pending("Waiting", "waits", recheck=timedelta(minutes=2))
+
+
+def has() -> ValidCredential:
+    now = VirtualClock(asyncio.get_running_loop()).now()
+    return ValidCredential(now + timedelta(days=1), now + timedelta(days=2))
+
+
+@pytest.mark.parametrize(
+    ("answers", "listening"),
+    [
+        pytest.param([], 1, id="until the first answer"),
+        pytest.param([(OWN, waits)], 1, id="while a decision is waited for"),
+        pytest.param([(OWN, has)], 0, id="no longer once it is there"),
+        pytest.param([(OWN, has), (OWN, waits)], 1, id="again for the renewal"),
+        pytest.param([(OWN, has), (OTHER, waits)], 1, id="for an add-on, too"),
+        pytest.param([(OTHER, waits), (OWN, has), (OTHER, None)], 0, id="not for an add-on that is gone"),
+    ],
+)
+async def test_requests_are_followed_while_somebody_waits(
+    answers: list[tuple[ObjectKey, object]], listening: int
+) -> None:
+    feed = Feed()
+    cache = Cache(feed)
+    cache.informer(CERTIFICATE_SIGNING_REQUESTS)
+    csr_watch = PendingCsrWatch(cache, OWN)
+
+    async with running(csr_watch.run(), "csr_watch"):
+        await cache.sync()
+        for secret, make in answers:
+            answer: ObtainResult | None = make() if callable(make) else None
+            csr_watch.track_pending(secret, answer)
+            await asyncio.sleep(1)
+        assert feed.listening == listening
+
+
+async def test_a_rest_of_any_length_is_no_reason_to_worry() -> None:
+    cache = Cache(Feed())
+    cache.informer(CERTIFICATE_SIGNING_REQUESTS)
+    csr_watch = PendingCsrWatch(cache, OWN)
+
+    async with running(csr_watch.run(), "csr_watch"):
+        await cache.sync()
+        csr_watch.track_pending(OWN, has())
+        await asyncio.sleep(86400)
+
+        assert check_cache_readiness(cache, stale_after=timedelta(minutes=10)) == ""

@@ -1,0 +1,63 @@
+"""What a start does not import, and that all of it is there when it is needed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import watchword.apiserver
+from watchword.apiserver.kinds import BUILTINS
+from watchword.apiserver.lazy_function import LazyFunction
+
+PACKAGE = Path(watchword.apiserver.__file__).parent
+
+
+def lazy_functions_of_kinds() -> list[LazyFunction]:
+    """Return every stand-in of the catalogues."""
+    return [
+        rule
+        for kind in BUILTINS
+        for rule in (
+            *kind.default, *kind.prepare, *kind.validate, *kind.selectable_fields.values(), kind.begin_deletion
+        )
+        if isinstance(rule, LazyFunction)
+    ]  # fmt: skip
+
+
+def lazy_functions_in_source() -> list[tuple[str, str]]:
+    """Return module and name of every stand-in whose words stand in the code."""
+    calls = [
+        node
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "LazyFunction"
+    ]
+    words = [[each.value for each in call.args if isinstance(each, ast.Constant)] for call in calls]
+    return [(str(pair[0]), str(pair[1])) for pair in words if len(pair) == 2]
+
+
+def test_every_rule_that_is_imported_late_exists() -> None:
+    found = [rule.resolve() for rule in lazy_functions_of_kinds()]
+
+    assert len(found) > 20
+    assert all(callable(each) for each in found)
+
+
+@pytest.mark.parametrize(("module", "name"), lazy_functions_in_source())
+def test_every_function_that_is_imported_late_exists(module: str, name: str) -> None:
+    assert callable(LazyFunction(module, name).resolve())
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["aiohttp", "joserfc", "msgspec", "yaml", "watchword.cel.evaluate", "watchword.apiserver.node.pods",
+     "watchword.apiserver.openapi", "watchword.apiserver.kinds.pods", "watchword.apiserver.patching.strategic"],
+)  # fmt: skip
+def test_a_start_does_not_wait_for_what_few_processes_use(module: str) -> None:
+    program = f"import sys, watchword.apiserver.instance; sys.exit({module!r} in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

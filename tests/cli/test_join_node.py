@@ -1,0 +1,55 @@
+"""`join --node-name`: a machine without a cluster of its own gets a certificate and a kubeconfig."""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from watchword.cli._exit_codes import UNREACHABLE
+from watchword.kube.access_reviews import who_am_i
+from watchword.kube.connect import connect
+from watchword.kube.kubeconfig_files import read_kubeconfig
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Fleet
+
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
+
+
+async def test_a_machine_gets_in_without_a_person_where_nodes_are_approved(fleet: Fleet) -> None:
+    arguments = await fleet.init("--no-probe", "--approve-nodes")
+    fleet.start_hub()
+    path, name = fleet.folder / "kubelet.conf", fleet.unique("node")
+    await fleet.run("join", *arguments, "--node-name", name, "--credential-file", str(path))
+    client = connect(path)
+    identity = await who_am_i(client)
+    await client.close()
+    assert identity.username == f"system:node:{name}"
+    assert "system:nodes" in identity.groups
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not path.with_name("kubelet.conf.key").exists()
+
+
+async def test_a_second_run_keeps_a_certificate_that_is_good(fleet: Fleet) -> None:
+    arguments = await fleet.init("--no-probe", "--approve-nodes")
+    fleet.start_hub()
+    path, name = fleet.folder / "kubelet.conf", fleet.unique("node")
+    for _ in range(2):
+        await fleet.run("join", *arguments, "--node-name", name, "--credential-file", str(path))
+    assert read_kubeconfig(path).choose().user.certificate_data
+    before = path.stat().st_mtime_ns
+    await fleet.run("join", *arguments, "--node-name", name, "--credential-file", str(path))
+    assert path.stat().st_mtime_ns == before
+
+
+async def test_without_approval_waiting_ends_and_the_next_try_continues(fleet: Fleet) -> None:
+    arguments = await fleet.init("--no-probe")
+    fleet.start_hub()
+    path, name = fleet.folder / "kubelet.conf", fleet.unique("node")
+    flags = ["--node-name", name, "--credential-file", str(path), "--timeout", "1s"]
+    said = [await fleet.run("join", *arguments, *flags, code=UNREACHABLE) for _ in range(2)]
+    assert "was not approved within" in said[0]
+    assert said[0].split("request ")[1].split()[0] == said[1].split("request ")[1].split()[0]
+    assert not path.exists()

@@ -1,0 +1,99 @@
+"""What a person sees of three hundred clusters: what needs attention, and not much more."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from watchword.admin.doctor.hub import decide_fleet_findings
+from watchword.admin.doctor.model import CheckResult, Level
+from watchword.admin.inventory import HubFacts, Inventory, build_inventory
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType
+from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.cli.doctor import render_results
+from watchword.cli.status import MAX_HEALTHY_ROWS, render_inventory, summarise
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+MANY = 300
+
+
+def a_cluster(number: int, *, silent: bool) -> Object:
+    until = NOW + timedelta(days=200)
+    valid = f"valid from 2026-01-01T00:00:00Z until {until:%Y-%m-%dT%H:%M:%SZ}, to be renewed at 2026-10-01T00:00:00Z"
+    said = {
+        ConditionType.HUB_ACCEPTED: ("True", ""),
+        ConditionType.JOINED: ("True", ""),
+        ConditionType.AVAILABLE: ("Unknown", "silent") if silent else ("True", ""),
+        ConditionType.CERTIFICATE_ROTATED: ("True", valid),
+    }
+    rows = [{"type": type_, "status": status, "message": message} for type_, (status, message) in said.items()]
+    key = ObjectKey.cluster(f"cluster{number}")
+    return MANAGED_CLUSTERS.manifest(key, spec={"hubAcceptsClient": True}, status={"conditions": rows})
+
+
+def a_fleet(silent: int) -> Inventory:
+    numbers = range(1, MANY + 1)
+    return build_inventory(
+        HubFacts(clusters=[a_cluster(number, silent=number > MANY - silent) for number in numbers]), now=NOW
+    )
+
+
+@pytest.mark.parametrize(
+    ("silent", "shown"),
+    [
+        pytest.param(0, MAX_HEALTHY_ROWS, id="all well"),
+        pytest.param(3, MAX_HEALTHY_ROWS, id="three silent"),
+        pytest.param(60, 60, id="all that are silent"),
+    ],
+)
+def test_a_terminal_is_shown_what_needs_attention_first_and_not_all_the_rest(silent: int, shown: int) -> None:
+    clusters, credentials = render_inventory(a_fleet(silent), NOW, "table", 120).split("\n\n")
+
+    lines = clusters.splitlines()
+    assert [line.split()[4] for line in lines[1 : silent + 1]] == ["Failing"] * silent
+    assert len(lines) == 1 + shown + 1
+    assert lines[-1] == f"and {MANY - shown} more, all well: -o wide shows them"
+    assert len(credentials.splitlines()) == 1 + MAX_HEALTHY_ROWS + 1
+
+
+@pytest.mark.parametrize(
+    ("form", "width"), [pytest.param("wide", 200, id="wide"), pytest.param("table", None, id="a pipe")]
+)
+def test_everything_is_shown_to_those_who_want_it(form: str, width: int | None) -> None:
+    page = render_inventory(a_fleet(3), NOW, form, width)
+
+    assert len(page.splitlines()) == 2 * (1 + MANY) + 1
+    assert "more, all well" not in page
+
+
+@pytest.mark.parametrize(
+    ("silent", "sentence"),
+    [
+        pytest.param(0, "300 clusters, 300 credentials: all well", id="well"),
+        pytest.param(1, "300 clusters, 300 credentials: 1 cluster to look at", id="one is silent"),
+    ],
+)
+def test_one_line_says_how_the_fleet_fares(silent: int, sentence: str) -> None:
+    assert summarise(a_fleet(silent)) == sentence
+
+
+def test_the_doctor_names_some_of_many_and_says_where_the_rest_is() -> None:
+    findings = decide_fleet_findings(a_fleet(60))
+
+    page = render_results([CheckResult("fleet", findings)]).splitlines()
+
+    assert len(findings) == 60
+    assert sum(line.startswith("FAIL") for line in page) == 10
+    assert page[-1].strip() == "and 50 more: watchword doctor -o yaml names them all"
+
+
+def test_what_fails_stands_before_what_waits() -> None:
+    waiting = MANAGED_CLUSTERS.manifest(ObjectKey.cluster("a"), spec={})
+    expired = a_cluster(1, silent=False)
+    expired["status"]["conditions"][-1]["message"] = "valid from 2025-01-01T00:00:00Z until 2026-05-01T00:00:00Z"
+
+    findings = decide_fleet_findings(build_inventory(HubFacts(clusters=[waiting, expired]), now=NOW))
+
+    assert [finding.level for finding in findings] == [Level.FAILURE, Level.WARNING]

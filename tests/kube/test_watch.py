@@ -1,0 +1,247 @@
+"""Following a collection through everything a server may do to a watch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+
+from watchword.api.http import Request, Response
+from watchword.api.resources import SECRETS
+from watchword.kube.client import Client
+from watchword.kube.errors import KubeError
+from watchword.kube.watch import Bookmark, ObjectChange, Snapshot, WatchOptions, WatchUpdate, list_and_watch
+
+Step = Callable[[Request], Response]
+
+
+def secret(name: str, version: int) -> dict[str, Any]:
+    return {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": name, "resourceVersion": str(version)}}
+
+
+def line(kind: str, obj: dict[str, Any]) -> bytes:
+    return orjson.dumps({"type": kind, "object": obj}) + b"\n"
+
+
+def bookmark(version: int, *, end: bool = False) -> bytes:
+    annotations = {"k8s.io/initial-events-end": "true"} if end else {}
+    return line("BOOKMARK", {"metadata": {"resourceVersion": str(version), "annotations": annotations}})
+
+
+def error(code: int, reason: str) -> bytes:
+    return line("ERROR", {"kind": "Status", "code": code, "reason": reason, "message": "no"})
+
+
+def watching(*chunks: bytes, then_silent: bool = False) -> Step:
+    async def stream() -> AsyncIterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+        if then_silent:
+            await asyncio.Event().wait()
+
+    return lambda _: Response(200, stream=stream())
+
+
+def refusing(code: int, **details: Any) -> Step:
+    return lambda _: Response(code, body=orjson.dumps({"kind": "Status", "code": code, "details": details}))
+
+
+def listing(version: int, *items: dict[str, Any]) -> Step:
+    page = {"metadata": {"resourceVersion": str(version)}, "items": list(items)}
+    return lambda _: Response(200, body=orjson.dumps(page))
+
+
+class Script:
+    """A server that answers by a list of steps and remembers what it was asked."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.steps = list(steps)
+        self.asked: list[Request] = []
+
+    async def __call__(self, request: Request) -> Response:
+        self.asked.append(request)
+        return self.steps.pop(0)(request) if self.steps else watching(then_silent=True)(request)
+
+    def versions(self) -> list[str]:
+        return [request.parameter("resourceVersion") for request in self.asked]
+
+
+async def facts(script: Callable[[Request], Awaitable[Response]], count: int, **options: Any) -> list[WatchUpdate]:
+    settings = WatchOptions(random=Random(1), **options)
+    found: list[WatchUpdate] = []
+    async with aclosing(list_and_watch(Client.from_handler(script), SECRETS, options=settings)) as stream:
+        async for fact in stream:
+            found.append(fact)
+            if len(found) == count:
+                break
+    return found
+
+
+def raw(obj: dict[str, Any]) -> bytes:
+    return orjson.dumps(obj)
+
+
+async def test_the_initial_events_become_one_snapshot_and_the_rest_changes() -> None:
+    a, b, newer = secret("a", 3), secret("b", 4), secret("a", 9)
+    script = Script(watching(line("ADDED", a) + line("ADDED", b), bookmark(7, end=True), line("MODIFIED", newer)))
+
+    found = await facts(script, 2)
+
+    assert found == [Snapshot([raw(a), raw(b)], "7"), ObjectChange("MODIFIED", raw(newer), "9")]
+    assert script.asked[0].parameter("sendInitialEvents") == "true"
+
+
+async def test_changes_that_overtake_the_end_of_the_initial_events_are_in_the_snapshot() -> None:
+    newer = secret("a", 8)
+    events = [
+        line("ADDED", secret("a", 3)),
+        line("ADDED", secret("b", 4)),
+        line("MODIFIED", newer),
+        line("DELETED", secret("b", 9)),
+        bookmark(9, end=True),
+    ]
+
+    assert await facts(Script(watching(*events)), 1) == [Snapshot([raw(newer)], "9")]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(422, id="the feature is off"),
+        pytest.param(400, id="the parameter is unknown"),
+        pytest.param(500, id="its etcd is too old for it"),
+    ],
+)
+async def test_a_server_that_refuses_initial_events_is_listed_and_watched(code: int) -> None:
+    a, b = secret("a", 3), secret("b", 6)
+    script = Script(refusing(code), listing(5, a), watching(line("ADDED", b)))
+    troubles: list[KubeError] = []
+
+    assert await facts(script, 2, on_error=troubles.append) == [
+        Snapshot([raw(a)], "5"),
+        ObjectChange("ADDED", raw(b), "6"),
+    ]
+    assert script.versions() == ["", "", "5"]
+    assert troubles == []
+
+
+async def test_a_server_that_ignores_initial_events_is_listed_and_watched() -> None:
+    script = Script(watching(line("ADDED", secret("a", 3)), then_silent=True), listing(5, secret("a", 3)))
+
+    assert await facts(script, 1) == [Snapshot([raw(secret("a", 3))], "5")]
+
+
+def given_up(_: Request) -> Response:
+    raise asyncio.CancelledError  # as when connections are closed while a name is being looked up
+
+
+async def test_a_request_that_was_given_up_below_is_made_again() -> None:
+    troubles: list[KubeError] = []
+    script = Script(given_up, watching(bookmark(5, end=True)))
+
+    assert await facts(script, 1, on_error=troubles.append) == [Snapshot([], "5")]
+    assert [str(trouble) for trouble in troubles] == ["the request was given up with its connection"]
+
+
+async def test_a_follower_that_is_asked_to_end_ends() -> None:
+    asked = asyncio.Event()
+
+    def silent(request: Request) -> Response:
+        asked.set()
+        return watching(then_silent=True)(request)
+
+    following = asyncio.create_task(facts(Script(silent), 1))
+    await asked.wait()
+
+    following.cancel()
+    await asyncio.wait([following])
+
+    assert following.cancelled()
+
+
+async def test_a_revision_that_is_gone_leads_to_a_new_snapshot() -> None:
+    script = Script(watching(bookmark(5, end=True)), watching(error(410, "Expired")), watching(bookmark(90, end=True)))
+
+    assert await facts(script, 2) == [Snapshot([], "5"), Snapshot([], "90")]
+
+
+async def test_a_lost_connection_is_resumed_where_it_broke() -> None:
+    added = line("ADDED", secret("b", 8))
+    script = Script(watching(bookmark(5, end=True), line("ADDED", secret("a", 6)), added[:20]), watching(added))
+    troubles: list[KubeError] = []
+
+    found = await facts(script, 3, on_error=troubles.append)
+
+    assert [fact.resource_version for fact in found] == ["5", "6", "8"]
+    assert script.versions() == ["", "6"]
+    assert "cut in the middle" in str(troubles[0])
+
+
+async def test_a_silent_watch_is_reconnected_and_twice_silent_listed_again() -> None:
+    start = asyncio.get_running_loop().time()
+    silent = watching(then_silent=True)
+    script = Script(watching(bookmark(5, end=True), then_silent=True), silent, watching(bookmark(7, end=True)))
+
+    found = await facts(script, 2)
+
+    assert script.versions() == ["", "5", ""]
+    assert found[-1] == Snapshot([], "7")
+    assert asyncio.get_running_loop().time() - start >= 180
+
+
+def resting(*chunks: bytes) -> Step:
+    """Watch a kind of which nothing more happens: the server says nothing, and ends the watch when it was asked to."""
+
+    async def stream(seconds: int) -> AsyncIterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+        await asyncio.sleep(seconds)
+
+    return lambda request: Response(200, stream=stream(int(request.parameter("timeoutSeconds"))))
+
+
+async def test_a_kind_at_rest_costs_one_request_in_each_session() -> None:
+    start, troubles = asyncio.get_running_loop().time(), list[KubeError]()
+    once = bookmark(5)  # kube-apiserver says once where it stands, and no more
+    script = Script(resting(bookmark(5, end=True), once), *[resting(once)] * 10, resting(bookmark(7)))
+
+    await facts(script, 13, on_error=troubles.append)
+
+    assert script.versions() == ["", *["5"] * 11]
+    assert asyncio.get_running_loop().time() - start >= 11 * 300
+    assert troubles == []
+
+
+async def test_a_server_that_went_back_in_time_is_listed_again() -> None:
+    script = Script(watching(bookmark(50, end=True), bookmark(9)), watching(bookmark(9, end=True)))
+
+    assert await facts(script, 2) == [Snapshot([], "50"), Snapshot([], "9")]
+
+
+async def test_a_repeated_event_is_told_once() -> None:
+    added = line("ADDED", secret("a", 6))
+    script = Script(watching(bookmark(5, end=True), added, added, bookmark(7)))
+
+    assert (await facts(script, 3))[1:] == [ObjectChange("ADDED", raw(secret("a", 6)), "6"), Bookmark("7")]
+
+
+async def test_refusals_are_reported_and_waited_out() -> None:
+    script = Script(refusing(403), refusing(401), watching(bookmark(5, end=True)))
+    troubles: list[KubeError] = []
+
+    assert await facts(script, 1, on_error=troubles.append) == [Snapshot([], "5")]
+    assert [type(trouble).__name__ for trouble in troubles] == ["Forbidden", "Unauthorized"]
+
+
+async def test_a_server_that_ends_every_watch_at_once_is_not_hammered() -> None:
+    script = Script(watching(bookmark(5, end=True)), *[watching() for _ in range(8)], watching(bookmark(6)))
+    start = asyncio.get_running_loop().time()
+
+    await facts(script, 2)
+
+    assert asyncio.get_running_loop().time() - start > 10

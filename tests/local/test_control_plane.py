@@ -1,0 +1,60 @@
+"""A control plane that cannot start says what to do about it."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from watchword.admin.errors import AdminError, InvalidInput, OperationRefused
+from watchword.local.control_plane import LocalControlPlane
+from watchword.local.layout import ControlPlaneAddress
+from watchword.local.task_runner import TaskRunner
+from watchword.runtime.clock import SystemClock
+
+pytestmark = [pytest.mark.real_time]
+
+
+def a_member(folder: Path, *, port: int = 1, in_memory: bool = False) -> LocalControlPlane:
+    return LocalControlPlane(ControlPlaneAddress("hub", port), folder, SystemClock(), TaskRunner({}), in_memory)
+
+
+@pytest.mark.parametrize(
+    ("in_memory", "advice"),
+    [
+        pytest.param(False, "begin anew on other ports with `watchword reset`", id="kept"),
+        pytest.param(True, "give another --port", id="in memory"),
+    ],
+)
+async def test_a_port_of_another_program_is_named(tmp_path: Path, in_memory: bool, advice: str) -> None:  # noqa: FBT001 - a column
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        with pytest.raises(
+            OperationRefused, match=f"port {port} of hub is taken by another program: stop that one, or {advice}"
+        ):
+            await a_member(tmp_path / "hub", port=port, in_memory=in_memory).start()
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind", "sentence"),
+    [
+        pytest.param(
+            PermissionError(13, "Permission denied"),
+            OperationRefused,
+            "port 1 of hub is for the administrator",
+            id="a small port",
+        ),
+        pytest.param(
+            OSError(28, "No space left on device"), InvalidInput, "choose another --data-dir", id="a full disk"
+        ),
+    ],
+)
+def test_explain(tmp_path: Path, cause: OSError, kind: type[AdminError], sentence: str) -> None:
+    explained = a_member(tmp_path).explain_start_failure(cause)
+
+    assert isinstance(explained, kind)
+    assert sentence in str(explained)

@@ -1,0 +1,90 @@
+"""The rights of our processes: few, each with its reason, none that hands on the cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from watchword.api.meta import Object
+from watchword.api.resources import CLUSTER_ROLES, ROLES
+from watchword.operator.bundles import operator_bundle
+from watchword.operator.rbac import (
+    AGENT_OWN_RIGHTS,
+    AGENT_RIGHTS,
+    CLEANER_RIGHTS,
+    ELECTION_RIGHTS,
+    HUB_RIGHTS,
+    HUB_TOKENS_RIGHTS,
+    OPERATOR_OWN_RIGHTS,
+    OPERATOR_RIGHTS,
+    OPERATOR_ROLE,
+    RbacRule,
+)
+
+EVERY_RIGHT = (
+    *AGENT_RIGHTS,
+    *AGENT_OWN_RIGHTS,
+    *HUB_RIGHTS,
+    *HUB_TOKENS_RIGHTS,
+    *CLEANER_RIGHTS,
+    *OPERATOR_RIGHTS,
+    *OPERATOR_OWN_RIGHTS,
+    *ELECTION_RIGHTS,
+)
+
+
+def roles() -> dict[tuple[str, str], list[Object]]:
+    return {
+        (obj["metadata"].get("namespace", ""), obj["metadata"]["name"]): obj["rules"]
+        for resource, obj in operator_bundle()
+        if resource in (CLUSTER_ROLES, ROLES)
+    }
+
+
+@pytest.mark.parametrize("right", EVERY_RIGHT, ids=lambda right: f"{right.group} {right.resources[0]}")
+def test_every_right_is_narrow_and_has_a_reason(right: RbacRule) -> None:
+    assert "*" not in {right.group, *right.resources, *right.verbs}
+    assert len(right.why.split()) >= 2
+    assert not {"escalate", "*"} & set(right.verbs)
+    assert not any(resource.startswith("pods") for resource in right.resources)
+
+
+def test_nobody_sees_secrets_everywhere() -> None:
+    wide = [rule for (namespace, _), rows in roles().items() if not namespace for rule in rows]
+    unnamed = [rule for rule in wide if "secrets" in rule.get("resources", ()) and not rule.get("resourceNames")]
+
+    # The agent's own role is bound only in the namespaces that are its own.
+    assert unnamed == [rule for rule in roles()["", "open-cluster-management:watchword:agent-own"] if rule in unnamed]
+
+
+def test_the_operator_changes_workloads_only_in_the_namespaces_it_was_given() -> None:
+    everywhere = roles()["", OPERATOR_ROLE]
+    changing = [
+        rule
+        for rule in everywhere
+        if {"deployments", "cronjobs", "serviceaccounts", "rolebindings"} & set(rule["resources"])
+        and set(rule["verbs"]) - {"get", "list", "watch"}
+    ]
+
+    assert changing == []
+
+
+def test_the_operator_binds_its_own_roles_and_no_others() -> None:
+    (binding,) = [rule for rule in roles()["", OPERATOR_ROLE] if "bind" in rule["verbs"]]
+
+    assert set(binding["resourceNames"]) == {
+        "admin",
+        "open-cluster-management:watchword:agent",
+        "open-cluster-management:watchword:agent-own",
+        "open-cluster-management:watchword:cluster-cleaner",
+        "open-cluster-management:watchword:hub",
+    }
+
+
+def test_the_cleaner_of_left_over_clusters_may_do_nothing_else() -> None:
+    (rule,) = roles()["", "open-cluster-management:watchword:cluster-cleaner"]
+
+    assert rule == {
+        "apiGroups": ["cluster.open-cluster-management.io"],
+        "resources": ["managedclusters"],
+        "verbs": ["get", "list", "delete"],
+    }

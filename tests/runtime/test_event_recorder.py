@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import EVENTS, MANAGED_CLUSTERS, SECRETS
+from watchword.kube.client import Client
+from watchword.kube.retry import NO_RETRY
+from watchword.runtime.event_recorder import EventLimits, EventRecorder, EventReporter
+from watchword.runtime.metrics import Metrics
+from watchword.runtime.virtual_time import VirtualClock
+from watchword.testing.memory_api import DelayedConnection, MemoryApi
+
+CLUSTER = MANAGED_CLUSTERS.manifest(ObjectKey.cluster("edge"), metadata={"uid": "u1"})
+
+
+class RecorderHarness:
+    """A recorder at work, the server it speaks to, and what it dropped."""
+
+    def __init__(self) -> None:
+        self.api = MemoryApi()
+        self.line = DelayedConnection(self.api)
+        self.metrics = Metrics()
+        self.recorder = EventRecorder(
+            Client.from_handler(self.line.handle, retry=NO_RETRY),
+            EventReporter("watchword.io/hub", "hub-0"),
+            clock=VirtualClock(asyncio.get_running_loop()),
+            random=Random(1),
+            counts=self.metrics,
+            limits=EventLimits(waiting=100),
+        )
+
+    def events(self) -> list[Object]:
+        return [obj for path, obj in self.api.objects.items() if "/events/" in path]
+
+    def dropped(self) -> float | None:
+        return self.metrics.registry.get_sample_value("watchword_events_dropped_total")
+
+
+@pytest.fixture
+async def harness() -> AsyncIterator[RecorderHarness]:
+    harness = RecorderHarness()
+    task = asyncio.create_task(harness.recorder.run())
+    yield harness
+    task.cancel()
+
+
+async def test_an_event_says_everything_that_the_api_demands(harness: RecorderHarness) -> None:
+    harness.recorder.warning(CLUSTER, "LeaseExpired", "the agent went silent", action="Judge")
+    await asyncio.sleep(1)
+
+    (event,) = harness.events()
+    assert event["metadata"]["namespace"] == "default"
+    assert event["metadata"]["name"].startswith("edge.")
+    assert event["eventTime"] == "2026-01-01T00:00:00.000000Z"
+    assert event["regarding"] == {
+        "apiVersion": MANAGED_CLUSTERS.api_version,
+        "kind": "ManagedCluster",
+        "name": "edge",
+        "uid": "u1",
+    }
+    told = {
+        name: event[name] for name in ("type", "reason", "action", "note", "reportingController", "reportingInstance")
+    }
+    assert list(told.values()) == [
+        *("Warning", "LeaseExpired", "Judge", "the agent went silent", "watchword.io/hub", "hub-0")
+    ]
+
+
+async def test_repetitions_become_one_series_that_is_written_rarely(harness: RecorderHarness) -> None:
+    for _ in range(60):
+        harness.recorder.warning(CLUSTER, "LeaseExpired", "silent")
+        await asyncio.sleep(1)
+    await asyncio.sleep(60)
+
+    (event,) = harness.events()
+    assert event["series"] == {"count": 60, "lastObservedTime": "2026-01-01T00:00:59.000000Z"}
+    assert len(harness.api.requests) <= 4
+
+
+async def test_after_a_long_silence_a_repetition_is_a_new_event(harness: RecorderHarness) -> None:
+    for _ in range(2):
+        harness.recorder.normal(CLUSTER, "Joined", "welcome")
+        await asyncio.sleep(3600)
+
+    assert len(harness.events()) == 2
+
+
+async def test_a_flood_is_bounded_in_rate_and_number_and_what_is_dropped_is_counted(harness: RecorderHarness) -> None:
+    for number in range(1000):
+        harness.recorder.normal(SECRETS.manifest(ObjectKey("ns", f"s{number}")), "Created", "new")
+    await asyncio.sleep(1)
+    assert len(harness.events()) <= 56
+
+    await asyncio.sleep(60)
+
+    assert len(harness.events()) == 100
+    assert harness.dropped() == 900
+
+
+async def test_a_server_that_is_away_delays_nobody(harness: RecorderHarness) -> None:
+    harness.line.delay = lambda: None
+    harness.recorder.normal(CLUSTER, "Joined", "welcome")
+    await asyncio.sleep(1)
+    assert harness.dropped() == 1
+
+    harness.line.delay = lambda: 0.0
+    harness.recorder.normal(CLUSTER, "Joined", "welcome")
+    await asyncio.sleep(1)
+
+    assert len(harness.events()) == 1
+
+
+async def test_notes_are_redacted_and_cut_to_what_the_api_takes(harness: RecorderHarness) -> None:
+    harness.recorder.warning(CLUSTER, "Bad", "token abcdef.0123456789abcdef " + "ä" * 2000)
+    await asyncio.sleep(1)
+
+    note = harness.events()[0]["note"]
+    assert note.startswith("token abcdef.*** ")
+    assert len(note.encode()) <= 1024
+
+
+async def test_at_the_end_of_a_process_what_waits_is_sent(harness: RecorderHarness) -> None:
+    harness.recorder.normal(SECRETS.manifest(ObjectKey("ns", "Sys:Tem")), "Created", "new")
+
+    await harness.recorder.flush(timedelta(seconds=5))
+
+    assert [event["metadata"]["namespace"] for event in harness.events()] == ["ns"]
+    assert EVENTS.path(namespace="ns") in harness.api.requests[0][1]

@@ -1,0 +1,46 @@
+"""What somebody can do who has taken over the agent of one cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from watchword.agent.secret_data import decode_data
+from watchword.api.conditions import conditions_of
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
+from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden
+from watchword.testing.fleet import AGENTS_NAMESPACE, FleetHarness, transport_with
+
+
+async def taken_over(fleet: FleetHarness, cluster: str) -> Client:
+    """Return a client with the real credential of a cluster's agent."""
+    data = decode_data(await fleet.client.get(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{cluster}")))
+    return fleet.plane.adopt(Client(transport_with(fleet.plane, data["tls.crt"], data["tls.key"])))
+
+
+async def until_refused(attempt: Callable[[], Awaitable[object]]) -> None:
+    """Try until a policy is in force: kube-apiserver takes one up a moment after it is stored, and tells nobody."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await attempt()
+            except Forbidden:
+                return
+            await asyncio.sleep(0.1)
+
+
+async def forge_condition(agent: Client, cluster: str, type_: str, status: str) -> None:
+    """Write a condition into the cluster's own status, which its agent may."""
+    found = await agent.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
+    rows = [{**row, "status": status} if row["type"] == type_ else row for row in conditions_of(found)]
+    patch: Object = {"status": {"conditions": rows}}
+    await agent.patch(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), patch, subresource="status")
+
+
+async def forge_metadata(agent: Client, cluster: str, **metadata: Any) -> Object:
+    """Replace fields of the cluster's own metadata, which its agent may."""
+    found = await agent.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
+    return await agent.update(MANAGED_CLUSTERS, {**found, "metadata": {**found["metadata"], **metadata}})

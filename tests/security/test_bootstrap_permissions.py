@@ -1,0 +1,44 @@
+"""What somebody tries on the hub who holds nothing but a bootstrap token, and does not get."""
+
+from __future__ import annotations
+
+import pytest
+
+from watchword.api.meta import ObjectKey, labels_of
+from watchword.api.names import Annotation, Label
+from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden
+from watchword.testing.fleet import FleetHarness, PlaneConnector
+
+
+def joining(fleet: FleetHarness) -> Client:
+    return Client(PlaneConnector(fleet.plane).joining())
+
+
+@pytest.mark.parametrize("cluster_set", ["prod", "global"])
+async def test_no_token_puts_a_cluster_into_a_set_that_somebody_works_with(
+    fleet: FleetHarness, cluster_set: str
+) -> None:
+    labels = {Label.CLUSTER_SET: cluster_set}
+    manifest = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(fleet.name()), metadata={"labels": labels}, spec={})
+
+    with pytest.raises(Forbidden):
+        await joining(fleet).create(MANAGED_CLUSTERS, manifest)
+
+
+async def test_no_token_says_to_which_key_a_name_belongs(fleet: FleetHarness) -> None:
+    note = {Annotation.FIRST_KEY: f"agent {'0' * 64} 2026-01-01T00:00:00Z"}
+    manifest = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(fleet.name()), metadata={"annotations": note}, spec={})
+
+    with pytest.raises(Forbidden):
+        await joining(fleet).create(MANAGED_CLUSTERS, manifest)
+
+
+@pytest.mark.parametrize("labels", [{}, {Label.CLUSTER_SET: "default"}], ids=["none named", "the default"])
+async def test_cluster_comes_in_by_the_default_set(fleet: FleetHarness, labels: dict[str, str]) -> None:
+    manifest = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(fleet.name()), metadata={"labels": labels}, spec={})
+
+    made = await joining(fleet).create(MANAGED_CLUSTERS, manifest)
+
+    assert labels_of(made).get(Label.CLUSTER_SET, "default") == "default"

@@ -1,0 +1,40 @@
+"""Fleets live through weeks of faults and keep every promise; a seed that breaks one is printed with its trace."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from watchword.testing.simulation.planes import PlaneImages
+from watchword.testing.simulation.settings import SimulationSettings
+from watchword.testing.simulation.simulation import simulate
+
+SEEDS = int(os.environ.get("WATCHWORD_SIMULATION_SEEDS", "2"))
+LIFE = SimulationSettings(clusters=6, days=20, incidents_per_day=3.0)
+
+
+@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+def test_a_fleet_keeps_its_promises_through_everything_that_happens(images: PlaneImages, seed: int) -> None:
+    report = simulate(
+        SimulationSettings(seed=seed, clusters=LIFE.clusters, days=LIFE.days, incidents_per_day=3.0), images
+    )
+
+    assert report.is_clean, str(report)
+
+
+def test_the_same_seed_is_the_same_life_in_any_process(images: PlaneImages) -> None:
+    here = simulate(SimulationSettings(seed=7, clusters=2, days=12), images).digest
+
+    command = [sys.executable, "-m", "watchword.testing.simulation", "--seed=7", "--clusters=2", "--days=12"]
+    elsewhere = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert here in elsewhere
+
+
+def test_another_seed_is_another_life(images: PlaneImages) -> None:
+    lives = {simulate(SimulationSettings(seed=seed, clusters=1, days=10), images).digest for seed in (1, 2)}
+
+    assert len(lives) == 2
