@@ -11,15 +11,14 @@ import pytest
 
 from watchword.api.meta import Object
 from watchword.certificates.issued_certificate import IssuedCertificate, load_or_create_key, validate_issued_certificate
-from watchword.discovery.errors import BootstrapFailed, DiscoveryReason
-from watchword.discovery.tls_bootstrap import (
+from watchword.certificates.request import (
     CertificateSpec,
-    TlsBootstrap,
     certificate_request_manifest,
     choose_request_name,
-    decide_bootstrap_request,
     is_same_request,
 )
+from watchword.discovery.errors import BootstrapFailed, DiscoveryReason
+from watchword.discovery.tls_bootstrap import TlsBootstrap, decide_bootstrap_request
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority, CertificateTemplate, Validity
 from watchword.pki.certificates import Certificate
@@ -51,22 +50,20 @@ ITSELF = Authority.make("system:a:b", now=NOW, key=KEY).certificate
     ("certificate", "complaint"),
     [
         pytest.param(issue(key=OTHER), "another key", id="another key"),
-        pytest.param(issue(CertificateSubject("system:a:x", WHO.organisations)), "somebody else", id="another name"),
-        pytest.param(issue(CertificateSubject("system:a:b", ("system:a",))), "somebody else", id="a group is missing"),
+        pytest.param(issue(CertificateSubject("system:a:x", WHO.organisations)), "another subject", id="another name"),
+        pytest.param(issue(CertificateSubject("system:a:b", ("system:a",))), "another subject", id="a group less"),
         pytest.param(
             issue(CertificateSubject("system:a:b", (*WHO.organisations, "system:masters"))),
-            "somebody else",
+            "another subject",
             id="a gift",
         ),
-        pytest.param(SERVING, "not meant for clients", id="a server's certificate"),
+        pytest.param(SERVING, "not for client authentication", id="a server's certificate"),
         pytest.param(issue(life=24 * HOUR), "longer than", id="too long a life"),
         pytest.param(issue(by=STRANGER), "no trusted authority", id="another authority"),
         pytest.param(
-            CA.issue_client(KEY.public, WHO, now=NOW + HOUR, lifetime=HOUR), "not valid now", id="from later on"
+            CA.issue_client(KEY.public, WHO, now=NOW + HOUR, lifetime=HOUR), "not valid yet", id="from later on"
         ),
-        pytest.param(
-            CA.issue_client(KEY.public, WHO, now=NOW - 3 * HOUR, lifetime=HOUR), "not valid now", id="expired"
-        ),
+        pytest.param(CA.issue_client(KEY.public, WHO, now=NOW - 3 * HOUR, lifetime=HOUR), "has expired", id="expired"),
         pytest.param(issue(), "", id="the one asked for"),
     ],
 )

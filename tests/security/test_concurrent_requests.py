@@ -11,7 +11,8 @@ from tests.registration.test_join import request_as_a_stranger
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
-from watchword.drivers.csr.hub import CsrApprovalReconciler, is_approved
+from watchword.certificates.approval import is_approved
+from watchword.drivers.csr.hub import CsrApprovalReconciler
 from watchword.drivers.interface import HubContext, RegistrationValidator
 from watchword.hub.controllers import register_informers
 from watchword.kube.client import Client

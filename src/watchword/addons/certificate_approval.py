@@ -13,16 +13,14 @@ from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import KUBE_CLIENT_SIGNER, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
-from watchword.api.time import rfc3339
-from watchword.certificates.name_ownership import APPROVED_REASON
+from watchword.certificates.approval import APPROVED, APPROVED_REASON, is_pending, with_decision
+from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.request_validation import (
     SignerRequest,
     is_agent_of,
     read_addon_request,
     read_signer_request,
 )
-from watchword.drivers.csr.hub import is_pending, with_approval
-from watchword.drivers.errors import CertificateRequestRefused
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
@@ -68,7 +66,7 @@ class AddonApprovalReconciler:
             self.events.refusal(csr, "CSRRefused", str(objection))
             return Done()
         message = "the agent of the add-on's cluster asks for the add-on's own certificate"
-        approval = with_approval(csr, APPROVED_REASON, message, now=rfc3339(self.clock.now()))
+        approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.clock.now())
         await self.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
         return Done()
 

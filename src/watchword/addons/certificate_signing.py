@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from watchword.addons.certificate_approval import find_request_facts, validate_addon_request
 from watchword.addons.definition import DefinitionLookup, Signer
-from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, SECRETS
+from watchword.certificates.approval import is_approved
+from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.request_validation import read_signer_request
-from watchword.drivers.errors import CertificateRequestRefused
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
 from watchword.pki.errors import PkiError
@@ -72,4 +72,4 @@ class AddonSigningReconciler:
 def is_awaiting_signature(csr: Object) -> bool:
     """Whether a request of an add-on is approved and not signed."""
     done = (csr.get("status") or {}).get("certificate")
-    return Label.ADDON_NAME in labels_of(csr) and is_true(csr, "Approved") and not done
+    return Label.ADDON_NAME in labels_of(csr) and is_approved(csr) and not done

@@ -22,8 +22,8 @@ from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_validity import parse_validity_message
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import ConditionType, Label, cluster_group
+from watchword.certificates.approval import is_pending
 from watchword.discovery.token_secret import TokenRecord
-from watchword.drivers.csr.hub import is_pending
 from watchword.pki.certificates import Certificate
 
 CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN = "cluster certificate", "add-on certificate", "add-on token"

@@ -15,11 +15,11 @@ from watchword.agent.secret_data import decode_data
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
+from watchword.certificates.approval import is_pending
+from watchword.certificates.manual_approval import well_formed_requests
 from watchword.certificates.request_validation import ClusterRequest
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.drivers.csr.agent import CERTIFICATE
-from watchword.drivers.csr.hub import is_pending
-from watchword.hub.manual_approval import well_formed_requests
 from watchword.kube.client import Client
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError

@@ -64,6 +64,7 @@ class ValidCredential:
     renew_at: datetime
     expires_at: datetime
     message: str = ""  # for the condition: the same words that were said when it was issued
+    issued_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,12 @@ from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339_micro
+from watchword.certificates.manual_approval import ApprovalTerms
 from watchword.discovery.client_factory import HttpsClientFactory
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.discover import ClusterDiscovery
 from watchword.discovery.polling import PollOptions
 from watchword.discovery.token_store import TokenStore
-from watchword.hub.manual_approval import ApprovalTerms
 from watchword.hub.process import LEASE as HUB_LEASE
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.fleet import LocalFleet, for_each

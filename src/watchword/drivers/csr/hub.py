@@ -8,22 +8,21 @@ from datetime import timedelta
 from typing import Any
 
 from watchword.api.cluster import Cluster
-from watchword.api.conditions import is_true
-from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of
-from watchword.api.names import REGISTER_GROUP, Annotation, ConditionType, Label
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
+from watchword.api.names import REGISTER_GROUP, Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
-from watchword.api.time import rfc3339
+from watchword.certificates.approval import APPROVED, APPROVED_REASON, is_approved, is_pending, with_decision
+from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.name_ownership import (
-    APPROVED_REASON,
     NameOwner,
     approved_by_others_at,
     choose_name_owner,
     first_requests,
     name_owner_patch,
     read_name_owner,
+    validate_name_ownership,
 )
 from watchword.certificates.request_validation import ClusterRequest, read_cluster_request
-from watchword.drivers.errors import CertificateRequestRefused
 from watchword.drivers.interface import HubContext
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
@@ -114,47 +113,9 @@ class CsrApprovalReconciler:
 
     async def _approve(self, csr: Object, message: str) -> Outcome:
         """Approve, and say why in the approval itself: an event would say the same, at the price of a request."""
-        approval = with_approval(csr, APPROVED_REASON, message, now=rfc3339(self.context.clock.now()))
+        approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.context.clock.now())
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
         return Done()
-
-
-def registers_by_certificate(cluster: Object) -> bool:
-    """Whether a ManagedCluster does not say that it registers otherwise."""
-    marks = (Annotation.EKS_CLUSTER_ARN, Annotation.MANAGED_CLUSTER_ARN)
-    return not any(annotations_of(cluster).get(mark) for mark in marks)
-
-
-def is_pending(csr: Object) -> bool:
-    """Whether nobody has decided about the request yet."""
-    return not (csr.get("status") or {}).get("conditions")
-
-
-def is_approved(csr: Object) -> bool:
-    """Whether the request was approved."""
-    return is_true(csr, "Approved")
-
-
-def with_approval(csr: Object, reason: str, message: str, *, now: str) -> Object:
-    """Return the request with an approval, to be sent to its approval subresource."""
-    row = {"type": "Approved", "status": "True", "reason": reason, "message": message, "lastUpdateTime": now}
-    status: Object = csr.get("status") or {}
-    return {**csr, "status": {**status, "conditions": [*(status.get("conditions") or []), row]}}
-
-
-def validate_name_ownership(cluster: Object, request: ClusterRequest, owner: NameOwner | None) -> str | None:
-    """Return why the name belongs to another already, or None when it is free for this key."""
-    if is_true(cluster, ConditionType.JOINED):
-        return (
-            f"cluster name {request.cluster} is owned by a cluster that has joined: "
-            "choose another name, or let the hub's administrator run rejoin --take-over"
-        )
-    if owner is not None and owner.key != request.key_thumbprint:
-        return (
-            f"cluster name {request.cluster} was claimed first by the key {owner.key[:16]}: if that key is lost, "
-            "let the hub's administrator run rejoin --take-over, or delete a cluster that was never accepted"
-        )
-    return None
 
 
 def renewal_review(csr: Object) -> Object:
@@ -187,7 +148,9 @@ class CsrHubDriver:
 
     def recognises(self, cluster: Cluster) -> bool:
         """Every cluster that does not say it registers otherwise."""
-        return registers_by_certificate(cluster.object)
+        return not any(
+            cluster.annotations.get(mark) for mark in (Annotation.EKS_CLUSTER_ARN, Annotation.MANAGED_CLUSTER_ARN)
+        )
 
     async def grant(self, cluster: Cluster) -> None:
         """Nothing: the signer trusts the approval, and RBAC trusts the certificate."""
