@@ -13,7 +13,6 @@ from tests.addons.voucher_driver import ANNOTATION, VOUCHER, WITH_VOUCHERS, Clou
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SERVICE_ACCOUNTS
-from watchword.drivers.catalog import find_addon_driver
 from watchword.drivers.errors import UnknownDriver
 from watchword.hub.addons.controllers import hub_addon_controllers
 from watchword.hub.process import HubOptions, run_hub
@@ -117,4 +116,4 @@ async def test_removed_cluster_of_any_driver_leaves_no_account(fleet: AddonFleet
 
 def test_newcomer_for_clusters_is_none_for_addons() -> None:
     with pytest.raises(UnknownDriver, match="choose one of csr, token"):
-        find_addon_driver(VOUCHER, WITH_VOUCHERS)
+        WITH_VOUCHERS.addon_driver(VOUCHER)

@@ -11,10 +11,10 @@ from datetime import timedelta
 from watchword.api.cluster import Cluster
 from watchword.api.http import Request, Response
 from watchword.api.names import cluster_group, cluster_group_plain
-from watchword.drivers.catalog import CATALOG
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.descriptor import ClusterRegistration, CredentialKind, Driver
 from watchword.drivers.interface import (
     AgentContext,
-    DriverEntry,
     HubContext,
     NewCredential,
     ObtainResult,
@@ -67,9 +67,6 @@ class VoucherHubDriver:
     def make(cls, _: HubContext) -> VoucherHubDriver:
         return cls()
 
-    def recognises(self, cluster: Cluster) -> bool:
-        return ANNOTATION in (cluster.object["metadata"].get("annotations") or {})
-
     async def grant(self, cluster: Cluster) -> None:
         pass
 
@@ -77,7 +74,18 @@ class VoucherHubDriver:
         pass
 
 
-WITH_VOUCHERS = (*CATALOG, DriverEntry(VOUCHER, agent=VoucherAgentDriver.make, hub=VoucherHubDriver.make))
+DRIVER = Driver(
+    name=VOUCHER,
+    cluster=ClusterRegistration(
+        agent=VoucherAgentDriver.make,
+        hub=VoucherHubDriver.make,
+        credential=CredentialKind(
+            name="voucher", conditions=("VoucherGood",), reason="VoucherWritten", consequence="{cluster} is refused"
+        ),
+        annotations=(ANNOTATION,),
+    ),
+)
+WITH_VOUCHERS = Catalog((*CATALOG.drivers, DRIVER))
 
 
 @dataclass

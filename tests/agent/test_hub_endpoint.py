@@ -11,10 +11,10 @@ import pytest
 
 from watchword.agent.hub_endpoint import HubEndpoint, original_server
 from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor
-from watchword.agent.secret_data import KUBECONFIG, hub_kubeconfig
+from watchword.agent.secret_data import hub_kubeconfig
 from watchword.api.http import Response
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.drivers.interface import SecretData
+from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry

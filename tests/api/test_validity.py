@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from watchword.api.credential_validity import CredentialValidity, parse_validity_message
+from watchword.api.credential_validity import CredentialValidity, parse_validity
 
 A, B, C = (datetime(2026, month, 1, tzinfo=UTC) for month in (1, 2, 3))
 
@@ -29,8 +29,8 @@ A, B, C = (datetime(2026, month, 1, tzinfo=UTC) for month in (1, 2, 3))
             id="the shipped agent's",
         ),
         pytest.param(
-            "the token of ServiceAccount c/a is valid until 2026-03-01T00:00:00Z, from 2026-01-01T00:00:00Z on, to be "
-            "renewed at 2026-02-01T00:00:00Z",
+            "the token of ServiceAccount c/a (less than an hour is meant for tests) is valid from "
+            "2026-01-01T00:00:00Z until 2026-03-01T00:00:00Z, to be renewed at 2026-02-01T00:00:00Z",
             CredentialValidity(A, C, B),
             id="a token of ours",
         ),
@@ -41,4 +41,4 @@ A, B, C = (datetime(2026, month, 1, tzinfo=UTC) for month in (1, 2, 3))
     ],
 )
 def test_read_validity(message: str, expected: CredentialValidity | None) -> None:
-    assert parse_validity_message(message) == expected
+    assert parse_validity(message) == expected

@@ -14,7 +14,6 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from watchword.agent.kubeconfig_connector import KubeconfigConnector
 from watchword.agent.options import AgentOptions
 from watchword.agent.process import Agent, AgentParts
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
@@ -27,6 +26,7 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.cli.main import run
+from watchword.drivers.kubeconfig_connector import KubeconfigConnector
 from watchword.hub.process import HubOptions, run_hub
 from watchword.kube.client import Client
 from watchword.kube.connect import connect

@@ -11,7 +11,13 @@ import pytest
 from watchword.api.meta import Object
 from watchword.api.names import Label
 from watchword.api.time import rfc3339
-from watchword.drivers.csr.agent import ISSUANCE_TIMEOUT, RETRY_AFTER_REFUSAL, decide_request_outcome, request_manifest
+from watchword.drivers.csr.agent import (
+    ISSUANCE_TIMEOUT,
+    RETRY_AFTER_REFUSAL,
+    certificate_spec,
+    decide_request_outcome,
+    request_manifest,
+)
 from watchword.drivers.interface import CredentialSubject, NewCredential, Pending, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey, PublicKey
@@ -58,7 +64,7 @@ def issued(key: PublicKey = KEY.public, user: str = USER) -> dict[str, str]:
     ],
 )
 def test_who_is_refused_waits_with_the_key_that_was_refused(request_: Object, reason: str, recheck: timedelta) -> None:
-    answer = decide_request_outcome(WANTED, KEY, request_, now=NOW)
+    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, request_, now=NOW)
 
     assert answer == Pending(reason, getattr(answer, "message", ""), recheck=recheck, failed=True)
 
@@ -74,7 +80,7 @@ def test_who_is_refused_waits_with_the_key_that_was_refused(request_: Object, re
     ],
 )
 def test_another_key_is_asked_about_once_the_refusal_has_had_its_time(request_: Object) -> None:
-    answer = decide_request_outcome(WANTED, KEY, request_, now=NOW)
+    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, request_, now=NOW)
 
     assert isinstance(answer, Pending)
     assert answer.recheck == timedelta(0)
@@ -82,7 +88,7 @@ def test_another_key_is_asked_about_once_the_refusal_has_had_its_time(request_: 
 
 
 def test_the_certificate_that_was_asked_for_is_taken_with_its_key() -> None:
-    answer = decide_request_outcome(WANTED, KEY, decided("Approved", issued()), now=NOW)
+    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, decided("Approved", issued()), now=NOW)
 
     assert isinstance(answer, NewCredential)
     assert set(answer.data) == {"tls.key", "tls.crt"}
@@ -90,7 +96,7 @@ def test_the_certificate_that_was_asked_for_is_taken_with_its_key() -> None:
 
 
 def test_a_request_nobody_has_decided_is_waited_for() -> None:
-    answer = decide_request_outcome(WANTED, KEY, request_manifest(WANTED, KEY), now=NOW)
+    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, request_manifest(WANTED, KEY), now=NOW)
 
     assert isinstance(answer, Pending)
     assert (answer.reason, answer.failed, answer.keep) == ("AwaitingHubApproval", False, {})

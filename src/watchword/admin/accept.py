@@ -21,6 +21,7 @@ from watchword.certificates.manual_approval import (
 )
 from watchword.certificates.name_ownership import NameOwner
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.hub.bootstrap_token_validation import record_token_use, token_secret_key_of
 from watchword.kube.errors import Conflict
 
@@ -34,14 +35,16 @@ class ClusterAcceptor:
     hub_admin: HubAdmin
     terms: ApprovalTerms
     progress: Progress = field(default=ignore_progress)
+    catalog: Catalog = CATALOG
 
     async def accept(self, name: str) -> AdmissionResult:
         """Approve what the cluster requested and accept it; raise `OperationRefused`, or `NotReady` when early."""
         for attempt in range(ATTEMPTS):
             cluster = await self.hub_admin.cluster(name)
             try:
-                # Who registers otherwise is let in by the hub's own driver, as soon as it is accepted.
-                approved = await self.approve(cluster) if True else AdmissionResult(name)
+                # A cluster that needs no certificate request is let in by its driver as soon as it is accepted.
+                needed = self.catalog.clusters[self.catalog.driver_of(cluster)].needs_approval
+                approved = await self.approve(cluster) if needed else AdmissionResult(name)
                 changed = await self.hub_admin.set_accepted(cluster, accepted=True, owner=approved.owner)
                 return AdmissionResult(name, approved.requests, approved.key, changed)
             except Conflict:
@@ -64,7 +67,7 @@ class ClusterAcceptor:
         return decision
 
     async def approve(self, cluster: Object) -> AdmissionResult:
-        """ApproveRequests the cluster's pending request; raises as `accept` does."""
+        """Approve the cluster's pending request; raises as `accept` does."""
         name = cluster["metadata"]["name"]
         admission = decide_approval(cluster, await self.hub_admin.csrs_of(name), self.terms)
         if isinstance(admission, RefuseApproval):

@@ -12,8 +12,7 @@ from watchword.admin.deny import validate_denied
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.operator_deployment import unneeded_operator_objects
 from watchword.admin.wait import ObjectWaiter
-from watchword.agent.kubeconfig_connector import KubeconfigConnector, user_with_secret_data
-from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, decode_data
+from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.api.meta import Manifest, Object, ObjectKey, finalizers_of, labels_of, uid_of
 from watchword.api.names import (
     AGENT_NAMESPACE,
@@ -30,7 +29,8 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.discovery.polling import Progress, ignore_progress
-from watchword.drivers.interface import SecretData
+from watchword.drivers.interface import KUBECONFIG, SecretData
+from watchword.drivers.kubeconfig_connector import KubeconfigConnector, user_with_secret_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unauthorized
 from watchword.kube.kubeconfig_parser import parse_kubeconfig

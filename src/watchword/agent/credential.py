@@ -78,13 +78,17 @@ class CredentialReconciler:
                 await self._store(key, secret, held, wanted, spec.labels)
             await self.report(key, answer, wanted)
             delay = self._requeue_delay(answer)
+            if delay is None:
+                return Done()
             if delay > timedelta(0):
                 return RetryAfter(delay)
         return RetryAfter(timedelta(seconds=1))
 
-    def _requeue_delay(self, answer: ObtainResult) -> timedelta:
+    def _requeue_delay(self, answer: ObtainResult) -> timedelta | None:
         if isinstance(answer, Pending):
             return answer.recheck
+        if answer.renew_at is None:
+            return None  # the agent does not renew it: only an event changes anything
         return max(answer.renew_at - self.clock.now(), timedelta(seconds=1))
 
     async def _store(

@@ -11,9 +11,7 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
-from watchword.agent.hub_session import HubConnector
-from watchword.agent.secret_data import KUBECONFIG
-from watchword.drivers.interface import SecretData
+from watchword.drivers.interface import KUBECONFIG, HubConnector, SecretData
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_parser import parse_kubeconfig

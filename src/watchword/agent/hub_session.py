@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
-from typing import Protocol
 
 from watchword._structlog import structlog
 from watchword.agent.hub_connection import HubConnection
@@ -14,32 +13,10 @@ from watchword.api.conditions import is_true
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.drivers.interface import NewCredential, ObtainResult, Pending, SecretData, ValidCredential
+from watchword.drivers.interface import HubConnector, NewCredential, ObtainResult, Pending, SecretData, ValidCredential
 from watchword.kube.errors import ConfigError
-from watchword.kube.kubeconfig import ClusterEntry
-from watchword.kube.transport import Transport
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, TriggerSource
-
-
-class HubConnector(Protocol):
-    """Makes transports to one hub."""
-
-    def entry(self) -> ClusterEntry:
-        """Return how the hub is reached and trusted; `ConfigError` when nothing says so."""
-        ...
-
-    def has_bootstrap_credential(self) -> bool:
-        """Whether there is a bootstrap credential to try."""
-        ...
-
-    def joining(self) -> Transport:
-        """Return a transport as a joining cluster; `ConfigError` when there is no bootstrap credential."""
-        ...
-
-    def own(self, data: SecretData) -> Transport:
-        """Return a transport as this very cluster, from the content of its Secret."""
-        ...
 
 
 class ActiveCredential(Enum):
@@ -54,7 +31,8 @@ class ActiveCredential(Enum):
 class CredentialFacts:
     """What the choice depends on."""
 
-    own_until: datetime | None  # None: no credential of one's own
+    has_own: bool  # whether there is a credential of one's own
+    own_until: datetime | None  # None: it does not expire
     accepted: bool | None  # None: the hub has not been heard yet
     has_bootstrap_credential: bool
 
@@ -65,7 +43,7 @@ def choose_active_credential(facts: CredentialFacts, *, now: datetime) -> Active
     Before acceptance the own certificate may not even look at the cluster, so the hub is watched as a joining
     cluster until it says yes. A hub not heard yet is first approached with what worked before the restart.
     """
-    valid = facts.own_until is not None and now < facts.own_until
+    valid = facts.has_own and (facts.own_until is None or now < facts.own_until)
     if valid and (facts.accepted is not False or not facts.has_bootstrap_credential):
         return ActiveCredential.OWN
     return ActiveCredential.BOOTSTRAP if facts.has_bootstrap_credential else ActiveCredential.NONE
@@ -105,7 +83,7 @@ class HubSession:
 
     @property
     def own_until(self) -> datetime | None:
-        """Until when the credential of one's own is good; None without one."""
+        """Until when the credential of one's own is good; None without one, or when it does not expire."""
         return None if self.held is None else self.held.expires_at
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
@@ -158,4 +136,6 @@ class HubSession:
         accepted = None if found is None else is_true(found, ConditionType.HUB_ACCEPTED)
         if accepted is None and self.active_credential is ActiveCredential.BOOTSTRAP:
             accepted = False  # the hub was asked as a joining cluster and knows nothing of us yet
-        return CredentialFacts(self.own_until, accepted, self.connector.has_bootstrap_credential())
+        return CredentialFacts(
+            self.held is not None, self.own_until, accepted, self.connector.has_bootstrap_credential()
+        )

@@ -14,17 +14,17 @@ from watchword._structlog import structlog
 from watchword.agent.api_server_health import ApiServerHealthCheck
 from watchword.agent.cluster_lease import LeaseRenewalReconciler
 from watchword.agent.cluster_registration import RegistrationRequest, register_cluster
-from watchword.agent.cluster_status import ClusterStatusReconciler, decide_rotated_condition
+from watchword.agent.cluster_status import ClusterStatusReconciler, decide_credential_condition
 from watchword.agent.credential import CredentialReconciler, CredentialSpec, PendingTracker, track_nothing
 from watchword.agent.credential_metrics import CredentialMetricsObserver
 from watchword.agent.csr_watch import PendingCsrWatch
 from watchword.agent.errors import NameTaken
 from watchword.agent.hub_connection import HubConnection, OwnCredentialTransport
-from watchword.agent.hub_session import ActiveCredential, HubConnector, HubSession
+from watchword.agent.hub_session import ActiveCredential, HubSession
 from watchword.agent.identity import AgentIdentity, restore_identity
 from watchword.agent.options import AgentOptions
 from watchword.agent.scopes import csr_scope, single_object_scope
-from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, HubKubeconfigRenderer, SecretExtras
+from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, HubKubeconfigRenderer, SecretExtras
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation
 from watchword.api.resources import (
@@ -35,8 +35,9 @@ from watchword.api.resources import (
     NODES,
     SECRETS,
 )
-from watchword.drivers.catalog import CATALOG, DriverCatalog, find_cluster_driver
-from watchword.drivers.interface import AgentContext, AgentDriver, NewKey, WantedCredential
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.descriptor import ClusterRegistration
+from watchword.drivers.interface import KUBECONFIG, AgentContext, AgentDriver, HubConnector, NewKey, WantedCredential
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.kubeconfig import ClusterEntry
@@ -69,7 +70,7 @@ class AgentControllerContext:
     hub_entry: Callable[[], ClusterEntry]  # the hub as a kubeconfig describes it at this moment
     credentials: CredentialMetrics
     new_key: NewKey = PrivateKey.generate
-    catalog: DriverCatalog = CATALOG
+    catalog: Catalog = CATALOG
     is_using_own_credential: Callable[[], bool] = field(
         default=lambda: True, kw_only=True
     )  # in whose name the hub is asked
@@ -96,7 +97,7 @@ class AgentParts:
     controller_factories: Sequence[ControllerFactory] = ()
     metrics: Metrics = field(default_factory=Metrics)
     new_key: NewKey = PrivateKey.generate
-    catalog: DriverCatalog = CATALOG  # the drivers that there are
+    catalog: Catalog = CATALOG  # the drivers that there are
     follow: RunEndpointMonitor | None = None  # None: the hub stays where it is
     manager: ManagerOptions = field(
         default_factory=lambda: ManagerOptions(name="watchword.dev/agent", identity="agent")
@@ -155,9 +156,21 @@ class Agent:
         finally:
             await connection.close()
 
+    @property
+    def _registration(self) -> ClusterRegistration:
+        catalog = self._parts.catalog
+        return catalog.clusters[catalog.cluster_driver(self._parts.options.registration_auth)]
+
     def _driver(self, hub: ApiServerConnection) -> AgentDriver:
-        entry = find_cluster_driver(self._parts.options.registration_auth, self._parts.catalog)
-        return entry.agent(AgentContext(hub.client, hub.cache, self._parts.clock, self._parts.new_key))
+        parts = self._parts
+        context = AgentContext(
+            hub=hub.client,
+            reader=hub.cache,
+            clock=parts.clock,
+            new_key=parts.new_key,
+            settings=parts.options.settings,
+        )
+        return self._registration.agent(context)
 
     async def _resume(self, access: HubSession, driver: AgentDriver, identity: AgentIdentity) -> None:
         """Begin with the credential on record when it is still good, else as a joining cluster."""
@@ -181,8 +194,7 @@ class Agent:
     def _wanted(self, identity: AgentIdentity, hub: Reader | None = None) -> WantedCredential:
         found = hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(identity.cluster)) if hub is not None else None
         asked = annotations_of(found or {}).get(Annotation.ROTATION_REQUEST, "")
-        lifetime = self._parts.options.certificate_lifetime
-        return WantedCredential(identity.cluster, identity.subject, lifetime=lifetime, rotation=asked)
+        return WantedCredential(identity.cluster, identity.subject, rotation=asked)
 
     def _add_informers(self, cluster: ApiServerConnection, hub: ApiServerConnection, identity: AgentIdentity) -> None:
         cluster.cache.informer(SECRETS, single_object_scope(identity.secret_key))
@@ -217,7 +229,7 @@ class Agent:
             hub.status,
             ApiServerHealthCheck(parts.cluster, cluster.cache),
             parts.options.claims,
-            lambda: decide_rotated_condition(access.held, access.refusal),
+            lambda: decide_credential_condition(self._registration.credential, access.held, access.refusal),
             access.is_using_own_credential,
         )
         of_cluster = tuple(Trigger(resource, lambda _: own) for resource in (NODES, CLUSTER_CLAIMS))
@@ -269,7 +281,8 @@ class Agent:
             identity.uid,
             [{"url": url} for url in options.external_urls],
             options.labels,
-            options.annotations,
+            {**options.annotations, **self._registration.annotate(options.settings)},
+            self._registration.annotations,
         )
         failures = 0
         while access.active_credential is not ActiveCredential.OWN:

@@ -1,8 +1,9 @@
 """What a driver refuses.
 
 DriverError
-├── UnknownDriver      no driver of that name serves that purpose
-└── AmbiguousDriver    a cluster carries the annotations of more than one driver
+├── UnknownDriver        no driver of that name serves that purpose
+├── AmbiguousDriver      a cluster carries the annotations of more than one driver
+└── CredentialUnreadable    a Secret holds something else than the credential that it should
 """
 
 from __future__ import annotations
@@ -18,3 +19,7 @@ class UnknownDriver(DriverError):
 
 class AmbiguousDriver(DriverError):
     """The annotations of a ManagedCluster name more than one driver; the message lists them."""
+
+
+class CredentialUnreadable(DriverError):
+    """The credential in a Secret cannot be read; the message says why, and nothing of its content."""

@@ -12,12 +12,12 @@ from random import SystemRandom
 
 from watchword.addons.sample.agent import SampleAgent
 from watchword.agent.addons.controllers import addon_controllers
-from watchword.agent.kubeconfig_connector import KubeconfigConnector
 from watchword.agent.options import AgentOptions
 from watchword.agent.process import Agent, AgentParts
 from watchword.agent.work.controllers import work_controllers
 from watchword.api.meta import ObjectKey
 from watchword.apiserver.node.model import Launch
+from watchword.drivers.kubeconfig_connector import KubeconfigConnector
 from watchword.hub.addons.controllers import hub_addon_controllers
 from watchword.hub.cluster_cleanup import ClusterCleanup
 from watchword.hub.process import HubOptions, run_hub

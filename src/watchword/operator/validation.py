@@ -8,7 +8,7 @@ from typing import Any
 
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Object
-from watchword.drivers.catalog import find_addon_driver, find_cluster_driver
+from watchword.drivers.catalog import CATALOG
 from watchword.drivers.errors import UnknownDriver
 
 AGENT_MODES = ("Default", "Singleton")
@@ -41,11 +41,11 @@ def validate_klusterlet(klusterlet: Object) -> SpecError | None:
 
 def _validate_drivers(cluster: str, addons: str) -> SpecError | None:
     try:
-        find_cluster_driver(cluster)
+        CATALOG.cluster_driver(cluster)
     except UnknownDriver as unknown:
         return SpecError("UnknownRegistrationDriver", f"registrationDriver.authType: {unknown}")
     try:
-        find_addon_driver(addons)
+        CATALOG.addon_driver(addons)
     except UnknownDriver as unknown:
         return SpecError("UnknownAddOnDriver", f"addOnKubeClientRegistrationDriver.authType: {unknown}")
     return None

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from watchword.api.conditions import is_true
+from watchword.api.credential_validity import CredentialValidity, format_validity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
-from watchword.api.time import rfc3339
 from watchword.certificates.approval import APPROVED, DENIED, FAILED, RequestDecision, is_pending, read_decision
 from watchword.certificates.issued_certificate import (
     IssuedCertificate,
@@ -20,6 +20,9 @@ from watchword.certificates.issued_certificate import (
     validate_issued_certificate,
 )
 from watchword.certificates.request import CertificateSpec, certificate_request_manifest
+from watchword.drivers.csr.options import certificate_lifetime
+from watchword.drivers.descriptor import HeldCredential
+from watchword.drivers.errors import CredentialUnreadable
 from watchword.drivers.interface import (
     AgentContext,
     NewCredential,
@@ -29,13 +32,14 @@ from watchword.drivers.interface import (
     SecretData,
     ValidCredential,
     WantedCredential,
+    is_due,
     is_renewal_requested,
     rotation_data,
 )
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
 from watchword.kube.kubeconfig import UserEntry
-from watchword.pki.certificates import Certificate, split_bundle
+from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, CertificateSubject
@@ -65,6 +69,7 @@ class CsrAgentDriver:
     reader: Reader
     clock: Clock
     new_key: NewKey = PrivateKey.generate
+    lifetime: timedelta | None = None  # requested; None leaves it to the hub
     first_seen: dict[str, datetime] = field(
         default_factory=dict
     )  # the request waited for → since when, by our own clock
@@ -72,7 +77,7 @@ class CsrAgentDriver:
     @classmethod
     def make(cls, context: AgentContext) -> CsrAgentDriver:
         """Return the driver, ready to use."""
-        return cls(context.hub, context.reader, context.clock, context.new_key)
+        return cls(context.hub, context.reader, context.clock, context.new_key, certificate_lifetime(context.settings))
 
     def user_entry(self) -> UserEntry:
         """Return the kubeconfig's user, with certificate and key in files beside it."""
@@ -92,7 +97,7 @@ class CsrAgentDriver:
         pending = held.get(PENDING_KEY)
         if pending is None:
             current = decide_certificate_validity(wanted, held, now=now)
-            if current is None or now >= current.renew_at or is_renewal_requested(wanted, held):
+            if current is None or is_due(current, now) or is_renewal_requested(wanted, held):
                 return self._new_key(wanted)
             return current
         try:
@@ -108,7 +113,8 @@ class CsrAgentDriver:
             and is_obsolete_join_request(wanted, held, request, now=now)
         ):
             return self._new_key(wanted)
-        return decide_request_outcome(wanted, key, request, now=now, new_key=self.new_key)
+        spec = certificate_spec(wanted, key, self.lifetime)
+        return decide_request_outcome(spec, key, request, now=now, new_key=self.new_key)
 
     def _is_member(self, wanted: WantedCredential) -> bool:
         """Whether the hub accepts this cluster; of add-ons nobody asks, for they live only on accepted ones."""
@@ -130,8 +136,9 @@ class CsrAgentDriver:
         return Pending("KeyCreated", "a key was made", recheck=IMMEDIATELY, keep=keep)
 
     async def _create_request(self, wanted: WantedCredential, key: PrivateKey) -> Pending:
-        with contextlib.suppress(AlreadyExists):  # asked before a restart: its event is on the way
-            await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request_manifest(wanted, key))
+        request = request_manifest(wanted, key, self.lifetime)
+        with contextlib.suppress(AlreadyExists):  # sent before a restart: its event is on the way
+            await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request)
         return _awaiting_approval(recheck=RECHECK_INTERVAL)
 
 
@@ -141,14 +148,14 @@ def request_name(wanted: WantedCredential, key: PrivateKey) -> str:
     return f"{prefix}-{key.public.thumbprint[:12]}"
 
 
-def certificate_spec(wanted: WantedCredential, key: PrivateKey) -> CertificateSpec:
+def certificate_spec(wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None) -> CertificateSpec:
     """Return the certificate to request, labelled as the hub's approver expects it."""
     own_name = (f"{wanted.addon}.addon.open-cluster-management.io",) if wanted.addon else ()
     addon = {Label.ADDON_NAME: wanted.addon} if wanted.addon else {}
     return CertificateSpec(
         CertificateSubject(wanted.subject.user, wanted.subject.groups),
         wanted.signer,
-        wanted.lifetime,
+        lifetime,
         request_name(wanted, key),
         usages=CLIENT_USAGES,
         names=AlternativeNames(dns=own_name),
@@ -156,9 +163,9 @@ def certificate_spec(wanted: WantedCredential, key: PrivateKey) -> CertificateSp
     )
 
 
-def request_manifest(wanted: WantedCredential, key: PrivateKey) -> Object:
+def request_manifest(wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None) -> Object:
     """Return the request as the hub's approver expects it."""
-    return certificate_request_manifest(certificate_spec(wanted, key), key)
+    return certificate_request_manifest(certificate_spec(wanted, key, lifetime), key)
 
 
 def decide_certificate_validity(wanted: WantedCredential, held: SecretData, *, now: datetime) -> ValidCredential | None:
@@ -174,6 +181,17 @@ def decide_certificate_validity(wanted: WantedCredential, held: SecretData, *, n
     return ValidCredential(_renewal_time(leaf), leaf.not_after, _describe(leaf), leaf.not_before)
 
 
+def read_held_certificate(held: SecretData) -> HeldCredential | None:
+    """Return what the certificate in a Secret says, None when there is none; raise `CredentialUnreadable`."""
+    if CERTIFICATE not in held:
+        return None
+    try:
+        leaf = parse_certificate(held[CERTIFICATE])
+    except PkiError as cause:
+        raise CredentialUnreadable(f"the certificate cannot be read: {cause}") from cause
+    return HeldCredential(leaf.common_name, CredentialValidity(leaf.not_before, leaf.not_after))
+
+
 def is_obsolete_join_request(wanted: WantedCredential, held: SecretData, request: Object, *, now: datetime) -> bool:
     """Whether a member waits for what it asked as a joining cluster, while it was denied: nobody decides about that.
 
@@ -185,7 +203,7 @@ def is_obsolete_join_request(wanted: WantedCredential, held: SecretData, request
 
 
 def decide_request_outcome(
-    wanted: WantedCredential, key: PrivateKey, request: Object, *, now: datetime, new_key: NewKey = PrivateKey.generate
+    spec: CertificateSpec, key: PrivateKey, request: Object, *, now: datetime, new_key: NewKey = PrivateKey.generate
 ) -> ObtainResult:
     """Return what the hub's decision so far means; some time after a refusal another key is used."""
     decision = read_decision(request)
@@ -196,7 +214,7 @@ def decide_request_outcome(
         return _awaiting_approval(recheck=RECHECK_INTERVAL)
     if not decision.certificate:
         return _decide_unissued(decision, now=now)
-    answer = _read_certificate(certificate_spec(wanted, key), key, decision.certificate, now=now)
+    answer = _read_certificate(spec, key, decision.certificate, now=now)
     if isinstance(answer, NewCredential):
         return answer
     message = f"the certificate from the hub is not used: {answer}"
@@ -231,8 +249,8 @@ def _read_certificate(spec: CertificateSpec, key: PrivateKey, encoded: str, *, n
 
 
 def _describe(certificate: Certificate) -> str:
-    life = f"valid from {rfc3339(certificate.not_before)} until {rfc3339(certificate.not_after)}"
-    return f"client certificate {life}, to be renewed at {rfc3339(_renewal_time(certificate))}"
+    validity = CredentialValidity(certificate.not_before, certificate.not_after, _renewal_time(certificate))
+    return f"client certificate {format_validity(validity)}"
 
 
 def _decide_unissued(decision: RequestDecision, *, now: datetime) -> Pending:

@@ -9,7 +9,7 @@ from typing import Any
 
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
-from watchword.api.names import REGISTER_GROUP, Annotation, Label
+from watchword.api.names import REGISTER_GROUP, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
 from watchword.certificates.approval import APPROVED, APPROVED_REASON, is_approved, is_pending, with_decision
 from watchword.certificates.errors import CertificateRequestRefused
@@ -23,6 +23,7 @@ from watchword.certificates.name_ownership import (
     validate_name_ownership,
 )
 from watchword.certificates.request_validation import ClusterRequest, read_cluster_request
+from watchword.drivers.csr.options import AllowList
 from watchword.drivers.interface import HubContext
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
@@ -39,7 +40,7 @@ class CsrApprovalReconciler:
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Approve the request or leave it to a person, and say why."""
-        csr = self.context.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
+        csr = self.context.cache.get(CERTIFICATE_SIGNING_REQUESTS, key)
         if csr is None or Label.ADDON_NAME in labels_of(csr):
             return Done()
         if not is_pending(csr):
@@ -63,7 +64,7 @@ class CsrApprovalReconciler:
     async def _approve_first_request(self, csr: Object, request: ClusterRequest) -> Outcome:
         if not self.allows(request):
             return Done()  # waits for a person: `accept`
-        cluster = self.context.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
+        cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
         if cluster is None:
             return RetryAfter(AWAITING_CLUSTER)
         objection = validate_name_ownership(
@@ -92,7 +93,7 @@ class CsrApprovalReconciler:
         if approved_by_others_at(csr) is None:
             return Done()
         name = labels_of(csr).get(Label.CLUSTER_NAME, "")
-        cluster = self.context.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+        cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
         if cluster is None or is_deleting(cluster):
             return Done()
         owner = choose_name_owner(cluster, self.requests_of(name))
@@ -105,11 +106,11 @@ class CsrApprovalReconciler:
 
     def allows(self, request: ClusterRequest) -> bool:
         """Whether the requester is on the allow-list."""
-        return self.context.allow.allows(request.requester, request.requester_groups)
+        return AllowList.read(self.context).allows(request.requester, request.requester_groups)
 
     def requests_of(self, cluster: str) -> Sequence[Object]:
         """Return the requests on record that carry a cluster's label."""
-        return self.context.reader.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
+        return self.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
 
     async def _approve(self, csr: Object, message: str) -> Outcome:
         """Approve, and say why in the approval itself: an event would say the same, at the price of a request."""
@@ -146,17 +147,11 @@ class CsrHubDriver:
         """Return the driver, ready to use."""
         return cls(CsrApprovalReconciler(context))
 
-    def recognises(self, cluster: Cluster) -> bool:
-        """Every cluster that does not say it registers otherwise."""
-        return not any(
-            cluster.annotations.get(mark) for mark in (Annotation.EKS_CLUSTER_ARN, Annotation.MANAGED_CLUSTER_ARN)
-        )
-
     async def grant(self, cluster: Cluster) -> None:
         """Nothing: the signer trusts the approval, and RBAC trusts the certificate."""
 
     async def revoke(self, cluster: Cluster) -> None:
-        """Nothing: without RBAC the certificate opens no door, and its renewal is refused."""
+        """Nothing: without RBAC the certificate has no rights, and its renewal is refused."""
 
     def is_auto_accepted(self, cluster: Cluster) -> bool:
         """Whether this very cluster, and no earlier one of its name, was given a certificate by allow-list."""
@@ -177,5 +172,5 @@ class CsrHubDriver:
 
     def _pending_requests(self, cluster: Object) -> Iterable[ObjectKey]:
         name = cluster["metadata"]["name"]
-        found = self.approvals.context.reader.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
+        found = self.approvals.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
         return [ObjectKey.of(csr) for csr in found if is_pending(csr)]

@@ -10,14 +10,14 @@ from random import Random
 from watchword.agent.addons.controllers import addon_controllers
 from watchword.agent.options import AgentOptions
 from watchword.agent.process import Agent, AgentParts, ControllerFactory
-from watchword.agent.secret_data import KUBECONFIG, decode_data
+from watchword.agent.secret_data import decode_data
 from watchword.agent.work.controllers import work_controllers
 from watchword.api.http import Peer
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
 from watchword.drivers.csr.agent import CERTIFICATE
-from watchword.drivers.interface import SecretData
+from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
 from watchword.kube.in_process_transport import InProcessTransport
@@ -29,6 +29,7 @@ from watchword.pki.errors import PkiError
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.manager import ManagerOptions
 from watchword.runtime.virtual_time import VirtualClock
+from watchword.testing.builders import lifetime_settings
 from watchword.testing.simulation.history import History
 from watchword.testing.simulation.network import Link, ProcessRun, SimulatedTransport
 from watchword.testing.simulation.planes import HubPlane, ManagedPlane, SeededKeys, StoreReader
@@ -124,8 +125,7 @@ class SimulatedCluster:
             profile.name,
             agent_name="agent",
             addon_auth=profile.addon or "csr",
-            certificate_lifetime=profile.certificate_lifetime,
-            addon_token_lifetime=profile.token_life,
+            settings=lifetime_settings(certificate=profile.certificate_lifetime, token=profile.token_life),
             feedback_interval=timedelta(hours=12),
             work_recheck=timedelta(days=2),
         )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from watchword.agent.secret_data import KUBECONFIG
 from watchword.api.sensitive import Sensitive
-from watchword.drivers.interface import SecretData
+from watchword.drivers.interface import KUBECONFIG, ConnectorContext, SecretData
 from watchword.kube.connect import client_for_context, credentials_of, endpoint_of, make_client
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, ResolvedContext, UserEntry
@@ -25,6 +24,11 @@ class KubeconfigConnector:
     _read: tuple[bytes, ResolvedContext] | None = field(
         default=None, repr=False
     )  # the file's last content, and its meaning
+
+    @classmethod
+    def make(cls, context: ConnectorContext) -> KubeconfigConnector:
+        """Return the connector, ready to use."""
+        return cls(context.bootstrap)
 
     def entry(self) -> ClusterEntry:
         """Return how the hub is reached: as the bootstrap kubeconfig says, for that is what people change."""
