@@ -41,7 +41,15 @@ def a_view(clusters: int = 2, *, ready: bool = True, recent_events: int = 5) -> 
             [ClusterRow(name, "yes", "yes", "yes", InventoryHealth.GOOD) for name in names],
             [],
             [
-                CredentialRow("cluster certificate", name, f"agent of {name}", "somebody", life, InventoryHealth.GOOD)
+                CredentialRow(
+                    "cluster certificate",
+                    name,
+                    f"agent of {name}",
+                    "somebody",
+                    life,
+                    InventoryHealth.GOOD,
+                    renewed=True,
+                )
                 for name in names
             ],
             {},

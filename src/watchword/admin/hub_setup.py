@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -48,14 +48,16 @@ class HubSetup:
         return DiscoverySetup(self.info, requesters=(MANAGED_CLUSTER_GROUP, *nodes), approve_nodes_of=nodes)
 
 
-def validate_hub_setup(setup: HubSetup, catalog: Catalog = CATALOG) -> list[str]:
+def validate_hub_settings(
+    drivers: Sequence[str], settings: Settings, gates: Mapping[str, bool], catalog: Catalog = CATALOG
+) -> list[str]:
     """Return why settings are wrong or contradict each other, one sentence each."""
     ungated = [
         f"{option.flag} has an effect only with --feature-gates {option.gate}=true: add it"
         for option in catalog.options(Side.HUB)
-        if option.gate and option.read(setup.settings) and not setup.gates.get(option.gate)
+        if option.gate and option.read(settings) and not gates.get(option.gate)
     ]
-    return [*catalog.validate(Side.HUB, setup.settings, *setup.drivers), *ungated]
+    return [*catalog.validate(Side.HUB, settings, *drivers), *ungated]
 
 
 def cluster_manager(setup: HubSetup, catalog: Catalog = CATALOG) -> Object:

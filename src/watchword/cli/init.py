@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from watchword.admin.hub_setup import HubSetup, validate_hub_setup
+from watchword.admin.hub_setup import HubSetup, validate_hub_settings
 from watchword.admin.init import HubInitializer, InitOptions, InitResult
 from watchword.admin.initial_token import TokenSpec
 from watchword.cli.common_options import format_document, output_option, split, wait_options, with_options
@@ -108,22 +108,22 @@ def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
 
 
 def _setup(connection: ClusterConnection, flags: dict[str, Any]) -> HubSetup:
-    drivers = tuple(dict.fromkeys(CATALOG.cluster_driver(name) for name in split(flags["drivers"])))
+    named = tuple(dict.fromkeys(CATALOG.cluster_driver(name) for name in split(flags["drivers"])))
+    drivers, settings = named or (CATALOG.default,), driver_settings(flags, Side.HUB)
+    objections = validate_hub_settings(drivers, settings, flags["feature_gates"])
+    if objections:
+        raise click.UsageError("; ".join(objections))
     endpoints = tuple(parse_endpoint(text) for text in split(flags["endpoints"]))
     info = cluster_info_from_kubeconfig(connection.choice())
-    setup = HubSetup(
+    return HubSetup(
         info=replace(info, endpoints=endpoints or info.endpoints),
-        drivers=drivers or (CATALOG.default,),
-        settings=driver_settings(flags, Side.HUB),
+        drivers=drivers,
+        settings=settings,
         gates=flags["feature_gates"],
         image=flags["image"],
         deploy=flags["deploy"],
         approve_nodes=flags["approve_nodes"],
     )
-    objections = validate_hub_setup(setup)
-    if objections:
-        raise click.UsageError("; ".join(objections))
-    return setup
 
 
 async def _init(connection: ClusterConnection, options: InitOptions) -> InitResult:

@@ -26,13 +26,18 @@ from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
 
 def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
     """Return the hub's promises about add-ons, for the process that keeps those about clusters."""
+    # Drivers register informers of their own, and an index covers the informers that exist when it is added.
+    of_drivers = [
+        spec
+        for registration in parts.drivers.catalog.addons.values()
+        for spec in registration.controllers(parts.context)
+    ]
     _register_informers(parts.cache)
     templates = TemplateDefinitionLookup(parts.cache, parts.signing_namespaces)
     described = tuple(
         Trigger(kind, templates.addons_affected_by) for kind in (ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS)
     )
-    for registration in parts.drivers.catalog.addons.values():
-        yield from registration.controllers(parts.context)
+    yield from of_drivers
     yield from _installation(parts)
     yield ControllerSpec(
         "addon-feature-labels",
