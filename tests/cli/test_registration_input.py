@@ -53,9 +53,7 @@ ADDRESS = ["--hub-apiserver", "https://h", "--hub-token", TOKEN]
         pytest.param(["unjoin"], "name the cluster: --cluster-name", id="unjoin nobody"),
         pytest.param(["rejoin"], "name the cluster: --cluster-name", id="rejoin nobody"),
         pytest.param(["rejoin", "--cluster-name", "a"], "say how to find the cluster", id="rejoin without a hub"),
-        pytest.param(
-            ["init", "--registration-auth", "csr,pigeon"], "choose one of csr", id="init for an unknown driver"
-        ),
+        pytest.param(["init", "--registration-auth", "csr,pigeon"], "choose one of csr", id="init for one more"),
         pytest.param(["init", "--registration-auth", "magic"], "choose one of csr", id="init for nobody knows what"),
         pytest.param(["init", "--token", "abcdef.0123456789abcdef"], "printed in manuals", id="a sample token"),
         pytest.param(["init", "--token", "short"], "malformed", id="init with a malformed token"),

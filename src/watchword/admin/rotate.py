@@ -40,7 +40,7 @@ class CredentialRotator:
         if not is_true(found, ConditionType.HUB_ACCEPTED):
             raise OperationRefused(f"cluster {name} is not accepted, so it has nothing to renew")
         kind = self.catalog.clusters[self.catalog.driver_of(found)].credential
-        return await self._request_renewal(MANAGED_CLUSTERS, found, kind.conditions, wait)
+        return await self._request_renewal(MANAGED_CLUSTERS, found, kind.condition_types, wait)
 
     async def addon(self, cluster: str, name: str, wait: timedelta | None) -> str:
         """Ask for a new credential of an add-on; return what is then reported, empty without waiting."""
@@ -50,7 +50,7 @@ class CredentialRotator:
         rule = self.catalog.addons.get(Addon.read(found).driver or self.catalog.default)
         if Addon.read(found).kube_client is None or rule is None:
             raise OperationRefused(f"add-on {name} on cluster {cluster} has no credential for the hub")
-        return await self._request_renewal(MANAGED_CLUSTER_ADDONS, found, rule.credential.conditions, wait)
+        return await self._request_renewal(MANAGED_CLUSTER_ADDONS, found, rule.credential.condition_types, wait)
 
     async def _get(self, resource: Resource, key: ObjectKey, missing: str) -> Object:
         try:

@@ -94,11 +94,10 @@ async def _run(
     lease = ObjectKey(options.namespace, f"{options.hub_secret}-lock") if elect else None
     manager = ManagerOptions("watchword.dev/agent", identity(), lease=lease, health=flags["listen"])
     async with connection.client() as client:
-        driver = CATALOG.clusters[CATALOG.cluster_driver(options.registration_auth)]
         context = ConnectorContext(
             cluster=options.cluster_name, bootstrap=flags["bootstrap_kubeconfig"], settings=options.settings
         )
-        hub = HubEndpoint(driver.connector(context))
+        hub = HubEndpoint(CATALOG.connector(options.registration_auth, context))
         random = SystemRandom()
         parts = AgentParts(
             options,

@@ -11,8 +11,8 @@ from watchword.api.conditions import Condition
 from watchword.api.meta import Object, annotations_of
 from watchword.drivers.csr import DRIVER as CSR
 from watchword.drivers.descriptor import AddonRegistration, ClusterRegistration, Driver, HeldCredential
-from watchword.drivers.errors import AmbiguousDriver, UnknownDriver
-from watchword.drivers.interface import SecretData
+from watchword.drivers.errors import AmbiguousDriver, CredentialUnreadable, UnknownDriver
+from watchword.drivers.interface import ConnectorContext, HubConnector, SecretData
 from watchword.drivers.options import DriverOption, Settings, Side
 from watchword.drivers.token import DRIVER as TOKEN
 
@@ -86,10 +86,24 @@ class Catalog:
             )
         return named[0] if named else self.default
 
+    def connector(self, name: str, context: ConnectorContext) -> HubConnector:
+        """Return how a cluster reaches the hub by the driver of that name; `UnknownDriver` when there is none."""
+        return self.clusters[self.cluster_driver(name)].connector(context)
+
     def read_held(self, data: SecretData) -> HeldCredential | None:
         """Return what a Secret holds for a cluster, None when it holds nothing; `CredentialUnreadable` otherwise."""
         found = (registration.read_held(data) for registration in self.clusters.values())
         return next((held for held in found if held is not None), None)
+
+    def holder_of(self, data: SecretData) -> str:
+        """Return the driver whose credential a Secret holds, readable or not; empty when it holds none."""
+        for name, registration in self.clusters.items():
+            try:
+                if registration.read_held(data) is not None:
+                    return name
+            except CredentialUnreadable:
+                return name
+        return ""
 
     def cluster_credential(self, cluster: Object) -> Condition | None:
         """Return what is reported about a cluster's own credential; None when nothing is, or its driver is unclear."""

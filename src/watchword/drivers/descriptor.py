@@ -33,20 +33,32 @@ class CredentialStatus:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class CredentialCondition:
+    """One condition with which an agent reports a credential."""
+
+    type: str
+    reason: str  # while the credential is good
+    failed_reason: str = ""  # while it is not; empty: the driver's own reason
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialKind:
     """How a driver's credential is reported: conditions on the hub, a row of the inventory."""
 
     name: str  # as the inventory calls it
-    conditions: tuple[str, ...]  # the condition types that the agent writes; any of them is read
-    reason: str  # of the conditions while the credential is good
-    failed_reason: str = ""  # of the conditions when it is not; empty: the driver's own reason
+    conditions: tuple[CredentialCondition, ...]  # all are written; the first that is found is read
     consequence: str  # what happens when it expires; {cluster} and {holder} are filled in
-    renewal: str = ""  # what renews it when the agent does not, as a sentence for the inventory
+    renewal: str = ""  # what renews it when the agent does not, as a note for the inventory
+
+    @property
+    def condition_types(self) -> tuple[str, ...]:
+        """The types of the conditions."""
+        return tuple(condition.type for condition in self.conditions)
 
     def find_condition(self, obj: Object) -> Condition | None:
         """Return what is reported about the credential, None when nothing is."""
-        found = (find_condition(obj, type_) for type_ in self.conditions)
+        found = (find_condition(obj, type_) for type_ in self.condition_types)
         return next((condition for condition in found if condition is not None), None)
 
     def report(self, statuses: Iterable[CredentialStatus]) -> tuple[Condition, ...]:
@@ -55,9 +67,9 @@ class CredentialKind:
         bad = [status for status in known if not status.good]
         message = "; ".join(status.message for status in bad or known)
         if bad:
-            reason = self.failed_reason or bad[0].reason
-            return tuple(Condition.false(type_, reason, message) for type_ in self.conditions)
-        return tuple(Condition.true(type_, self.reason, message) for type_ in self.conditions)
+            reason = bad[0].reason
+            return tuple(Condition.false(each.type, each.failed_reason or reason, message) for each in self.conditions)
+        return tuple(Condition.true(each.type, each.reason, message) for each in self.conditions)
 
 
 @dataclass(frozen=True, slots=True)

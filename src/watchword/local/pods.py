@@ -17,7 +17,8 @@ from watchword.agent.process import Agent, AgentParts
 from watchword.agent.work.controllers import work_controllers
 from watchword.api.meta import ObjectKey
 from watchword.apiserver.node.model import Launch
-from watchword.drivers.kubeconfig_connector import KubeconfigConnector
+from watchword.drivers.catalog import CATALOG
+from watchword.drivers.interface import ConnectorContext
 from watchword.hub.addons.controllers import hub_addon_controllers
 from watchword.hub.cluster_cleanup import ClusterCleanup
 from watchword.hub.process import HubOptions, run_hub
@@ -96,12 +97,13 @@ class PodCommands:
         flags = self.read.agent(launch.arguments[1:])
         options = flags.options
         lease = ObjectKey(options.namespace, f"{options.hub_secret}-lock")
+        context = ConnectorContext(cluster=options.cluster_name, bootstrap=flags.bootstrap, settings=options.settings)
         manager = ManagerOptions("watchword.dev/agent", launch.pod.name, lease=lease, timing=TIMING)
         async with connect_own_cluster(launch) as client:
             parts = AgentParts(
                 options,
                 client,
-                KubeconfigConnector(flags.bootstrap),
+                CATALOG.connector(options.registration_auth, context),
                 self.clock,
                 SystemRandom(),
                 controller_factories=(addon_controllers, work_controllers),

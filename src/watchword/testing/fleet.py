@@ -18,8 +18,9 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES
 from watchword.api.sensitive import Sensitive
+from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.csr.options import USERS
-from watchword.drivers.interface import KUBECONFIG, SecretData
+from watchword.drivers.interface import KUBECONFIG, HubConnector, SecretData
 from watchword.drivers.options import Settings
 from watchword.hub import prerequisites
 from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP
@@ -146,7 +147,8 @@ class FleetHarness:
         self,
         name: str,
         *,
-        connector: PlaneConnector | None = None,
+        connector: HubConnector | None = None,
+        catalog: Catalog = CATALOG,
         controller_factories: Sequence[ControllerFactory] = (),
         **options: Any,
     ) -> asyncio.Task[None]:
@@ -158,6 +160,7 @@ class FleetHarness:
             self.plane.clock,
             _seeded(name),
             controller_factories=controller_factories,
+            catalog=catalog,
         )
         return self._start(Agent(parts).run())
 

@@ -16,8 +16,7 @@ from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, HU
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, SECRETS
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.errors import CredentialUnreadable
-from watchword.drivers.interface import SecretData
-from watchword.drivers.kubeconfig_connector import KubeconfigConnector
+from watchword.drivers.interface import ConnectorContext, SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
 from watchword.kube.retry import RetryPolicy
@@ -47,7 +46,7 @@ async def credential(context: CheckContext) -> Iterable[CheckFinding]:
         if bootstrap is None:
             return [fail("there is neither a credential for the hub nor one to join with", "watchword join")]
         return [warn("the hub has not issued a credential yet", "watchword accept --clusters NAME   # on the hub")]
-    return decide_credential_findings(data, now=context.clock.now())
+    return decide_credential_findings(data, now=context.clock.now(), catalog=context.catalog)
 
 
 def decide_credential_findings(data: SecretData, *, now: datetime, catalog: Catalog = CATALOG) -> list[CheckFinding]:
@@ -59,7 +58,7 @@ def decide_credential_findings(data: SecretData, *, now: datetime, catalog: Cata
     if held is None:
         return [warn("the agent waits for its credential", "watchword accept --clusters NAME   # on the hub")]
     if held.validity.expires is None:
-        return list(passed(f"{held.subject or 'the credential'} does not expire"))
+        return passed(f"{held.subject or 'the credential'} does not expire")
     health = decide_renewed_health(held.validity, now=now)
     until = f"{held.validity.expires:%Y-%m-%d %H:%M}Z"
     if health is InventoryHealth.EXPIRED:
@@ -69,21 +68,16 @@ def decide_credential_findings(data: SecretData, *, now: datetime, catalog: Cata
     return passed(f"{held.subject} until {until}")
 
 
-def _has_credential(data: SecretData, catalog: Catalog = CATALOG) -> bool:
-    try:
-        return catalog.read_held(data) is not None
-    except CredentialUnreadable:
-        return True
-
-
 async def hub(context: CheckContext) -> Iterable[CheckFinding]:
     """Use the credential as the agent does, and read this cluster's own entry on the hub."""
     data = await _held(context)
-    if not _has_credential(data):
+    driver = context.catalog.holder_of(data)
+    if not driver:
         return [warn("the hub was not asked: there is no credential for it yet")]
     name = data.get(CLUSTER_NAME, b"").decode(errors="replace")
     try:
-        client = Client(KubeconfigConnector(None).own(data), retry=ONE_TRY)
+        connector = context.catalog.connector(driver, ConnectorContext(cluster=name, bootstrap=None))
+        client = Client(connector.own(data), retry=ONE_TRY)
     except (KubeError, PkiError) as trouble:
         return [fail(f"the credential cannot be used: {trouble}", REJOIN)]
     try:

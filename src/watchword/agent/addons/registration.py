@@ -67,6 +67,6 @@ def complete_registration(addon: Addon, registration: Registration, drivers: Add
 def choose_obsolete_conditions(completed: tuple[Registration, ...], drivers: AddonDrivers) -> tuple[str, ...]:
     """Return the conditions about credentials that no registration asks for any more."""
     used = {drivers.name_for(row) for row in completed}
-    conditions = {name: row.credential.conditions for name, row in drivers.catalog.addons.items()}
+    conditions = {name: row.credential.condition_types for name, row in drivers.catalog.addons.items()}
     kept = {type_ for name in used for type_ in conditions[name]}
     return tuple(type_ for types in conditions.values() for type_ in types if type_ not in kept)

@@ -13,7 +13,13 @@ from watchword.drivers.csr.addons import (
 from watchword.drivers.csr.agent import CsrAgentDriver, read_held_certificate
 from watchword.drivers.csr.hub import CsrHubDriver
 from watchword.drivers.csr.options import OPTIONS
-from watchword.drivers.descriptor import AddonRegistration, ClusterRegistration, CredentialKind, Driver
+from watchword.drivers.descriptor import (
+    AddonRegistration,
+    ClusterRegistration,
+    CredentialCondition,
+    CredentialKind,
+    Driver,
+)
 
 DRIVER = Driver(
     name="csr",
@@ -23,9 +29,11 @@ DRIVER = Driver(
         hub=CsrHubDriver.make,
         credential=CredentialKind(
             name="cluster certificate",
-            conditions=(ConditionType.CERTIFICATE_ROTATED,),
-            reason="ClientCertificateUpdated",
-            failed_reason="ClientCertificateUpdateFailed",
+            conditions=(
+                CredentialCondition(
+                    ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated", "ClientCertificateUpdateFailed"
+                ),
+            ),
             consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
         ),
         read_held=read_held_certificate,
@@ -36,8 +44,7 @@ DRIVER = Driver(
         agent=CsrAgentDriver.make,
         credential=CredentialKind(
             name="add-on certificate",
-            conditions=(ConditionType.CERTIFICATE_ROTATED,),
-            reason="ClientCertificateUpdated",
+            conditions=(CredentialCondition(ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated"),),
             consequence="{holder} is refused by the hub",
         ),
         default_subject=certificate_subject,

@@ -208,8 +208,9 @@ def decide_request_outcome(
     """Return what the hub's decision so far means; some time after a refusal another key is used."""
     decision = read_decision(request)
     if decision.verdict in (DENIED, FAILED):
+        reason = "CSRDenied" if decision.verdict == DENIED else "CSRFailed"
         message = f"the hub {decision.verdict.lower()} the request: {decision.message or decision.reason}"
-        return _refused(f"CSR{decision.verdict}", message, decision.decided_at, now=now, new_key=new_key)
+        return _refused(reason, message, decision.decided_at, now=now, new_key=new_key)
     if decision.verdict != APPROVED:
         return _awaiting_approval(recheck=RECHECK_INTERVAL)
     if not decision.certificate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from watchword.api.names import ConditionType
-from watchword.drivers.descriptor import AddonRegistration, CredentialKind, Driver
+from watchword.drivers.descriptor import AddonRegistration, CredentialCondition, CredentialKind, Driver
 from watchword.drivers.token.account import (
     choose_token_subject,
     default_token_subject,
@@ -22,9 +22,11 @@ DRIVER = Driver(
         agent=TokenAgentDriver.make,
         credential=CredentialKind(
             name="add-on token",
-            # Under the type of the design, and under that of OCM.
-            conditions=(ConditionType.ADDON_TOKEN_REFRESHED, ConditionType.TOKEN_REFRESHED),
-            reason="AddonTokenRefreshed",
+            conditions=(
+                CredentialCondition(ConditionType.ADDON_TOKEN_REFRESHED, "AddonTokenRefreshed"),
+                # The same as OCM spells it.
+                CredentialCondition(ConditionType.TOKEN_REFRESHED, "AddonTokenRefreshed", "TokenCreationFailed"),
+            ),
             consequence="{holder} is refused by the hub",
         ),
         default_subject=default_token_subject,
