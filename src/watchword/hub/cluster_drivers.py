@@ -32,7 +32,7 @@ class HubDrivers:
             known = ", ".join(sorted(self.enabled))
             raise UnknownDriver(
                 f"cluster {cluster.name} registers by the driver {name}, which this hub does not have enabled "
-                f"(it has {known}): enable it with `watchword init --registration-auth`"
+                f"(it has {known}): enable it with `watchword init --registration-auth {name}`"
             )
         return self.enabled[name]
 
