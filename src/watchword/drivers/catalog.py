@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -62,6 +62,10 @@ class Catalog:
     def cluster_driver(self, name: str) -> str:
         """Return the name of the driver by which clusters register; `UnknownDriver` when there is none."""
         return self._find(name, self.clusters, "clusters register")
+
+    def known_cluster_drivers(self, names: Iterable[str]) -> list[str]:
+        """Return the drivers of these names by which clusters register; unknown ones are left out."""
+        return [driver.name for name in names for driver in self.drivers if driver.cluster and driver.is_called(name)]
 
     def addon_driver(self, name: str) -> str:
         """Return the name of the driver by which add-ons register; `UnknownDriver` when there is none."""

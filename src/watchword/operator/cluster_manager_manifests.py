@@ -56,8 +56,8 @@ def hub_settings(manager: Object, catalog: Catalog) -> Settings:
 def driver_manifests(manager: Object, catalog: Catalog = CATALOG) -> list[Manifest]:
     """Return what the enabled drivers bring to the hub."""
     settings = hub_settings(manager, catalog)
-    enabled = [str(entry.get("authType") or "") for entry in _registration(manager).get(DRIVER_LIST) or []]
-    names = [catalog.cluster_driver(name) for name in enabled]
+    enabled = [str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or []]
+    names = catalog.known_cluster_drivers(enabled)
     return [row for name in names for row in catalog.clusters[name].manifests(settings)]
 
 

@@ -175,10 +175,12 @@ def addon_namespace(namespace: str) -> str:
     return ADDON_NAMESPACE if namespace == AGENT_NAMESPACE else f"{namespace}-addon"
 
 
-def _account_annotations(registration: Mapping[str, Any], catalog: Catalog) -> Mapping[str, str]:
-    name = catalog.cluster_driver(str((registration.get("registrationDriver") or {}).get("authType") or ""))
-    settings = settings_from_spec(catalog.options(Side.CLUSTER, name), registration)
-    return catalog.clusters[name].account_annotations(settings)
+def _account_annotations(registration: Mapping[str, Any], catalog: Catalog) -> dict[str, str]:
+    settings = settings_from_spec(catalog.options(Side.CLUSTER), registration)
+    annotations: dict[str, str] = {}
+    for name in catalog.known_cluster_drivers([str((registration.get("registrationDriver") or {}).get("authType"))]):
+        annotations |= catalog.clusters[name].account_annotations(settings)
+    return annotations
 
 
 def pod_fields(spec: Mapping[str, Any]) -> dict[str, Any]:
