@@ -14,9 +14,8 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from watchword.agent.kubeconfig_connector import KubeconfigConnector
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import Agent, AgentParts
+from watchword.agent.process import AgentRuntime, run_agent
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
@@ -82,9 +81,9 @@ class Fleet:
         secret = await self.client.get(SECRETS, ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET))
         path = self.folder / f"{namespace}.kubeconfig"
         path.write_bytes(base64.b64decode(secret["data"]["kubeconfig"]))
-        options = AgentOptions(name, agent_name=agent, namespace=namespace)
-        parts = AgentParts(options, self._connect(), KubeconfigConnector(path), self.plane.clock, Random(name))
-        task = asyncio.create_task(Agent(parts).run())
+        options = AgentOptions(name, agent_name=agent, namespace=namespace, bootstrap_kubeconfig=path, elect=False)
+        runtime = AgentRuntime(clock=self.plane.clock, random=Random(name), controllers=())
+        task = asyncio.create_task(run_agent(self._connect(), options, runtime=runtime))
         self.tasks.append(task)
         return task
 

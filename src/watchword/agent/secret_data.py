@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from watchword.api.meta import Object
 from watchword.drivers.interface import NewCredential, ObtainResult, Pending, SecretData
@@ -14,7 +15,7 @@ from watchword.kube.kubeconfig_files import dump_kubeconfig
 
 KUBECONFIG, CLUSTER_NAME, AGENT_NAME = "kubeconfig", "cluster-name", "agent-name"
 
-# The names that agents of the shipped system use, so that either can take over the other's Secret.
+# The names that OCM's agent uses, so that either agent can take over the other's Secret.
 HUB, USER, CONTEXT, NAMESPACE = "hub", "default-auth", "default-context", "configuration"
 
 MAX_CACHED_KUBECONFIGS = 3  # one for each driver, and one that was valid before the hub moved
@@ -37,21 +38,29 @@ def encode_data(data: SecretData) -> dict[str, str]:
 
 
 def hub_kubeconfig(hub: ClusterEntry, user: UserEntry) -> bytes:
-    """Return the kubeconfig that goes with a credential; files stand extras it."""
+    """Return the kubeconfig that goes with a credential; files are beside it."""
     config = Kubeconfig({HUB: hub}, {USER: user}, {CONTEXT: ContextEntry(HUB, USER, NAMESPACE)}, CONTEXT)
     return dump_kubeconfig(config)
+
+
+class HubEndpointSource(Protocol):
+    """Tells where the hub is at this moment."""
+
+    def entry(self) -> ClusterEntry:
+        """Return how the hub is reached and trusted; `ConfigError` when nothing says so."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class HubKubeconfigRenderer:
     """Writes the kubeconfigs that go with credentials, each once while the hub stays where it is."""
 
-    entry: Callable[[], ClusterEntry]
+    endpoint: HubEndpointSource
     rendered: list[tuple[ClusterEntry, UserEntry, bytes]] = field(default_factory=list, repr=False)
 
     def for_user(self, user: UserEntry) -> bytes:
         """Return the kubeconfig of a user of the hub as it is described now."""
-        entry = self.entry()
+        entry = self.endpoint.entry()
         for known, other, text in self.rendered:
             if (known, other) == (entry, user):
                 return text
@@ -62,7 +71,7 @@ class HubKubeconfigRenderer:
 
 @dataclass(frozen=True, slots=True)
 class SecretExtras:
-    """What stands in a Secret extras the credential itself."""
+    """What a Secret holds beside the credential itself."""
 
     frame: SecretData = field(repr=False)  # always as wanted
     with_credential: SecretData = field(
@@ -76,7 +85,7 @@ def choose_secret_data(
 ) -> dict[str, bytes]:
     """Return what the Secret should hold after the driver's answer.
 
-    Keys that others put extras it stay, and a new credential replaces everything its driver owns. While a new driver
+    Keys that others put beside it stay, and a new credential replaces everything its driver owns. While a new driver
     is still at work, the credential of the one before it stays usable.
     """
     if isinstance(answer, Pending):
