@@ -76,11 +76,17 @@ class Fleet:
         work = run_hub(self._connect(), options, clock=self.plane.clock, random=Random(1))
         self.tasks.append(asyncio.create_task(work))
 
-    async def start_agent(self, name: str, namespace: str, agent: str = "") -> asyncio.Task[None]:
-        """Run the agent as the Deployment would: with the bootstrap Secret as a file."""
+    async def write_bootstrap(self, namespace: str, server: str = "") -> Path:
+        """Write the bootstrap Secret's kubeconfig to a file, as the kubelet does; with another address if given."""
         secret = await self.client.get(SECRETS, ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET))
+        text = base64.b64decode(secret["data"]["kubeconfig"])
         path = self.folder / f"{namespace}.kubeconfig"
-        path.write_bytes(base64.b64decode(secret["data"]["kubeconfig"]))
+        path.write_bytes(text.replace(self.plane.server.encode(), server.encode()) if server else text)
+        return path
+
+    async def start_agent(self, name: str, namespace: str, agent: str = "", *, server: str = "") -> asyncio.Task[None]:
+        """Run the agent as the Deployment would: with the bootstrap Secret as a file."""
+        path = await self.write_bootstrap(namespace, server)
         options = AgentOptions(name, agent_name=agent, namespace=namespace, bootstrap_kubeconfig=path, elect=False)
         runtime = AgentRuntime(clock=self.plane.clock, random=Random(name), controllers=())
         task = asyncio.create_task(run_agent(self._connect(), options, runtime=runtime))
