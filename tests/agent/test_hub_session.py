@@ -220,3 +220,20 @@ async def test_a_joining_agent_uses_a_replaced_bootstrap_token_at_once() -> None
         await asyncio.sleep(6)
 
     assert session.connector.used == [(A.server, b"first"), (A.server, b"second")]
+
+
+async def test_the_endpoint_is_checked_seldom_and_at_most_once_a_minute_while_the_hub_is_unreachable() -> None:
+    session = Session(RecordingConnector(A))
+    session.serve(A)
+    requests = session.network.servers[A.server].requests
+    await session.session.resume(session.valid, a_secret(A))
+    async with running(session.session.run(), "session"):
+        await asyncio.sleep(timedelta(hours=10).total_seconds())
+        idle = len(requests)
+        for _ in range(600):
+            session.session.connection.unreachable.set()
+            await asyncio.sleep(1)
+
+    assert idle <= 50
+    assert 8 <= len(requests) - idle <= 11
+    assert len(session.connector.used) == 1

@@ -14,11 +14,11 @@ from watchword.agent.hub_endpoint import HubEndpoint, known_servers
 from watchword.discovery.client_factory import ONE_TRY, ClientFactory
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.cluster_info_refresh import ClusterInfoRefresher, RefreshResult
-from watchword.discovery.published_cluster_info import fetch_cluster_info
+from watchword.discovery.published_cluster_info import is_answering
 from watchword.kube.client import Client
 from watchword.kube.connect import endpoint_of, make_client
 from watchword.kube.credentials import Credential, FixedCredential
-from watchword.kube.errors import ApiStatusError, ConfigError, KubeError
+from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.pki.certificates import split_bundle
 from watchword.pki.errors import PkiError
@@ -61,20 +61,14 @@ class HubEndpointMonitor:
         return True
 
     async def _answers(self, entry: ClusterEntry) -> bool:
-        """Whether a server answers there over a connection that the entry trusts; a refusal is an answer, too."""
         try:
             client = self._client(entry)
         except ConfigError:
             return False
         try:
-            await fetch_cluster_info(client)
-        except ApiStatusError:
-            return True
-        except KubeError:
-            return False
+            return await is_answering(client)
         finally:
             await client.close()
-        return True
 
     def _client(self, entry: ClusterEntry) -> Client:
         if is_followable(entry):
