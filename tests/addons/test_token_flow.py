@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.addons.fleet import KUBE_CLIENT, AddonFleet, account_of, drivers_of, registrations_of
 
+from watchword.agent.secret_data import decode_data
 from watchword.api.addon import parse_ready_message
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey, uid_of
@@ -176,6 +177,28 @@ async def test_hub_that_moves_is_followed_without_a_new_token(fleet: AddonFleet)
     moved = await fleet.secret(key, lambda data: data["kubeconfig"] != first["kubeconfig"])
     assert MOVED.encode() in moved["kubeconfig"]
     assert moved["token"] == first["token"]
+
+
+async def test_token_that_ocm_stored_is_kept(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster)
+    first = await fleet.secret(key)
+    await fleet.refreshed(key)
+    await fleet.stop_agent(cluster)
+    where = fleet.secret_key(key)
+    labels = (await fleet.client.get(SECRETS, where))["metadata"]["labels"]
+    ours = ("expiration", "service-account-uid", "refresh-at")
+    patch = {"metadata": {"labels": dict.fromkeys(labels)}, "data": dict.fromkeys(ours)}
+    await fleet.client.patch(SECRETS, where, patch)
+
+    await fleet.start_agent(cluster)
+
+    adopted = await eventually(
+        fleet.client, SECRETS, where, lambda obj: obj is not None and obj["metadata"].get("labels") == labels
+    )
+    assert decode_data(adopted) == {name: first[name] for name in ("cluster-name", "kubeconfig", "token")}
+    await fleet.refreshed(key)
+    assert (await fleet.secret(key))["token"] == first["token"]
 
 
 @pytest.mark.planes("embedded")  # where the count is there by the time the Secret is seen

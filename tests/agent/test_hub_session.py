@@ -70,7 +70,7 @@ class RecordingConnector:
         return self.bootstrap is not None
 
     def bootstrap_credential(self) -> BootstrapCredential | None:
-        return None if self.bootstrap is None else BootstrapCredential(f"{self.bootstrap.server} {self.token}")
+        return None if self.bootstrap is None else BootstrapCredential(f"{self.bootstrap.server} {self.token}", "hub")
 
     def joining(self) -> Transport:
         self.used.append((self.entry().server, self.token.encode()))

@@ -35,6 +35,7 @@ class BootstrapCredential:
     """What an agent joins with, as far as others may know it."""
 
     digest: str  # of the whole kubeconfig: changes with it
+    cluster_name: str  # of the hub's entry in the kubeconfig: OCM's agent compares it
     requester: str = ""  # the user that the hub will see, when the credential tells; a claim, not a proof
 
 

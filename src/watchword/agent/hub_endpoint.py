@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from watchword.agent.hub_connector import HubConnector
-from watchword.agent.secret_data import KUBECONFIG
+from watchword.agent.hub_connector import HubConnector, ReplaceableBootstrap
+from watchword.agent.secret_data import HUB, KUBECONFIG
 from watchword.api.bootstrap import EXTENSION_ENDPOINTS
 from watchword.drivers.interface import SecretData
 from watchword.kube.errors import ConfigError
@@ -39,15 +39,23 @@ class HubEndpoint:
 
     connector: HubConnector
     current: ClusterEntry | None = field(default=None, init=False)  # None: nothing is recorded yet
+    _recorded_name: str = field(default="", init=False)
 
     def restore(self, data: SecretData) -> None:
         """Continue with the endpoint in the Secret's kubeconfig; a damaged kubeconfig records nothing."""
         with contextlib.suppress(ConfigError):
-            self.current = parse_kubeconfig(data.get(KUBECONFIG, b"")).choose().cluster
+            choice = parse_kubeconfig(data.get(KUBECONFIG, b"")).choose()
+            self.current, self._recorded_name = choice.cluster, choice.cluster_name
 
     def entry(self) -> ClusterEntry:
         """Return how the hub is reached and trusted at this moment; `ConfigError` when nothing says so."""
         return self.current if self.current is not None else self.connector.entry()
+
+    def name(self) -> str:
+        """Return the name of the hub's entry: that of the bootstrap kubeconfig, by which OCM's agent knows its hub."""
+        connector = self.connector
+        found = connector.bootstrap_credential() if isinstance(connector, ReplaceableBootstrap) else None
+        return found.cluster_name if found is not None else self._recorded_name or HUB
 
     def configured(self) -> ClusterEntry | None:
         """Return what the bootstrap kubeconfig says; None when there is none, or none that can be read."""

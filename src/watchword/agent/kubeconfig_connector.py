@@ -44,12 +44,14 @@ class KubeconfigConnector:
     def bootstrap_credential(self) -> BootstrapCredential | None:
         """Return the credential of this moment; None when there is none that can be read."""
         try:
-            user = self._choice().user
+            choice = self._choice()
         except ConfigError:
             return None
-        token = TOKEN_PATTERN.fullmatch(user.token.reveal()) if user.token is not None else None
+        secret = choice.user.token
+        token = TOKEN_PATTERN.fullmatch(secret.reveal()) if secret is not None else None
         digest = sha256(self._read[0] if self._read is not None else b"").hexdigest()
-        return BootstrapCredential(digest, bootstrap_user(token.group(1)) if token is not None else "")
+        requester = bootstrap_user(token.group(1)) if token is not None else ""
+        return BootstrapCredential(digest, choice.cluster_name, requester)
 
     def joining(self) -> Transport:
         """Return a transport with the bootstrap credential."""

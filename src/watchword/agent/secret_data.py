@@ -37,9 +37,9 @@ def encode_data(data: SecretData) -> dict[str, str]:
     return {name: base64.b64encode(value).decode() for name, value in sorted(data.items())}
 
 
-def hub_kubeconfig(hub: ClusterEntry, user: UserEntry) -> bytes:
+def hub_kubeconfig(hub: ClusterEntry, user: UserEntry, *, name: str = HUB) -> bytes:
     """Return the kubeconfig that goes with a credential; files are beside it."""
-    config = Kubeconfig({HUB: hub}, {USER: user}, {CONTEXT: ContextEntry(HUB, USER, NAMESPACE)}, CONTEXT)
+    config = Kubeconfig({name: hub}, {USER: user}, {CONTEXT: ContextEntry(name, USER, NAMESPACE)}, CONTEXT)
     return dump_kubeconfig(config)
 
 
@@ -50,22 +50,26 @@ class HubEndpointSource(Protocol):
         """Return how the hub is reached and trusted; `ConfigError` when nothing says so."""
         ...
 
+    def name(self) -> str:
+        """Return the name of the hub's entry in kubeconfigs."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class HubKubeconfigRenderer:
     """Writes the kubeconfigs that go with credentials, each once while the hub stays where it is."""
 
     endpoint: HubEndpointSource
-    rendered: list[tuple[ClusterEntry, UserEntry, bytes]] = field(default_factory=list, repr=False)
+    rendered: list[tuple[tuple[ClusterEntry, str, UserEntry], bytes]] = field(default_factory=list, repr=False)
 
     def for_user(self, user: UserEntry) -> bytes:
         """Return the kubeconfig of a user of the hub as it is described now."""
-        entry = self.endpoint.entry()
-        for known, other, text in self.rendered:
-            if (known, other) == (entry, user):
+        entry, name = self.endpoint.entry(), self.endpoint.name()
+        for known, text in self.rendered:
+            if known == (entry, name, user):
                 return text
-        text = hub_kubeconfig(entry, user)
-        self.rendered[:] = [(entry, user, text), *self.rendered[:MAX_CACHED_KUBECONFIGS]]
+        text = hub_kubeconfig(entry, user, name=name)
+        self.rendered[:] = [((entry, name, user), text), *self.rendered[:MAX_CACHED_KUBECONFIGS]]
         return text
 
 
