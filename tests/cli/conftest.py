@@ -153,6 +153,14 @@ class Member:
         self.agent = await self.fleet.start_agent(self.name, self.namespace)
         await self.fleet.asked(self.name)
 
+    async def asked_as(self, user: str) -> None:
+        """Wait until the cluster has asked for its certificate as this user."""
+        await eventually_all(
+            self.fleet.client,
+            CERTIFICATE_SIGNING_REQUESTS,
+            lambda found: any(_asks_for(csr, self.name) and csr["spec"]["username"] == user for csr in found.values()),
+        )
+
     async def bootstrap_kubeconfig(self) -> bytes:
         secret = await self.fleet.client.get(SECRETS, ObjectKey(self.namespace, BOOTSTRAP_KUBECONFIG_SECRET))
         return base64.b64decode(secret["data"]["kubeconfig"])

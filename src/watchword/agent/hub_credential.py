@@ -49,4 +49,10 @@ class HubCredentialReconciler:
         """Return the credential that this cluster needs."""
         found = self.hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.identity.cluster))
         asked = annotations_of(found or {}).get(Annotation.ROTATION_REQUEST, "")
-        return WantedCredential(self.identity.cluster, self.identity.subject, lifetime=self.lifetime, rotation=asked)
+        return WantedCredential(
+            self.identity.cluster,
+            self.identity.subject,
+            lifetime=self.lifetime,
+            requester=self.session.requester,
+            rotation=asked,
+        )
