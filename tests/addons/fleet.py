@@ -17,12 +17,13 @@ from watchword.addons.definition import AddonDefinition
 from watchword.addons.process import run_addon
 from watchword.agent.addons.controllers import addon_controllers
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import Agent, AgentParts
+from watchword.agent.process import AgentRuntime, run_agent
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.sensitive import Sensitive
+from watchword.discovery.client_factory import ClientFactory
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.options import Settings
 from watchword.hub.addons.controllers import hub_addon_controllers
@@ -98,6 +99,7 @@ class AddonFleet:
         life: timedelta = DAY,
         catalog: Catalog = CATALOG,
         settings: Settings | None = None,
+        network: ClientFactory | None = None,
         **more: Any,
     ) -> None:
         """Start the agent of a cluster, or one with other options in its place."""
@@ -108,20 +110,20 @@ class AddonFleet:
             addon_namespace=self.namespace,
             addon_auth=auth,
             settings={**lifetime_settings(token=life), **(settings or {})},
+            elect=False,
             **more,
         )
         connector = self.connectors.setdefault(name, PlaneConnector(self.plane))
-        parts = AgentParts(
-            options,
-            self.plane.fresh_client(),
-            connector,
-            self.plane.clock,
-            Random(name),
-            controller_factories=[addon_controllers],
+        runtime = AgentRuntime(
+            clock=self.plane.clock,
+            random=Random(name),
+            connector=connector,
+            client_factory=network,
+            controllers=[addon_controllers],
             catalog=catalog,
         )
-        self.registries[name] = parts.metrics.registry
-        self.agents[name] = asyncio.create_task(Agent(parts).run())
+        self.registries[name] = runtime.metrics.registry
+        self.agents[name] = asyncio.create_task(run_agent(self.plane.fresh_client(), options, runtime=runtime))
         self.members.tasks.append(self.agents[name])
 
     async def stop_agent(self, name: str) -> None:

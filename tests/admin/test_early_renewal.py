@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from watchword.agent.cluster_status import decide_credential_condition
+from watchword.agent.cluster_status import decide_credential_conditions
 from watchword.agent.secret_data import decode_data
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey
@@ -71,7 +71,7 @@ def test_is_asked_to_renew(asked: str, honoured: bytes, *, expected: bool) -> No
 def test_judge_rotated(
     held: ValidCredential | NewCredential | None, refusal: Pending | None, expected: tuple[str, ...] | None
 ) -> None:
-    said = decide_credential_condition(CATALOG.clusters["csr"].credential, held, refusal)
+    said = decide_credential_conditions(CATALOG.clusters["csr"].credential, held, refusal)
 
     assert said == ((Condition(ConditionType.CERTIFICATE_ROTATED, *expected),) if expected else ())  # type: ignore[arg-type]
 

@@ -41,7 +41,7 @@ from watchword.certificates.manual_approval import ApprovalTerms
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.errors import AmbiguousDriver, UnknownDriver
-from watchword.drivers.interface import ConnectorContext
+from watchword.drivers.hub_connector import ConnectorContext
 from watchword.hub.process import HubOptions, run_hub
 from watchword.operator.cluster_manager_manifests import hub_flags
 from watchword.operator.klusterlet_manifests import agent_flags

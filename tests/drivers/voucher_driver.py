@@ -25,9 +25,9 @@ from watchword.drivers.descriptor import (
     Driver,
     HeldCredential,
 )
+from watchword.drivers.hub_connector import ConnectorContext
 from watchword.drivers.interface import (
     AgentContext,
-    ConnectorContext,
     HubContext,
     NewCredential,
     ObtainResult,

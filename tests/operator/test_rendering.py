@@ -179,7 +179,7 @@ def test_the_clean_up_of_clusters_runs_beside_the_hub(render: Any) -> None:
 
 
 def test_what_was_deployed_can_be_named_after_the_driver_is_unknown() -> None:
-    unknown = {"registrationConfiguration": {"registrationDriver": {"authType": "magic"}}}
+    unknown = {"registrationDriver": {"authType": "magic"}}
 
-    assert bound_agent_manifests(a_klusterlet(**unknown))
+    assert bound_agent_manifests(a_klusterlet(registrationConfiguration=unknown))
     assert bound_hub_manifests(a_manager(registrationConfiguration={"registrationDrivers": [{"authType": "magic"}]}))

@@ -30,7 +30,8 @@ from watchword.api.resources import (
 )
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.drivers.catalog import CATALOG
-from watchword.drivers.interface import KUBECONFIG, ConnectorContext, SecretData
+from watchword.drivers.hub_connector import ConnectorContext
+from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.drivers.kubeconfig_connector import user_with_secret_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unauthorized

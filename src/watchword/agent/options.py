@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 
 from watchword.agent.cluster_facts import ClaimPolicy
 from watchword.api.cluster import validate_cluster_name
@@ -13,6 +14,7 @@ from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.errors import UnknownDriver
 from watchword.drivers.options import Settings, Side
+from watchword.runtime.leader_election import ElectionTiming
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,21 @@ class AgentOptions:
     eviction_grace: timedelta = timedelta(minutes=60)
     feedback_interval: timedelta = timedelta(seconds=30)
     work_recheck: timedelta = timedelta(minutes=4)  # of works to which nothing has happened
+    bootstrap_kubeconfig: Path | None = None  # None: the cluster has its own credential already
+    identity: str = "agent"  # of this process, unique among its replicas
+    elect: bool = True
+    health: tuple[str, int] | None = None
+    timing: ElectionTiming = field(default_factory=ElectionTiming)
 
     @property
     def secret_key(self) -> ObjectKey:
         """The Secret that holds the cluster's own credential."""
         return ObjectKey(self.namespace, self.hub_secret)
+
+    @property
+    def lease_key(self) -> ObjectKey:
+        """The Lease by which one of several replicas is elected."""
+        return ObjectKey(self.namespace, f"{self.hub_secret}-lock")
 
 
 def validate_agent_options(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:

@@ -12,7 +12,8 @@ from watchword.api.meta import Object, annotations_of
 from watchword.drivers.csr import DRIVER as CSR
 from watchword.drivers.descriptor import AddonRegistration, ClusterRegistration, Driver, HeldCredential
 from watchword.drivers.errors import AmbiguousDriver, CredentialUnreadable, UnknownDriver
-from watchword.drivers.interface import ConnectorContext, HubConnector, SecretData
+from watchword.drivers.hub_connector import ConnectorContext, HubConnector
+from watchword.drivers.interface import SecretData
 from watchword.drivers.options import DriverOption, Settings, Side
 from watchword.drivers.token import DRIVER as TOKEN
 

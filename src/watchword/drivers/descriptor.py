@@ -9,16 +9,8 @@ from watchword.api.addon import Addon, AddonSubject, Registration
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Manifest, Object
-from watchword.drivers.interface import (
-    AgentContext,
-    AgentDriver,
-    ConnectorContext,
-    HubConnector,
-    HubContext,
-    HubDriver,
-    SecretData,
-    WantedCredential,
-)
+from watchword.drivers.hub_connector import ConnectorContext, HubConnector
+from watchword.drivers.interface import AgentContext, AgentDriver, HubContext, HubDriver, SecretData, WantedCredential
 from watchword.drivers.kubeconfig_connector import KubeconfigConnector
 from watchword.drivers.options import DriverOption, Settings
 from watchword.runtime.reconcile import ControllerSpec

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from watchword.api.cluster import Cluster
@@ -13,8 +12,7 @@ from watchword.api.meta import Object
 from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.drivers.options import Settings
 from watchword.kube.client import Client
-from watchword.kube.kubeconfig import ClusterEntry, UserEntry
-from watchword.kube.transport import Transport
+from watchword.kube.kubeconfig import UserEntry
 from watchword.pki.keys import PrivateKey
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
@@ -41,6 +39,7 @@ class WantedCredential:
     signer: str = KUBE_CLIENT_SIGNER
     service_account: str = ""  # on the hub, for credentials that are tokens
     service_account_uid: str = ""  # the one the hub last reported; empty when it has not
+    requester: str = ""  # the user that asks as a joining cluster, when its bootstrap credential tells; empty else
     rotation: str = ""  # the last request for an early renewal; empty when there was none
 
 
@@ -165,26 +164,6 @@ NewKey: TypeAlias = Callable[[], PrivateKey]
 """Generates a private key."""
 
 
-class HubConnector(Protocol):
-    """Makes transports to one hub."""
-
-    def entry(self) -> ClusterEntry:
-        """Return how the hub is reached and trusted; `ConfigError` when nothing says so."""
-        ...
-
-    def has_bootstrap_credential(self) -> bool:
-        """Whether there is a bootstrap credential to try."""
-        ...
-
-    def joining(self) -> Transport:
-        """Return a transport as a joining cluster; `ConfigError` when there is no bootstrap credential."""
-        ...
-
-    def own(self, data: SecretData) -> Transport:
-        """Return a transport as this very cluster, from the content of its Secret."""
-        ...
-
-
 class ClusterSubjects(Protocol):
     """Knows whom the rights of a cluster are bound to: not always its group, when its name had an earlier owner."""
 
@@ -195,15 +174,6 @@ class ClusterSubjects(Protocol):
     def retired_until(self, name: str) -> datetime | None:
         """Return until when certificates of a deleted cluster of this name may be valid; None when there was none."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConnectorContext:
-    """What a driver may use to reach the hub."""
-
-    cluster: str
-    bootstrap: Path | None  # the bootstrap kubeconfig
-    settings: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

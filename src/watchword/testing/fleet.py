@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeAlias
 
+from watchword.agent.context import ControllerFactory
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import Agent, AgentParts, ControllerFactory
+from watchword.agent.process import AgentRuntime, run_agent
 from watchword.api.cluster import Cluster
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.http import Peer
@@ -20,7 +21,8 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTE
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.csr.options import USERS
-from watchword.drivers.interface import KUBECONFIG, HubConnector, SecretData
+from watchword.drivers.hub_connector import HubConnector
+from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.drivers.options import Settings
 from watchword.hub import prerequisites
 from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP
@@ -149,20 +151,22 @@ class FleetHarness:
         *,
         connector: HubConnector | None = None,
         catalog: Catalog = CATALOG,
-        controller_factories: Sequence[ControllerFactory] = (),
+        controllers: Sequence[ControllerFactory] = (),
         **options: Any,
     ) -> asyncio.Task[None]:
         """Run the agent of a cluster with these options; its Secret is named after the cluster."""
-        parts = AgentParts(
-            AgentOptions(name, hub_secret=f"hub-{name}", **options),
-            self._client(),
-            connector or PlaneConnector(self.plane, through=self.through),
-            self.plane.clock,
-            _seeded(name),
-            controller_factories=controller_factories,
+        runtime = AgentRuntime(
+            clock=self.plane.clock,
+            random=_seeded(name),
+            connector=connector or PlaneConnector(self.plane, through=self.through),
+            controllers=controllers,
             catalog=catalog,
         )
-        return self._start(Agent(parts).run())
+        return self.run_agent(AgentOptions(name, hub_secret=f"hub-{name}", elect=False, **options), runtime)
+
+    def run_agent(self, options: AgentOptions, runtime: AgentRuntime) -> asyncio.Task[None]:
+        """Run an agent on this control plane."""
+        return self._start(run_agent(self._client(), options, runtime=runtime))
 
     async def joined(self, name: str) -> Cluster:
         """Wait until a cluster has joined."""

@@ -16,7 +16,8 @@ from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, HU
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, SECRETS
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.errors import CredentialUnreadable
-from watchword.drivers.interface import ConnectorContext, SecretData
+from watchword.drivers.hub_connector import ConnectorContext
+from watchword.drivers.interface import SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
 from watchword.kube.retry import RetryPolicy

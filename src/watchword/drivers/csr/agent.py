@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
+from watchword.api.bootstrap import USER_PREFIX
 from watchword.api.conditions import is_true
 from watchword.api.credential_validity import CredentialValidity, format_validity
 from watchword.api.meta import Object, ObjectKey
@@ -104,9 +107,11 @@ class CsrAgentDriver:
             key = PrivateKey.from_pem(Sensitive(pending))
         except PkiError:
             return self._new_key(wanted)  # damaged beyond use: nobody else holds it either
-        request = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(request_name(wanted, key)))
+        names = request_names(wanted, key)
+        found = [self.reader.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name)) for name in names]
+        request = choose_current_request(wanted, found)
         if request is None:
-            return await self._create_request(wanted, key)
+            return await self._create_request(wanted, key, names[0] if found[0] is None else names[-1])
         if (
             self._is_member(wanted)
             and self._is_grace_over(request, now)
@@ -135,8 +140,8 @@ class CsrAgentDriver:
         keep = {PENDING_KEY: self.new_key().pem.reveal(), **rotation_data(wanted)}
         return Pending("KeyCreated", "a key was made", recheck=IMMEDIATELY, keep=keep)
 
-    async def _create_request(self, wanted: WantedCredential, key: PrivateKey) -> Pending:
-        request = request_manifest(wanted, key, self.lifetime)
+    async def _create_request(self, wanted: WantedCredential, key: PrivateKey, name: str) -> Pending:
+        request = request_manifest(wanted, key, self.lifetime, name=name)
         with contextlib.suppress(AlreadyExists):  # sent before a restart: its event is on the way
             await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request)
         return _awaiting_approval(recheck=RECHECK_INTERVAL)
@@ -148,7 +153,31 @@ def request_name(wanted: WantedCredential, key: PrivateKey) -> str:
     return f"{prefix}-{key.public.thumbprint[:12]}"
 
 
-def certificate_spec(wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None) -> CertificateSpec:
+def request_names(wanted: WantedCredential, key: PrivateKey) -> list[str]:
+    """Return the names of a key's requests: the first, and the one made again by a replaced bootstrap credential."""
+    first = request_name(wanted, key)
+    return [first, f"{first}-{sha256(wanted.requester.encode()).hexdigest()[:8]}"] if wanted.requester else [first]
+
+
+def choose_current_request(wanted: WantedCredential, found: Sequence[Object | None]) -> Object | None:
+    """Return the request that counts: a decided one, else one that the present requester made.
+
+    The hub does not approve what was asked with a token that has expired since.
+    """
+    requests = [request for request in found if request is not None]
+    decided = [request for request in requests if not is_pending(request)]
+    own = [request for request in requests if not _is_superseded(wanted, request)]
+    return next(iter(decided or own), None)
+
+
+def _is_superseded(wanted: WantedCredential, request: Object) -> bool:
+    asked = str((request.get("spec") or {}).get("username") or "")
+    return bool(wanted.requester) and asked.startswith(USER_PREFIX) and asked != wanted.requester
+
+
+def certificate_spec(
+    wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None, *, name: str = ""
+) -> CertificateSpec:
     """Return the certificate to request, labelled as the hub's approver expects it."""
     own_name = (f"{wanted.addon}.addon.open-cluster-management.io",) if wanted.addon else ()
     addon = {Label.ADDON_NAME: wanted.addon} if wanted.addon else {}
@@ -156,16 +185,18 @@ def certificate_spec(wanted: WantedCredential, key: PrivateKey, lifetime: timede
         CertificateSubject(wanted.subject.user, wanted.subject.groups),
         wanted.signer,
         lifetime,
-        request_name(wanted, key),
+        name or request_name(wanted, key),
         usages=CLIENT_USAGES,
         names=AlternativeNames(dns=own_name),
         labels={Label.CLUSTER_NAME: wanted.cluster, **addon},
     )
 
 
-def request_manifest(wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None) -> Object:
+def request_manifest(
+    wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None, *, name: str = ""
+) -> Object:
     """Return the request as the hub's approver expects it."""
-    return certificate_request_manifest(certificate_spec(wanted, key, lifetime), key)
+    return certificate_request_manifest(certificate_spec(wanted, key, lifetime, name=name), key)
 
 
 def decide_certificate_validity(wanted: WantedCredential, held: SecretData, *, now: datetime) -> ValidCredential | None:

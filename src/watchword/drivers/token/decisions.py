@@ -56,14 +56,20 @@ def decide_token_validity(
 ) -> ValidCredential | None:
     """Return until when the token held is good, or None when it must not be used.
 
-    The other keys of the Secret have to agree with the token: a Secret that was edited by hand is written again.
+    The other keys of the Secret have to agree with the token: a Secret that was edited by hand is written again. OCM's
+    agent stores the token alone; that one is kept, and renewed when the token itself says so.
     """
     facts = read_token_claims(held.get(TOKEN, b"").decode(errors="replace"))
     if facts is None or now >= facts.expires_at or validate_token_identity(wanted, facts):
         return None
-    refresh = _stored_refresh(facts, held)
     beside = {EXPIRATION: rfc3339(facts.expires_at).encode(), ACCOUNT_UID: facts.account_uid.encode()}
-    if refresh is None or any(held.get(name) != value for name, value in beside.items()):
+    if not any(name in held for name in (*beside, REFRESH_AT)):
+        refresh: datetime | None = choose_renewal_time(facts.issued_at, facts.expires_at, seed=_seed(wanted, facts))
+    elif any(held.get(name) != value for name, value in beside.items()):
+        return None
+    else:
+        refresh = _stored_refresh(facts, held)
+    if refresh is None:
         return None
     message = describe_token(wanted, facts, refresh, asked=asked)
     return ValidCredential(refresh, facts.expires_at, message, facts.issued_at)
