@@ -173,8 +173,8 @@ async def raw(harness: ListenerHarness) -> tuple[asyncio.StreamReader, asyncio.S
 async def test_requests_sent_ahead_are_answered_in_their_order(tmp_path: Path) -> None:
     async with listening(tmp_path) as (harness, _):
         reader, writer = await raw(harness)
-        writer.write(b"".join(b"GET /%d HTTP/1.1\r\n\r\n" % number for number in range(50)))
-        writer.write(b"GET /last HTTP/1.1\r\nConnection: close\r\n\r\n")
+        writer.write(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(50)))
+        writer.write(b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 
         answers = await reader.read()
         writer.close()
@@ -186,7 +186,7 @@ async def test_requests_sent_ahead_are_answered_in_their_order(tmp_path: Path) -
 async def test_a_client_that_asks_first_is_told_to_send_its_body(tmp_path: Path) -> None:
     async with listening(tmp_path) as (harness, _):
         reader, writer = await raw(harness)
-        writer.write(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 
         assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         writer.write(b"ok")
@@ -212,10 +212,12 @@ async def test_an_older_client_gets_a_stream_without_chunks(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("limits", "sent"),
     [
-        pytest.param(ServerLimits(request_seconds=0.1), b"GET / HTTP/1.1\r\nX: ", id="a head that does not end"),
+        pytest.param(
+            ServerLimits(request_seconds=0.1), b"GET / HTTP/1.1\r\nHost: x\r\nX: ", id="a head that does not end"
+        ),
         pytest.param(
             ServerLimits(request_seconds=0.1),
-            b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nab",
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab",
             id="a body that does not end",
         ),
         pytest.param(ServerLimits(keepalive_seconds=0.1), b"", id="no request"),
