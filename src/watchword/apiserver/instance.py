@@ -27,7 +27,7 @@ from watchword.apiserver.store.errors import StoreOpenError
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.store.sqlite import SqliteStore
 from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
-from watchword.http.server import ServerLimits
+from watchword.http.limits import ServerLimits
 from watchword.pki.jwt import TokenSigner
 
 if TYPE_CHECKING:

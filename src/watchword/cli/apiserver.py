@@ -50,8 +50,10 @@ def command(**flags: Any) -> None:
 
     gc.disable()  # until it serves: what is made on the way there stays
     from watchword.apiserver.instance import InstanceSettings  # noqa: PLC0415 - same
+    from watchword.http.limits import raise_descriptor_limit  # noqa: PLC0415 - same
     from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
 
+    raise_descriptor_limit()
     # The workloads of a node have folders of their own to start from, so a relative path would lead them astray.
     run(_serve(InstanceSettings(**{**flags, "data_dir": flags["data_dir"].absolute()})))
 

@@ -71,6 +71,11 @@ class RequestParser:
         """Whether no request has begun that is not complete."""
         return not self._begun
 
+    @property
+    def is_head_complete(self) -> bool:
+        """Whether the head of the request has been read."""
+        return self._head_complete
+
     def feed(self, data: bytes) -> list[ParsedRequest | RejectedRequest]:
         """Return what these bytes complete; a refusal comes last."""
         if self._refused:
@@ -121,12 +126,12 @@ class RequestParser:
         if version not in {"1.1", "1.0"}:
             self._stop(505, "HTTP Version Not Supported")
         headers = {name.lower(): value for name, value in self._headers}
-        if int(headers.get("content-length", "0")) > self._limits.body_bytes:
-            self._stop(413, "Request Entity Too Large")
         hosts = sum(name.lower() == "host" for name, _ in self._headers)
         upgrade = self._parser.should_upgrade()
         if is_ambiguous(headers, version, upgrade=upgrade) or (version == "1.1" and hosts != 1):
             self._stop(400, "Bad Request")
+        if int(headers.get("content-length", "0")) > self._limits.body_bytes:
+            self._stop(413, "Request Entity Too Large")
         self._wants_continue = headers.get("expect", "").lower() == "100-continue"
 
     def on_chunk_header(self) -> None:

@@ -96,8 +96,10 @@ class ResponseParser:
         self._overhead = max(0, self._overhead - CHUNK_OVERHEAD)
 
     def on_body(self, body: bytes) -> None:
-        """Keep one piece of the body."""
+        """Keep one piece of the body; the response to HEAD has none."""
         self._overhead -= len(body)
+        if not self._has_body:
+            return
         self._body.append(body)
         self.buffered += len(body)
 
