@@ -16,6 +16,7 @@ import orjson
 from watchword.apiserver.access_config import AccessConfig, access_control_factory
 from watchword.apiserver.audit import AuditLog
 from watchword.apiserver.authn.static_tokens import StaticToken
+from watchword.apiserver.background import BackgroundTasks, PeriodicTask
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.ephemeral_access import ADMIN
 from watchword.apiserver.listener import API_LIMITS, api_listener
@@ -74,7 +75,7 @@ class Instance:
         require_private_directory(settings.data_dir)
         self._settings = settings
         self._now = now
-        self._chores: list[asyncio.Task[None]] = []
+        self._compacted: deque[int] = deque(maxlen=KEPT_COMPACTION_ROUNDS)
         self._node: ProcessNode | None = None
         self.port = settings.port
         self._store = _open_store(settings)
@@ -102,6 +103,14 @@ class Instance:
             limit=RequestRateLimiter(clock),
             observe=self._audit,
         )
+        self.plane.background = BackgroundTasks(
+            (
+                PeriodicTask("compaction", COMPACT_EVERY, self._compact),
+                PeriodicTask("certificate-renewal", RENEW_EVERY, self._renew),
+            )
+        )
+        if self._audit is not None:
+            self.plane.background.status["audit-log"] = self._audit.status
         await self.plane.start()
         self._listener = api_listener(self.plane.handle, lambda: self.material.context, self._settings.limits)
         self.port = await self._listener.start(self._settings.host, self._settings.port)
@@ -109,14 +118,10 @@ class Instance:
         if self._settings.node:
             self._node = self._make_node()
             await self._node.start()
-        self._chores = [asyncio.create_task(self._compact()), asyncio.create_task(self._renew())]
         log.info("serving %s", self.server)
 
     async def stop(self) -> None:
         """Finish what is under way and close the data."""
-        for chore in self._chores:
-            chore.cancel()
-        await asyncio.gather(*self._chores, return_exceptions=True)
         if self._node is not None:
             await self._node.stop()
         await self._listener.stop()
@@ -169,17 +174,12 @@ class Instance:
         )
 
     async def _compact(self) -> None:
-        marks: deque[int] = deque(maxlen=KEPT_COMPACTION_ROUNDS)
-        while True:
-            await asyncio.sleep(COMPACT_EVERY)
-            if len(marks) == KEPT_COMPACTION_ROUNDS:
-                await self._store.compact(marks[0])
-            marks.append(self._store.revision)
+        if len(self._compacted) == KEPT_COMPACTION_ROUNDS:
+            await self._store.compact(self._compacted[0])
+        self._compacted.append(self._store.revision)
 
     async def _renew(self) -> None:
-        while True:
-            await asyncio.sleep(RENEW_EVERY)
-            self.material.renew()
+        self.material.renew()
 
 
 def _open_store(settings: InstanceSettings) -> MemoryStore | SqliteStore:

@@ -5,10 +5,18 @@ from __future__ import annotations
 import asyncio
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from watchword.apiserver.store.errors import Compacted, StorageFull, StoreCorrupt, StoreLocked, StoreOpenError
+from watchword.apiserver.store.errors import (
+    Compacted,
+    StorageFull,
+    StoreCorrupt,
+    StoreLocked,
+    StoreOpenError,
+    WriteFailed,
+)
 from watchword.apiserver.store.model import Record, StoreChange
 from watchword.apiserver.store.sqlite import SqliteStore
 
@@ -219,3 +227,30 @@ async def test_a_file_from_elsewhere_begins_a_new_epoch_once(tmp_path: Path) -> 
 
     assert first > before
     assert second == first
+
+
+async def test_compaction_that_fails_is_finished_by_the_next_one(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db")
+    for revision in range(3):
+        await store.write(put("ns/a", expected=revision))
+    in_the_way = tmp_path / "data.db.mark.new"
+    in_the_way.mkdir()
+
+    with pytest.raises(WriteFailed, match=r"data\.db\.mark"):
+        await store.compact(3)
+    in_the_way.rmdir()
+    await store.compact(3)
+
+    assert (await store.write(put("ns/b"))).revision == 4
+    await store.close()
+
+
+async def test_write_that_no_database_takes_does_not_end_the_writer(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db")
+    unstorable: Any = object()
+
+    with pytest.raises(WriteFailed):
+        await store.write(StoreChange(B, "ns/a", 0, lambda _: unstorable))
+
+    assert (await store.write(put("ns/b"))).revision == 1
+    await store.close()

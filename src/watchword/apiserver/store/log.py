@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -98,7 +99,10 @@ class RevisionLog:
                 ("INSERT OR REPLACE INTO facts VALUES ('revision', ?)", [(what.revision,)]),
             ]
         )
-        self._db.execute("PRAGMA incremental_vacuum(2000)").fetchall()
+        try:
+            self._db.execute("PRAGMA incremental_vacuum(2000)").fetchall()
+        except apsw.Error as cause:
+            raise _refusal(cause) from cause
 
     def close(self) -> None:
         """Merge the write-ahead log into the file and close it."""
@@ -110,13 +114,14 @@ class RevisionLog:
             for statement, values in statements:
                 self._db.executemany(statement, values)
             self._db.execute("COMMIT")
-        except apsw.Error as cause:
+        except Exception as cause:
             self._undo()
             raise _refusal(cause) from cause
 
     def _undo(self) -> None:
         if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
+            with contextlib.suppress(apsw.Error):  # what led here is reported
+                self._db.execute("ROLLBACK")
 
 
 def _open(path: Path) -> apsw.Connection:
@@ -176,7 +181,7 @@ def _corrupt(path: Path, detail: str) -> StoreCorrupt:
     return StoreCorrupt(f"{path} is damaged ({detail}): nothing was changed; move it aside and restore a backup")
 
 
-def _refusal(cause: apsw.Error) -> WriteFailed:
+def _refusal(cause: Exception) -> WriteFailed:
     if isinstance(cause, apsw.FullError):
         return StorageFull("the disk or the storage quota is full: free space; nothing was written, reading goes on")
     return WriteFailed(f"the write could not be made durable and was undone: {cause}")

@@ -13,7 +13,7 @@ from watchword.apiserver.store.memory import decide_event
 from watchword.apiserver.store.model import Listener, Record, StoreChange, StoreEvent
 from watchword.apiserver.store.restore_marker import EPOCH_GAP, RestoreMarker, is_restored, read_marker, write_marker
 from watchword.apiserver.store.state import CommittedState
-from watchword.apiserver.store.writer import Append, BatchResult, LogWriter
+from watchword.apiserver.store.writer import Append, BatchResult, CompactionResult, LogWriter
 
 
 class SqliteStore:
@@ -39,6 +39,7 @@ class SqliteStore:
         self._epoch = 0
         self._under_way: dict[int, tuple[StoreEvent, asyncio.Future[Record]]] = {}
         self._newest: dict[tuple[str, str], StoreEvent] = {}
+        self._erasing: asyncio.Future[WriteFailed | None] | None = None
         self._closed = False
 
     def _begin(self) -> None:
@@ -107,15 +108,27 @@ class SqliteStore:
             await asyncio.wait([done for _, done in self._under_way.values()])
 
     async def compact(self, revision: int) -> None:
-        """Forget superseded states up to and including a revision."""
+        """Forget superseded states up to and including a revision; `WriteFailed` leaves the rest to the next call."""
         await self.flush()
         self._garbage.extend(self._state.compact(revision))
-        erased, self._garbage = self._garbage, []
-        forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets().items() if bucket.forgotten]
-        if not self._closed:
+        if self._closed:
+            return
+        if self._garbage:
+            erased, self._garbage = self._garbage, []
+            forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets().items() if bucket.forgotten]
+            await self._erase(Compaction(erased, forgotten, self._state.revision))
+        try:
             self._write_marker()
-        if erased and not self._closed:
-            self._writer.submit(Compaction(erased, forgotten, self._state.revision))
+        except OSError as cause:
+            raise WriteFailed(f"cannot write {self._mark_path}: {cause.strerror}") from cause
+
+    async def _erase(self, what: Compaction) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._erasing = self._loop.create_future()
+        self._writer.submit(what)
+        error = await asyncio.shield(self._erasing)
+        if error is not None:
+            raise error
 
     async def close(self) -> None:
         """Finish what is on its way and release the data file."""
@@ -124,10 +137,12 @@ class SqliteStore:
         self._closed = True
         await self.flush()
         await asyncio.get_running_loop().run_in_executor(None, self._writer.finish)
-        self._write_marker()
-        self._lock.release()
+        try:
+            self._write_marker()
+        finally:
+            self._lock.release()
 
-    def _hand_over(self, outcome: BatchResult) -> None:
+    def _hand_over(self, outcome: BatchResult | CompactionResult) -> None:
         """Bring an outcome from the writer's thread to the event loop."""
         assert self._loop is not None
         try:
@@ -135,7 +150,10 @@ class SqliteStore:
         except RuntimeError:
             return  # the loop is gone, and with it everybody who waits
 
-    def _conclude(self, outcome: BatchResult) -> None:
+    def _conclude(self, outcome: BatchResult | CompactionResult) -> None:
+        if isinstance(outcome, CompactionResult):
+            self._conclude_compaction(outcome)
+            return
         if outcome.epoch != self._epoch:
             return  # undone with its epoch already
         if outcome.error is not None:
@@ -149,6 +167,12 @@ class SqliteStore:
             self._garbage.extend(self._state.commit(event))
             if not done.done():
                 done.set_result(event.record)
+
+    def _conclude_compaction(self, outcome: CompactionResult) -> None:
+        if outcome.error is not None:
+            self._garbage.extend(outcome.compaction.revisions)
+        if self._erasing is not None and not self._erasing.done():
+            self._erasing.set_result(outcome.error)
 
     def _undo_epoch(self, error: WriteFailed) -> None:
         waiting = [done for _, done in self._under_way.values()]
