@@ -15,10 +15,9 @@ from watchword.discovery.controllers import SCOPES, discovery_controllers
 from watchword.drivers.catalog import CATALOG, DriverCatalog, find_cluster_driver
 from watchword.drivers.interface import AllowList, HubContext, HubDriver
 from watchword.hub import controllers as registration
-from watchword.hub import prerequisites
-from watchword.hub.agent_token_policy import install_agent_token_policy
 from watchword.hub.bootstrap_token_validation import BootstrapTokenValidator
 from watchword.hub.credential_expiry_metrics import expiry_controllers
+from watchword.hub.installation import HubInstaller
 from watchword.hub.revocation_metrics import revocation_controllers
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
@@ -29,6 +28,7 @@ from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import CredentialMetrics, Metrics
 from watchword.runtime.reconcile import ControllerSpec
+from watchword.runtime.tasks import run_until_stopped
 
 LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
 
@@ -64,10 +64,15 @@ async def run_hub(
     extensions: Sequence[HubExtension] = (),
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Run every promise of the hub until asked to stop; raises what the manager raises."""
+    """Run every promise of the hub until asked to stop; raises what the manager raises.
+
+    A hub whose API server cannot be reached waits for it.
+    """
+    stop = stop or asyncio.Event()
     if options.install:
-        await prerequisites.install(client)
-        await install_agent_token_policy(client)
+        installation = HubInstaller(client, random).install(options.health, options.metrics)
+        if not await run_until_stopped(stop, installation):
+            return
     manager = Manager(
         ManagerOptions(
             name="watchword.dev/hub",
