@@ -26,7 +26,7 @@ from watchword.apiserver.pki_directory import PkiDirectory, write_private
 from watchword.apiserver.rate_limits import RequestRateLimiter
 from watchword.apiserver.store.errors import StoreOpenError
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.store.sqlite import SqliteStore
+from watchword.apiserver.store.sqlite import SqliteStore, require_present
 from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
 from watchword.http.limits import ServerLimits
 from watchword.pki.jwt import TokenSigner
@@ -174,8 +174,8 @@ class Instance:
         )
 
     async def _compact(self) -> None:
-        if len(self._compacted) == KEPT_COMPACTION_ROUNDS:
-            await self._store.compact(self._compacted[0])
+        is_full = len(self._compacted) == KEPT_COMPACTION_ROUNDS
+        await self._store.compact(self._compacted[0] if is_full else 0)
         self._compacted.append(self._store.revision)
 
     async def _renew(self) -> None:
@@ -185,7 +185,9 @@ class Instance:
 def _open_store(settings: InstanceSettings) -> MemoryStore | SqliteStore:
     if settings.in_memory:
         return MemoryStore()
-    return SqliteStore(settings.data_dir / "state.db", synchronous=settings.synchronous, max_bytes=settings.max_bytes)
+    path = settings.data_dir / "state.db"
+    require_present(path, settings.data_dir / "pki")
+    return SqliteStore(path, synchronous=settings.synchronous, max_bytes=settings.max_bytes)
 
 
 def require_private_directory(folder: Path) -> None:

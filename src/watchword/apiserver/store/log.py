@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 
-from watchword.apiserver.store.errors import StorageFull, StoreCorrupt, StoreOpenError, WriteFailed
+from watchword.apiserver.store.errors import StorageFull, StoreCorrupt, StoreIncomplete, StoreOpenError, WriteFailed
 
 SCHEMA_VERSION = 1
 _APPLICATION_ID = 0x57774B56  # marks the file as ours, so that no other database is taken for one
@@ -26,6 +26,8 @@ CREATE TABLE log (
 CREATE TABLE forgotten (bucket TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 """
+
+_SET_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,29 @@ class RevisionLog:
 
     def __init__(self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0) -> None:
         self._path = path
+        has_wal = path.with_name(f"{path.name}-wal").exists()
         self._db = _open(path)
         try:
             _prepare(self._db, path, synchronous, max_bytes)
+            if self._is_marked_open() and not has_wal:
+                raise StoreIncomplete(
+                    f"{path} was copied while a server used it, without {path.name}-wal, and lacks the last writes: "
+                    f"stop the server before copying, and copy both files"
+                )
         except BaseException:
             self._db.close()
             raise
+
+    def mark_open(self) -> None:
+        """Note in the main file that it is in use: a copy without the write-ahead log can then be told."""
+        self._transact([(_SET_FACT, [("open", 1)])])
+        try:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except apsw.Error as cause:
+            raise _refusal(cause) from cause
+
+    def _is_marked_open(self) -> bool:
+        return bool(self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'open'").get == 1)
 
     def revision(self) -> int:
         """Return the highest revision ever committed."""
@@ -73,7 +92,7 @@ class RevisionLog:
     def raise_floor(self, revision: int) -> None:
         """Begin a new epoch: the count goes on from here, and nothing older may be continued from."""
         rows = [("revision", revision), ("floor", revision)]
-        self._transact([("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)])
+        self._transact([(_SET_FACT, rows)])
 
     def rows(self) -> Iterator[Row]:
         """Yield every kept revision in order."""
@@ -96,7 +115,7 @@ class RevisionLog:
             [
                 ("DELETE FROM log WHERE revision = ?", [(revision,) for revision in what.revisions]),
                 ("INSERT OR REPLACE INTO forgotten VALUES (?, ?)", list(what.forgotten)),
-                ("INSERT OR REPLACE INTO facts VALUES ('revision', ?)", [(what.revision,)]),
+                (_SET_FACT, [("revision", what.revision)]),
             ]
         )
         try:
@@ -106,6 +125,8 @@ class RevisionLog:
 
     def close(self) -> None:
         """Merge the write-ahead log into the file and close it."""
+        with contextlib.suppress(WriteFailed):  # a full disk: the write-ahead log stays beside the file
+            self._transact([(_SET_FACT, [("open", 0)])])
         self._db.close()
 
     def _transact(self, statements: Sequence[tuple[str, Sequence[tuple[object, ...]]]]) -> None:
@@ -137,9 +158,10 @@ def _open(path: Path) -> apsw.Connection:
 def _prepare(db: apsw.Connection, path: Path, synchronous: str, max_bytes: int) -> None:
     try:
         db.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
-        fresh = db.execute("SELECT count(*) FROM sqlite_schema").get == 0
+        fresh = path.stat().st_size == 0
         if fresh:
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            _create(db)  # before there is a write-ahead log: from now on the main file alone says what it is
         else:
             _require_sound(db, path)
         db.execute("PRAGMA journal_mode = WAL").fetchall()
@@ -147,8 +169,6 @@ def _prepare(db: apsw.Connection, path: Path, synchronous: str, max_bytes: int) 
         if max_bytes:
             size = db.execute("PRAGMA page_size").get
             db.execute(f"PRAGMA max_page_count = {max(max_bytes // int(size), 1)}").fetchall()
-        if fresh:
-            _create(db)
     except apsw.BusyError as cause:
         raise StoreOpenError(f"{path} is in use by another process") from cause
     except (apsw.NotADBError, apsw.CorruptError) as cause:

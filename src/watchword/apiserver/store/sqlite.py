@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from watchword.apiserver.store.errors import WriteFailed
+from watchword.apiserver.store.errors import StoreMissing, WriteFailed
 from watchword.apiserver.store.lock import FileLock
 from watchword.apiserver.store.log import Compaction, RevisionLog, Row
 from watchword.apiserver.store.memory import decide_event
@@ -14,6 +15,9 @@ from watchword.apiserver.store.model import Listener, Record, StoreChange, Store
 from watchword.apiserver.store.restore_marker import EPOCH_GAP, RestoreMarker, is_restored, read_marker, write_marker
 from watchword.apiserver.store.state import CommittedState
 from watchword.apiserver.store.writer import Append, BatchResult, CompactionResult, LogWriter
+
+MARK_EVERY = 100
+"""After so many writes the marker follows: a file put back after a crash is recognised by what it lacks."""
 
 
 class SqliteStore:
@@ -23,12 +27,14 @@ class SqliteStore:
     """
 
     def __init__(self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0) -> None:
+        self._path, self._mark_path = path, path.with_name(f"{path.name}.mark")
         self._lock = FileLock(path.with_name(f"{path.name}.lock"))
         try:
+            require_present(path, self._mark_path)
             self._log = RevisionLog(path, synchronous=synchronous, max_bytes=max_bytes)
             self._state, self._garbage = load(self._log)
-            self._path, self._mark_path = path, path.with_name(f"{path.name}.mark")
             self._begin()
+            self._log.mark_open()
         except BaseException:
             self._lock.release()
             raise
@@ -52,7 +58,8 @@ class SqliteStore:
         self._write_marker()
 
     def _write_marker(self) -> None:
-        write_marker(self._mark_path, RestoreMarker.of(self._path, self._state.revision))
+        self._marked = self._state.revision
+        write_marker(self._mark_path, RestoreMarker.of(self._path, self._marked))
 
     @property
     def revision(self) -> int:
@@ -167,6 +174,9 @@ class SqliteStore:
             self._garbage.extend(self._state.commit(event))
             if not done.done():
                 done.set_result(event.record)
+        if self._state.revision - self._marked >= MARK_EVERY:
+            with contextlib.suppress(OSError):  # compaction reports it
+                self._write_marker()
 
     def _conclude_compaction(self, outcome: CompactionResult) -> None:
         if outcome.error is not None:
@@ -183,6 +193,15 @@ class SqliteStore:
         for done in waiting:
             if not done.done():
                 done.set_exception(error)
+
+
+def require_present(path: Path, evidence: Path) -> None:
+    """Refuse to begin with nothing where `evidence` shows that there was a data file."""
+    if evidence.exists() and (not path.exists() or path.stat().st_size == 0):
+        raise StoreMissing(
+            f"{path} is gone or empty, but {evidence} shows that it was in use: put {path.name} back from a backup, "
+            f"or remove everything in {path.parent} to begin anew"
+        )
 
 
 def load(log: RevisionLog) -> tuple[CommittedState, list[int]]:
