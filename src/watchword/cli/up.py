@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -63,11 +64,15 @@ def command(**flags: Any) -> None:
 
 
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
-    from watchword.local.output import choose_output  # noqa: PLC0415 - help must not pay for it
+    from watchword.api.names import RESTRICTED_KUBECONFIGS  # noqa: PLC0415 - help must not pay for it
+    from watchword.http.limits import raise_descriptor_limit  # noqa: PLC0415 - same
+    from watchword.local.output import choose_output  # noqa: PLC0415 - same
     from watchword.local.up import up  # noqa: PLC0415 - same
     from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
     from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - same
 
+    os.environ[RESTRICTED_KUBECONFIGS] = "1"  # its pods run in this process, and their kubeconfigs come from works
+    raise_descriptor_limit()
     output = choose_output(sys.stdout, json=as_json)
 
     async def main() -> None:
