@@ -24,6 +24,7 @@ from watchword.apiserver.model import Now
 from watchword.apiserver.node.model import COMMANDS, IMAGES, NodeSettings, Runner
 from watchword.apiserver.pki_directory import PkiDirectory, write_private
 from watchword.apiserver.rate_limits import RequestRateLimiter
+from watchword.apiserver.store.encryption import read_encryption_keys
 from watchword.apiserver.store.errors import StoreOpenError
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.store.sqlite import SqliteStore, require_present
@@ -58,6 +59,7 @@ class InstanceSettings:
     port: int = 6443
     advertise: str = ""  # the name or address clients use; the host when empty
     audit_log: Path | None = None
+    encryption_key_file: Path | None = None  # Secrets are encrypted in the data file when there is one
     synchronous: str = "FULL"
     max_bytes: int = 0
     in_memory: bool = False  # objects are forgotten at the end; keys and kubeconfig stand in files all the same
@@ -187,7 +189,8 @@ def _open_store(settings: InstanceSettings) -> MemoryStore | SqliteStore:
         return MemoryStore()
     path = settings.data_dir / "state.db"
     require_present(path, settings.data_dir / "pki")
-    return SqliteStore(path, synchronous=settings.synchronous, max_bytes=settings.max_bytes)
+    keys = read_encryption_keys(settings.encryption_key_file) if settings.encryption_key_file is not None else None
+    return SqliteStore(path, synchronous=settings.synchronous, max_bytes=settings.max_bytes, encryption=keys)
 
 
 def require_private_directory(folder: Path) -> None:

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     help="Write one line per request, without contents, to this file.",
 )
 @click.option(
+    "--encryption-key-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Encrypt Secrets in the data file with the first key of this file (base64, 32 bytes, one per line).",
+)
+@click.option(
     "--synchronous",
     type=click.Choice(["FULL", "NORMAL"]),
     default="FULL",

@@ -30,6 +30,9 @@ INTERRUPTED = 130
 @click.option("--clusters", type=click.IntRange(0, 200), help="How many managed clusters; 2 at first, then as before.")
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where everything is kept.")
 @click.option("--ephemeral", is_flag=True, help="Keep everything in memory, and nothing in the end.")
+@click.option(
+    "--audit", is_flag=True, help="Write audit.log beside the data of each control plane: one line per request."
+)
 @click.option("--exit", "leave", is_flag=True, help="End with status 0 once all is healthy; for scripts.")
 @click.option("--timeout", default="60s", show_default=True, help="With --exit: how long to wait for that.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each thing that happens.")
@@ -53,6 +56,7 @@ def command(**flags: Any) -> None:
     options = UpOptions(
         requested=LayoutRequest(flags["clusters"], flags["port"]),
         in_memory=flags["ephemeral"],
+        audit=flags["audit"],
         leave=flags["leave"],
         patience=patience if flags["leave"] else None,
     )

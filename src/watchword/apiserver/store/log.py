@@ -71,10 +71,7 @@ class RevisionLog:
     def mark_open(self) -> None:
         """Note in the main file that it is in use: a copy without the write-ahead log can then be told."""
         self._transact([(_SET_FACT, [("open", 1)])])
-        try:
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        except apsw.Error as cause:
-            raise _refusal(cause) from cause
+        self._drop_old_pages()
 
     def _is_marked_open(self) -> bool:
         return bool(self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'open'").get == 1)
@@ -109,6 +106,18 @@ class RevisionLog:
         values = [(row.revision, row.bucket, row.path, int(row.deleted), row.body) for row in rows]
         self._transact([("INSERT INTO log VALUES (?, ?, ?, ?, ?)", values)])
 
+    def replace(self, rows: Iterable[Row]) -> None:
+        """Put other bodies in place of those of the same revisions, and leave nothing of the old ones behind."""
+        self._transact([("UPDATE log SET body = ? WHERE revision = ?", [(row.body, row.revision) for row in rows])])
+        self._drop_old_pages()
+
+    def _drop_old_pages(self) -> None:
+        """Empty the write-ahead log: it keeps pages as they were before."""
+        try:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except apsw.Error as cause:
+            raise _refusal(cause) from cause
+
     def forget(self, what: Compaction) -> None:
         """Erase superseded revisions, remembering that they are gone."""
         self._transact(
@@ -122,6 +131,7 @@ class RevisionLog:
             self._db.execute("PRAGMA incremental_vacuum(2000)").fetchall()
         except apsw.Error as cause:
             raise _refusal(cause) from cause
+        self._drop_old_pages()
 
     def close(self) -> None:
         """Merge the write-ahead log into the file and close it."""
@@ -164,6 +174,7 @@ def _prepare(db: apsw.Connection, path: Path, synchronous: str, max_bytes: int) 
             _create(db)  # before there is a write-ahead log: from now on the main file alone says what it is
         else:
             _require_sound(db, path)
+        db.execute("PRAGMA secure_delete = ON").fetchall()  # deleted Secrets do not stay in free pages
         db.execute("PRAGMA journal_mode = WAL").fetchall()
         db.execute(f"PRAGMA synchronous = {'FULL' if synchronous == 'FULL' else 'NORMAL'}")
         if max_bytes:

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
+from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.errors import StoreMissing, WriteFailed
 from watchword.apiserver.store.lock import FileLock
 from watchword.apiserver.store.log import Compaction, RevisionLog, Row
@@ -15,6 +16,7 @@ from watchword.apiserver.store.model import Listener, Record, StoreChange, Store
 from watchword.apiserver.store.restore_marker import EPOCH_GAP, RestoreMarker, is_restored, read_marker, write_marker
 from watchword.apiserver.store.state import CommittedState
 from watchword.apiserver.store.writer import Append, BatchResult, CompactionResult, LogWriter
+from watchword.pki.encryption import EncryptionKeys
 
 MARK_EVERY = 100
 """After so many writes the marker follows: a file put back after a crash is recognised by what it lacks."""
@@ -26,15 +28,21 @@ class SqliteStore:
     Writers build on writes that are still on their way (`latest`): those commit in the same order or not at all.
     """
 
-    def __init__(self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0) -> None:
+    def __init__(
+        self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0, encryption: EncryptionKeys | None = None
+    ) -> None:
+        self._cipher = RowCipher(encryption)
         self._path, self._mark_path = path, path.with_name(f"{path.name}.mark")
         self._lock = FileLock(path.with_name(f"{path.name}.lock"))
         try:
             require_present(path, self._mark_path)
             self._log = RevisionLog(path, synchronous=synchronous, max_bytes=max_bytes)
-            self._state, self._garbage = load(self._log)
+            self._state, self._garbage = load(self._log, self._cipher)
             self._begin()
             self._log.mark_open()
+            outdated = self._cipher.outdated(self._log.rows())
+            if outdated:
+                self._log.replace(outdated)
         except BaseException:
             self._lock.release()
             raise
@@ -106,7 +114,7 @@ class SqliteStore:
         self._newest[change.bucket, change.path] = event
         record = event.record
         row = Row(record.revision, record.bucket, record.path, event.deleted, record.body)
-        self._writer.submit(Append(row, self._epoch))
+        self._writer.submit(Append(self._cipher.encrypt(row), self._epoch))
         return await asyncio.shield(done)
 
     async def flush(self) -> None:
@@ -204,12 +212,12 @@ def require_present(path: Path, evidence: Path) -> None:
         )
 
 
-def load(log: RevisionLog) -> tuple[CommittedState, list[int]]:
+def load(log: RevisionLog, cipher: RowCipher) -> tuple[CommittedState, list[int]]:
     """Rebuild current state and recent past from the log; also return revisions that may be erased from it."""
     state, garbage = CommittedState(), list[int]()
     for name, revision in log.forgotten():
         state.bucket(name).forgotten = revision
-    for row in log.rows():
+    for row in map(cipher.decrypt, log.rows()):
         record = Record(row.bucket, row.path, row.revision, row.body)
         bucket = state.bucket(row.bucket)
         event = StoreEvent(record, bucket.records.get(row.path), deleted=row.deleted)
