@@ -48,7 +48,7 @@ ResourceRoute = tuple[str, str, str]
 class RateLimiter(Protocol):
     """Bounds what one client may ask for in a time; every method raises 429 to refuse.
 
-    A request is judged only after its credential: whoever holds a valid one is not refused for what others send.
+    A request is judged only after its credential, so that a valid one is not refused for what others send.
     """
 
     def known(self, request: HandlerRequest, user: User) -> None:

@@ -64,7 +64,7 @@ class ResponseParser:
             raise HttpProtocolError("the server sent more than one answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep one header; trailers are read by no one, so they are dropped."""
+        """Keep one header; trailers are dropped."""
         if self.has_head:
             return
         if len(self.headers) >= MAX_HEADERS:
