@@ -70,6 +70,23 @@ async def test_a_field_that_a_newer_version_no_longer_has_goes(plane: Plane) -> 
     await remove(plane, found)
 
 
+async def test_version_that_another_system_stored_objects_in_stays(plane: Plane) -> None:
+    client, ours = plane.client(), a_kind("things", "ours")
+    await establish_crds(client, [ours], manager=MANAGER)
+    theirs = deepcopy(ours)
+    (first,) = theirs["spec"]["versions"]
+    theirs["spec"]["versions"] = [{**first, "storage": False}, {**first, "name": "v2"}]
+    await client.apply(CUSTOM_RESOURCE_DEFINITIONS, theirs, manager="another-system", force=True)
+
+    for _ in range(2):
+        await establish_crds(client, [ours], manager=MANAGER)
+
+    found = await client.get(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(ours))
+    assert [(row["name"], row["storage"]) for row in found["spec"]["versions"]] == [("v1", True), ("v2", False)]
+    assert found["status"]["storedVersions"] == ["v1", "v2"]
+    await remove(plane, found)
+
+
 async def test_the_definition_of_another_system_is_left_alone_when_it_will_do(plane: Plane) -> None:
     client, theirs = plane.client(), a_kind("things", "theirs")
     await establish_crds(client, [theirs], manager="another-system")

@@ -206,3 +206,7 @@ def registration_binding(cluster: str) -> str:
 def work_binding(cluster: str) -> str:
     """Return the name of the binding that lets an agent pull work."""
     return f"{cluster_role(cluster)}:work"
+
+
+RESTRICTED_KUBECONFIGS = "WATCHWORD_RESTRICTED_KUBECONFIGS"
+"""The variable of processes whose kubeconfigs come from tenants: those run no program and name no file elsewhere."""

@@ -43,8 +43,10 @@ async def _establish_crd(client: Client, definition: Object, manager: str) -> No
         objection = validate_foreign_definition(found, definition)
         if objection:
             raise NotServed(objection)
-    elif found is None or not is_current(found, definition):
-        found = await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, manager=manager, force=True)
+    else:
+        wanted = with_stored_versions(definition, found)
+        if found is None or not is_current(found, wanted):
+            found = await client.apply(CUSTOM_RESOURCE_DEFINITIONS, wanted, manager=manager, force=True)
     try:
         async with asyncio.timeout(ESTABLISH_TIMEOUT.total_seconds()):
             while not is_true(found, "Established"):
@@ -71,6 +73,21 @@ async def apply(client: Client, resource: Resource, obj: Object, *, manager: str
             await asyncio.sleep(POLL_SECONDS)
         else:
             return
+
+
+def with_stored_versions(definition: Object, found: Object | None) -> Object:
+    """Return a definition with the versions that objects may still be stored in, which a server does not let go."""
+    if found is None:
+        return definition
+    stored = (found.get("status") or {}).get("storedVersions") or ()
+    ours = {row["name"] for row in definition["spec"]["versions"]}
+    kept = [
+        {**row, "storage": False}
+        for row in found["spec"]["versions"]
+        if row["name"] in stored and row["name"] not in ours
+    ]
+    spec = definition["spec"]
+    return {**definition, "spec": {**spec, "versions": [*spec["versions"], *kept]}} if kept else definition
 
 
 def is_own_definition(found: Object, manager: str) -> bool:
