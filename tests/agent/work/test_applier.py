@@ -207,6 +207,19 @@ async def test_no_secret_is_ever_told(running: WorkEnvironment, canary: Canary) 
     canary.assert_not_leaked("the status", str(work["status"]))
 
 
+@pytest.mark.parametrize("value", [True, 1, ["x"], {"x": "y"}])
+async def test_secret_value_that_is_no_string_is_refused_and_nothing_is_stored(
+    running: WorkEnvironment, value: Any
+) -> None:
+    key = ObjectKey(running.namespace, "s")
+    await running.has("w", SECRETS.manifest(key, stringData={"good": "text", "x": value}))
+
+    work = await running.says("w", "Applied", "False")
+
+    assert f"the server refuses secrets {key}" in str(work["status"]["resourceStatus"])
+    assert await running.client.find(SECRETS, key) is None
+
+
 async def test_a_restart_finds_everything_done_and_writes_nothing(site: WorkEnvironment) -> None:
     site.start()
     await site.has("w", *[site.config_map(f"m{n}") for n in range(10)])

@@ -158,14 +158,18 @@ def choose_desired_object(manifest: Mapping[str, Any], target: ObjectRef) -> Obj
     if not target.key.namespace:
         metadata.pop("namespace", None)
     wanted = {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": metadata}
-    if target.resource.group_resource == "secrets" and isinstance(wanted.get("stringData"), Mapping):
-        return _with_encoded_data(wanted)
-    return wanted
+    return _with_encoded_data(wanted) if target.resource.group_resource == "secrets" else wanted
 
 
 def _with_encoded_data(secret: Object) -> Object:
-    """Write `stringData` as the server will keep it: otherwise it would look missing for ever."""
-    encoded = {name: base64.b64encode(str(text).encode()).decode() for name, text in secret["stringData"].items()}
+    """Write `stringData` as the server will keep it: otherwise it would look missing for ever.
+
+    What is not text stays as it is: the server refuses it, and a guess at what was meant would be stored instead.
+    """
+    texts = secret.get("stringData")
+    if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
+        return secret
+    encoded = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
     rest = {name: value for name, value in secret.items() if name != "stringData"}
     return {**rest, "data": {**(rest.get("data") or {}), **encoded}}
 
