@@ -36,6 +36,11 @@ def message_in(work: Object) -> str:
     return next(str(row["message"]) for row in rows if row["type"] == "Applied")
 
 
+def reasons_in(work: Object) -> list[tuple[str, str, str]]:
+    rows = work["status"]["resourceStatus"]["manifests"][0]["conditions"]
+    return [(row["type"], row["status"], row["reason"]) for row in rows]
+
+
 async def test_an_executor_without_the_right_applies_nothing(running: WorkEnvironment) -> None:
     await may(running, ["get", "create"], ["configmaps"])
     await running.has("w", running.config_map("one"), executor=executor(running))
@@ -43,7 +48,25 @@ async def test_an_executor_without_the_right_applies_nothing(running: WorkEnviro
     work = await running.says("w", "Applied", "False")
 
     assert f"the executor {running.namespace}/{EXECUTOR} may not update configmaps" in message_in(work)
+    assert reasons_in(work) == [
+        ("Applied", "False", "AppliedManifestFailed"),
+        ("Available", "False", "ResourceNotAvailable"),
+    ]
     assert await running.find("one") is None
+
+
+async def test_an_executor_that_may_only_read_is_told_that_the_object_is_there(running: WorkEnvironment) -> None:
+    await may(running, ["get"], ["configmaps"])
+    await running.client.create(CONFIG_MAPS, running.config_map("one"))
+    await running.has("w", running.config_map("one", {"a": "2"}), executor=executor(running))
+
+    work = await running.says("w", "Applied", "False")
+
+    assert reasons_in(work) == [
+        ("Applied", "False", "AppliedManifestFailed"),
+        ("Available", "True", "ResourceAvailable"),
+        ("StatusFeedbackSynced", "True", "NoStatusFeedbackSynced"),
+    ]
 
 
 async def test_an_executor_that_may_not_read_is_not_told_what_is_there(running: WorkEnvironment) -> None:
@@ -60,6 +83,10 @@ async def test_an_executor_that_may_not_read_is_not_told_what_is_there(running: 
     work = await running.says("w", "Applied", "False")
 
     assert "private" not in str(work["status"])
+    assert reasons_in(work) == [
+        ("Applied", "False", "AppliedManifestFailed"),
+        ("Available", "False", "ResourceNotAvailable"),
+    ]
 
 
 async def test_an_executor_with_the_right_applies(running: WorkEnvironment) -> None:

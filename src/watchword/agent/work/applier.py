@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watchword.agent.work.api_errors import describe_api_error, is_field_conflict
 from watchword.agent.work.errors import InvalidFieldPath, NotPermitted
@@ -36,6 +36,9 @@ class Applier:
         """Bring one object over; raises only when the server cannot be reached."""
         try:
             await self.writer.permissions.require(step.executor, READ_VERBS, step.target)
+        except NotPermitted as refusal:
+            return replace(ApplyOutcome.failed(str(refusal), RetryMode.AFTER_MINUTE), is_readable=False)
+        try:
             return ApplyOutcome(await self._strategy(step)(step))
         except NotPermitted as refusal:
             return ApplyOutcome.failed(str(refusal), RetryMode.AFTER_MINUTE)

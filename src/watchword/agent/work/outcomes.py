@@ -34,6 +34,7 @@ class ApplyOutcome:
     retry: RetryMode = RetryMode.ON_CHANGE
     reason: AppliedReason = AppliedReason.COMPLETE
     error: ApiStatusError | None = None
+    is_readable: bool = True  # whether the executor may know what is there
 
     @classmethod
     def failed(

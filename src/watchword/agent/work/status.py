@@ -26,13 +26,15 @@ class ManifestStatus:
     meta: ManifestMeta
     applied: Condition
     available: Condition
-    feedback: Feedback | None = None  # None: nothing is asked for
+    feedback: Feedback | None = None  # None: nothing is asked for, or there is no object
     rules: tuple[Condition, ...] = ()
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """Everything that is said about the manifest."""
-        return (self.applied, self.available, decide_feedback_condition(self.feedback), *self.rules)
+        # Of an object that cannot be read there is no feedback, good or bad.
+        feedback = [decide_feedback_condition(self.feedback)] if self.available.status == "True" else []
+        return (self.applied, self.available, *feedback, *self.rules)
 
 
 def decide_applied_condition(outcome: ApplyOutcome) -> Condition:

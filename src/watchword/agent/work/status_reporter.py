@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from watchword.agent.work.condition_rules import decide_rule_conditions
-from watchword.agent.work.feedback import Feedback, read_feedback
+from watchword.agent.work.feedback import read_feedback
 from watchword.agent.work.feedback_throttle import FeedbackThrottle
 from watchword.agent.work.manifests import ObjectRef
 from watchword.agent.work.object_client import ObjectClient
 from watchword.agent.work.object_remover import RemovalFailure
 from watchword.agent.work.object_writer import ApplyStep
-from watchword.agent.work.outcomes import ApplyOutcome, RetryMode
+from watchword.agent.work.outcomes import ApplyOutcome
 from watchword.agent.work.plan import ApplyPlan
 from watchword.agent.work.status import (
     ManifestStatus,
@@ -68,9 +68,8 @@ class WorkStatusReporter:
             present, trouble = await self._read_unapplied(step, outcome)
         config, target = step.config, step.target
         feedback = None
-        if config.feedback:
-            absent = Feedback(troubles=("the object cannot be read",))
-            feedback = absent if present is None else read_feedback(present, config.feedback, target)
+        if config.feedback and present is not None:
+            feedback = read_feedback(present, config.feedback, target)
         return ManifestStatus(
             step.manifest.meta,
             decide_applied_condition(outcome),
@@ -81,8 +80,8 @@ class WorkStatusReporter:
 
     async def _read_unapplied(self, step: ApplyStep, outcome: ApplyOutcome) -> tuple[Object | None, str]:
         """Return an object that could not be applied and yet may be there, or why it cannot be looked at."""
-        if outcome.retry is RetryMode.AFTER_MINUTE:  # the executor may not even look
-            return None, outcome.why
+        if not outcome.is_readable:
+            return None, ""
         try:
             return await self.objects.read(step.target), ""
         except ApiStatusError:
