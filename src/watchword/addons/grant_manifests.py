@@ -9,9 +9,7 @@ from watchword.addons.definition import AddonInstance, Grant
 from watchword.api.addon import AddonSubject
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
 from watchword.api.names import Label, addon_group
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES
-
-RBAC_GROUP = "rbac.authorization.k8s.io"
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, RBAC_GROUP, ROLE_BINDINGS, ROLES
 
 
 def _account(instance: AddonInstance, subject: AddonSubject) -> Object:

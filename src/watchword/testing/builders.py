@@ -17,12 +17,11 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     NAMESPACES,
+    RBAC_GROUP,
     SECRETS,
     SERVICE_ACCOUNTS,
 )
 from watchword.api.time import rfc3339_micro
-
-RBAC = "rbac.authorization.k8s.io"
 
 
 def a_namespace(name: str, **metadata: Any) -> Object:
@@ -91,8 +90,8 @@ def a_cluster_role_binding(name: str, *, role: str, users: Sequence[str] = (), g
     kinds = [("User", user) for user in users] + [("Group", group) for group in groups]
     return CLUSTER_ROLE_BINDINGS.manifest(
         ObjectKey.cluster(name),
-        roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-        subjects=[{"apiGroup": RBAC, "kind": kind, "name": who} for kind, who in kinds],
+        roleRef={"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
+        subjects=[{"apiGroup": RBAC_GROUP, "kind": kind, "name": who} for kind, who in kinds],
     )
 
 

@@ -7,7 +7,7 @@ from tests.agent.work.work_environment import WorkEnvironment
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, ROLE_BINDINGS, ROLES
-from watchword.testing.builders import RBAC
+from watchword.testing.builders import RBAC_GROUP
 
 EXECUTOR = "deployer"
 
@@ -25,7 +25,7 @@ async def may(site: WorkEnvironment, verbs: list[str], resources: list[str], gro
     subject = {"kind": "ServiceAccount", "namespace": site.namespace, "name": EXECUTOR}
     binding = ROLE_BINDINGS.manifest(
         ObjectKey(site.namespace, name),
-        roleRef={"apiGroup": RBAC, "kind": "Role", "name": name},
+        roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": name},
         subjects=[subject],
     )
     await site.client.create(ROLE_BINDINGS, binding)
@@ -109,7 +109,7 @@ async def test_a_right_that_is_granted_later_counts_after_a_minute(running: Work
 
 
 async def test_an_executor_cannot_grant_what_it_has_not(running: WorkEnvironment) -> None:
-    await may(running, ["get", "create", "update", "patch", "delete"], ["roles"], RBAC)
+    await may(running, ["get", "create", "update", "patch", "delete"], ["roles"], RBAC_GROUP)
     rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
     role = ROLES.manifest(ObjectKey(running.namespace, "escalation"), rules=rules)
     await running.has("w", role, executor=executor(running))
@@ -121,7 +121,7 @@ async def test_an_executor_cannot_grant_what_it_has_not(running: WorkEnvironment
 
 
 async def test_an_executor_can_grant_what_it_has(running: WorkEnvironment) -> None:
-    await may(running, ["get", "create", "update", "patch", "delete"], ["roles"], RBAC)
+    await may(running, ["get", "create", "update", "patch", "delete"], ["roles"], RBAC_GROUP)
     await may(running, ["get"], ["secrets"])
     rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
     role = ROLES.manifest(ObjectKey(running.namespace, "granted"), rules=rules)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from watchword.api.addon import Addon, service_accounts
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of, owner_reference
 from watchword.api.names import Label
-from watchword.api.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from watchword.api.resources import RBAC_GROUP, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
-from watchword.hub.cluster_rbac import RBAC_GROUP, rule
+from watchword.hub.cluster_rbac import rule
 
 
 def role_name(addon: str) -> str:
