@@ -14,7 +14,8 @@ from watchword.api.names import RESERVED_CLUSTER_NAMES
 from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.runtime.ensure import Ensurer, choose_changes
+from watchword.runtime.diff import choose_changes
+from watchword.runtime.ensure import Ensurer
 from watchword.runtime.reconcile import Reader
 
 INDEX = "addon-rights"

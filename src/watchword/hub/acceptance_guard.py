@@ -18,7 +18,7 @@ from watchword.hub.cluster_sets import DEFAULT_SET
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Invalid
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import choose_changes
+from watchword.runtime.diff import choose_changes
 
 POLICY_NAME = "managedcluster-acceptance.watchword.dev"
 PROBE_USER = "watchword:acceptance-probe"
