@@ -11,9 +11,9 @@ import pytest
 from watchword.agent.cluster_lease import LeaseRenewalReconciler
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import CLUSTER_LEASE
-from watchword.api.resources import LEASES, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES
+from watchword.api.resources import LEASES, MANAGED_CLUSTERS, RBAC_GROUP, ROLE_BINDINGS, ROLES
 from watchword.kube.errors import Conflict
-from watchword.testing.builders import RBAC_GROUP, a_cluster, a_lease
+from watchword.testing.builders import a_cluster, a_lease
 from watchword.testing.plane import Plane
 
 PATCHING = ["get", "list", "watch", "update", "patch"]

@@ -6,8 +6,7 @@ import pytest
 from tests.agent.work.work_environment import WorkEnvironment
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CONFIG_MAPS, ROLE_BINDINGS, ROLES
-from watchword.testing.builders import RBAC_GROUP
+from watchword.api.resources import CONFIG_MAPS, RBAC_GROUP, ROLE_BINDINGS, ROLES
 
 EXECUTOR = "deployer"
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from watchword.agent.work.applied_work_store import AppliedWorkStore
+from watchword.agent.work.applied_work_store import AppliedWorkStore, read_applied_resources
 from watchword.agent.work.object_remover import ObjectRemover
 from watchword.agent.work.object_watches import ObjectWatches
-from watchword.agent.work.ownership import read_applied_resources
 from watchword.api.meta import Object, ObjectKey, is_deleting, owner_reference
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
 from watchword.api.time import parse_rfc3339, rfc3339

@@ -14,16 +14,14 @@ from watchword.agent.work.applied_work import AppliedWorkReconciler
 from watchword.agent.work.applied_work_store import AppliedWorkStore
 from watchword.agent.work.applier import Applier
 from watchword.agent.work.executor import ExecutorPermissions
-from watchword.agent.work.feedback_throttle import FeedbackThrottle
 from watchword.agent.work.manifest_work import WorkReconciler
 from watchword.agent.work.object_client import ObjectClient
 from watchword.agent.work.object_remover import ObjectRemover
 from watchword.agent.work.object_watches import ObjectWatches
-from watchword.agent.work.object_writer import ObjectWriter
-from watchword.agent.work.rest_mapper import RestMapper
-from watchword.agent.work.status_reporter import WorkStatusReporter
+from watchword.agent.work.status import FeedbackThrottle, WorkStatusReporter
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
+from watchword.kube.rest_mapper import RestMapper
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import ControllerSpec, Trigger
 
@@ -49,7 +47,7 @@ def work_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
         hub,
         applied_work_store,
         rest_mapper,
-        Applier.of(ObjectWriter(objects, ExecutorPermissions(cluster.client))),
+        Applier(objects, ExecutorPermissions(cluster.client)),
         remover,
         watches,
         WorkStatusReporter(hub.status, objects, FeedbackThrottle(parts.options.feedback_interval), parts.clock),

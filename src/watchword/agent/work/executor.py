@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from watchword.agent.work.errors import NotPermitted
-from watchword.agent.work.manifests import ObjectRef
-from watchword.api.meta import ObjectKey
+from watchword.agent.errors import NotPermitted
+from watchword.api.meta import ObjectKey, ObjectRef
 from watchword.api.names import service_account_user
 from watchword.api.resources import RBAC_GROUP
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may

@@ -7,30 +7,37 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 
-from watchword.agent.work.api_errors import is_kind_missing
-from watchword.agent.work.applied_work_store import AppliedWorkStore
+from watchword.agent.work.applied_work_store import AppliedResource, AppliedWorkStore, read_applied_resources
 from watchword.agent.work.applier import Applier
 from watchword.agent.work.condition_rules import is_work_complete
-from watchword.agent.work.manifest_resolver import resolve_manifests
-from watchword.agent.work.manifests import ObjectRef
+from watchword.agent.work.manifest_config import is_orphaned
+from watchword.agent.work.manifests import resolve_manifests
 from watchword.agent.work.object_remover import ObjectRemover, RemovalFailure
 from watchword.agent.work.object_watches import ObjectWatches
-from watchword.agent.work.outcomes import ApplyOutcome, RetryMode
-from watchword.agent.work.ownership import AppliedResource
-from watchword.agent.work.plan import ApplyPlan, choose_applied_resources, choose_apply_plan
-from watchword.agent.work.rest_mapper import RestMapper
-from watchword.agent.work.status_reporter import NEVER, ApplyOutcomes, WorkStatusReporter
-from watchword.agent.work.work_finalizer import WorkFinalizer
-from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
-from watchword.api.names import Finalizer
+from watchword.agent.work.plan import (
+    ApplyOutcome,
+    ApplyOutcomes,
+    ApplyPlan,
+    RetryMode,
+    choose_applied_resources,
+    choose_apply_plan,
+)
+from watchword.agent.work.status import MAX_MESSAGE_LENGTH, NEVER, WorkStatusReporter
+from watchword.api.conditions import Condition
+from watchword.api.meta import Object, ObjectKey, ObjectRef, finalizers_of, is_deleting, owner_reference
+from watchword.api.names import ConditionType, Finalizer
 from watchword.api.resources import MANIFEST_WORKS
+from watchword.kube.errors import NotFound
+from watchword.kube.rest_mapper import RestMapper
 from watchword.kube.retry import Backoff
+from watchword.runtime.api_errors import is_kind_missing
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
 
 EXECUTOR_RECHECK = timedelta(seconds=60)
 RECHECK = timedelta(seconds=5)
+REMOVAL_RECHECK = timedelta(seconds=30)
 RETRY = Backoff(first=1.0, limit=240.0)
 
 
@@ -125,3 +132,53 @@ class WorkReconciler:
         self._failures.pop(key, None)
         for target in self._known.pop(key, frozenset()):
             self.applier.forget(target)
+
+
+@dataclass(frozen=True)
+class WorkFinalizer:
+    """Removes the record, whose own finalizer waits for the objects, then the work's finalizer."""
+
+    hub: ApiServerConnection
+    applied_work_store: AppliedWorkStore
+    remover: ObjectRemover
+
+    async def finalize(self, work: Object) -> Outcome:
+        """Bring a work that is being deleted one step closer to its end."""
+        if Finalizer.MANIFEST_WORK not in finalizers_of(work):
+            return Done()
+        name = work["metadata"]["name"]
+        record = self.applied_work_store.find(name)
+        if record is None:
+            await self._remove_finalizer(work)
+            return Done()
+        record = await self.applied_work_store.adopt(record, name)
+        if not is_deleting(record):
+            refusal = await self._release_orphans(work, record)
+            if refusal is not None:
+                await self._set_deleting_condition(work, record, f"; {refusal}")
+                raise refusal.error
+            await self.applied_work_store.delete(record)
+        refused = self.remover.failures.get(ObjectKey.of(record))
+        await self._set_deleting_condition(work, record, f"; {refused}" if refused else "")
+        return RetryAfter(REMOVAL_RECHECK)
+
+    async def _set_deleting_condition(self, work: Object, record: Object, refused: str) -> None:
+        message = f"waiting for {len(read_applied_resources(record))} objects to be gone{refused}"
+        deleting = Condition.true(ConditionType.DELETING, "WorkDeleting", message[:MAX_MESSAGE_LENGTH])
+        await self.hub.status.set_condition(MANIFEST_WORKS, work, deleting)
+
+    async def _release_orphans(self, work: Object, record: Object) -> RemovalFailure | None:
+        """Disown what is to stay: the wish may have come together with the deletion."""
+        spec = work.get("spec") or {}
+        located = await self.remover.resolve(read_applied_resources(record))
+        kept = {one: target for one, target in located.items() if is_orphaned(spec, target)}
+        _, refusal = await self.remover.remove(kept, owner_reference(record), keep=lambda _: True)
+        return refusal
+
+    async def _remove_finalizer(self, work: Object) -> None:
+        kept = [name for name in finalizers_of(work) if name != Finalizer.MANIFEST_WORK]
+        patch = with_preconditions(work, {"metadata": {"finalizers": kept or None}})
+        try:
+            await self.hub.client.patch(MANIFEST_WORKS, ObjectKey.of(work), patch)
+        except NotFound:
+            return  # it is gone already
