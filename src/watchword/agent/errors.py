@@ -4,8 +4,7 @@ AgentError
 ├── NameTaken                another cluster has this name on the hub
 └── WorkError                what a work asks for cannot be done
     ├── InvalidFieldPath     a path in the work's configuration leads nowhere
-    ├── NotPermitted         the work's executor may not do what the work asks for
-    └── AppliedByOlderWork   an older work names the same object with other content
+    └── NotPermitted         the work's executor may not do what the work asks for
 """
 
 from __future__ import annotations
@@ -29,7 +28,3 @@ class InvalidFieldPath(WorkError):
 
 class NotPermitted(WorkError):
     """The executor lacks a right; the message says which."""
-
-
-class AppliedByOlderWork(WorkError):
-    """An older work decides what the object holds; the message names it."""

@@ -101,7 +101,7 @@ class Applier:
         except NotPermitted as refusal:
             return replace(ApplyOutcome.failed(str(refusal), RetryMode.AFTER_MINUTE), is_readable=False)
         try:
-            return ApplyOutcome(await self._strategy(step)(step))
+            return await self._yield(step) or ApplyOutcome(await self._strategy(step)(step))
         except NotPermitted as refusal:
             return ApplyOutcome.failed(str(refusal), RetryMode.AFTER_MINUTE)
         except InvalidFieldPath as refusal:
@@ -111,7 +111,8 @@ class Applier:
         except ApiStatusError as refusal:
             final = isinstance(refusal, Conflict) and is_field_conflict(refusal)
             retry = RetryMode.ON_CHANGE if final else RetryMode.WITH_BACKOFF
-            return ApplyOutcome.failed(describe_api_error(refusal, step.target), retry, error=refusal)
+            older = f"; it is also applied by the older ManifestWork {step.deciding_work}" if step.deciding_work else ""
+            return ApplyOutcome.failed(describe_api_error(refusal, step.target) + older, retry, error=refusal)
 
     def forget(self, target: ObjectRef) -> None:
         """Remember nothing about an object."""
@@ -125,6 +126,32 @@ class Applier:
             Strategy.READ_ONLY: self._read_only,
         }[step.config.strategy]
 
+    async def _yield(self, step: ApplyStep) -> ApplyOutcome | None:
+        """Leave the content of an object to the older work that applies it; None when this work decides.
+
+        With a field manager of its own, a work may still add what no other work says: the server tells them apart.
+        """
+        is_alone = step.config.strategy is Strategy.SERVER_SIDE_APPLY and step.config.manager != FIELD_MANAGER
+        if not step.deciding_work or is_alone or step.config.strategy in (Strategy.CREATE_ONLY, Strategy.READ_ONLY):
+            return None
+        present = await self.objects.read(step.target)
+        if present is None:
+            return None
+        stored = await self._set_owner(step, present)
+        if choose_changes(stored, step.wanted, Comparison.CONTAINS) is None:
+            return ApplyOutcome(stored)
+        why = (
+            f"{step.target} is applied with other content by the older ManifestWork {step.deciding_work}: "
+            "remove the object from one of the two works"
+        )
+        return replace(ApplyOutcome.failed(why, RetryMode.ON_CHANGE), present=stored)
+
+    async def _set_owner(self, step: ApplyStep, present: Object) -> Object:
+        """Make an object carry our reference, or not when it is orphaned, and change nothing else."""
+        identity = {"metadata": {name: step.wanted["metadata"].get(name) for name in ("name", "namespace")}}
+        body, policy = step.with_owner_references(identity), _policy(step, Comparison.CONTAINS)
+        return await apply_object(self._writer(step), step.target.resource, body, present, policy)
+
     async def _read_only(self, step: ApplyStep) -> Object | None:
         return await self.objects.read(step.target)
 
@@ -133,25 +160,23 @@ class Applier:
         present = await self.objects.read(target) if step.recorded else None
         if present is None:
             with suppress(AlreadyExists):
-                return await writer.create(target.resource, step.with_owner_reference(step.wanted))
+                return await writer.create(target.resource, step.with_owner_references(step.wanted))
             present = await writer.get(target.resource, target.key)
-        identity = {"metadata": {name: step.wanted["metadata"].get(name) for name in ("name", "namespace")}}
-        return await apply_object(
-            writer, target.resource, step.with_owner_reference(identity), present, _policy(step, Comparison.CONTAINS)
-        )
+        return await self._set_owner(step, present)
 
     async def _update(self, step: ApplyStep) -> Object:
         """Apply by server-side apply; fields that the manifest does not name stay as they are."""
         target, before = step.target, self._applied.get(step.target, _Applied())
-        now, body = asyncio.get_running_loop().time(), step.with_owner_reference(step.wanted)
+        now = asyncio.get_running_loop().time()
         known = before.digest == step.manifest.digest
         look = (known or step.is_generation_applied) and before.retry_apply_at > now
-        present = await self.objects.read(target) if look else None
+        present = await self.objects.read(target) if look or step.is_shared else None
+        body = step.with_owner_references(step.wanted, present)
         # At the first look since a start the defaults of the server are not known yet, so they are believed.
         policy = _policy(step, Comparison.EXACT_LISTS if known else Comparison.CONTAINS)
         policy = replace(policy, manager=FIELD_MANAGER, force=True, accepted=before.accepted if known else "")
         try:
-            stored = await apply_object(self._writer(step), target.resource, body, present, policy)
+            stored = await self._apply(step, body, present, policy)
         except ApiStatusError as refusal:
             if not is_apply_unsupported(refusal):
                 raise
@@ -169,16 +194,22 @@ class Applier:
     async def _server_side_apply(self, step: ApplyStep) -> Object:
         """Apply the fields of the manifest; raises `Conflict` over fields of others, `InvalidFieldPath`."""
         config, target, digest = step.config, step.target, step.manifest.digest
-        present = await self.objects.read(target) if step.recorded or config.ignored else None
+        present = await self.objects.read(target) if step.recorded or step.is_shared or config.ignored else None
         applied, depends = choose_apply_body(step.wanted, present, config.ignored, digest=digest)
-        body = step.with_owner_reference(_with_digest(applied, digest))
+        body = step.with_owner_references(_with_digest(applied, digest), present)
         if present is not None and depends:  # what the cluster says was copied from this very version
             body = with_preconditions(present, body)
         accepted = self._applied.get(target, _Applied()).accepted
         policy = _policy(step, Comparison.CONTAINS)
-        policy = replace(policy, manager=config.manager, force=config.force, accepted=accepted)
-        stored = await apply_object(self._writer(step), target.resource, body, present, policy)
+        force = config.force and not step.deciding_work
+        policy = replace(policy, manager=config.manager, force=force, accepted=accepted)
+        stored = await self._apply(step, body, present, policy)
         return stored if stored is present else self._remember(step, body, stored, comparison=Comparison.CONTAINS)
+
+    async def _apply(self, step: ApplyStep, body: Object, present: Object | None, policy: ApplyPolicy) -> Object:
+        if present is not None and step.other_owners(present):  # they were copied from this very version
+            body = with_preconditions(present, body)
+        return await apply_object(self._writer(step), step.target.resource, body, present, policy)
 
     def _writer(self, step: ApplyStep) -> ExecutorWriter:
         return ExecutorWriter(self.objects, self.permissions, step)

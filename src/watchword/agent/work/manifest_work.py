@@ -18,10 +18,12 @@ from watchword.agent.work.plan import (
     ApplyOutcome,
     ApplyOutcomes,
     ApplyPlan,
+    ApplyStep,
     RetryMode,
     choose_applied_resources,
     choose_apply_plan,
 )
+from watchword.agent.work.shared_objects import SharedObjects
 from watchword.agent.work.status import MAX_MESSAGE_LENGTH, NEVER, WorkStatusReporter
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, ObjectRef, finalizers_of, is_deleting, owner_reference
@@ -51,6 +53,7 @@ class WorkReconciler:
     applier: Applier
     remover: ObjectRemover
     watches: ObjectWatches
+    shared: SharedObjects
     reporter: WorkStatusReporter
     random: Random
     recheck: timedelta  # of what nothing has happened to
@@ -92,10 +95,18 @@ class WorkReconciler:
         await self._watch_objects(key, plan)
         outcomes = {}
         for step in plan.steps:
-            outcome = outcomes[step.target] = await self.applier.apply(step)
+            outcome = outcomes[step.target] = await self.applier.apply(self._with_sharing(step, plan.record))
             if outcome.error is not None and is_kind_missing(outcome.error):
                 self.rest_mapper.forget(step.target.resource)
         return outcomes
+
+    def _with_sharing(self, step: ApplyStep, record: Object) -> ApplyStep:
+        """Look for other works only now that our own record names the object: two works cannot miss each other."""
+        others = self.shared.others(record, step.target)
+        if not others:
+            return step
+        deciding = self.shared.choose_deciding_work(record, others, step.target)
+        return replace(step, is_shared=True, deciding_work=deciding)
 
     async def _watch_objects(self, key: ObjectKey, plan: ApplyPlan) -> None:
         """Watch the objects, and wait for those that are likely there: one look instead of many questions."""
@@ -109,7 +120,11 @@ class WorkReconciler:
         self, plan: ApplyPlan, outcomes: ApplyOutcomes
     ) -> tuple[Sequence[AppliedResource], RemovalFailure | None]:
         targets = await self.remover.resolve(plan.stale_resources())
-        left, failure = await self.remover.remove(targets, plan.owner, keep=plan.is_kept)
+
+        def is_kept(target: ObjectRef) -> bool:
+            return plan.is_kept(target) or self.shared.is_kept(plan.record, target)
+
+        left, failure = await self.remover.remove(targets, plan.owner, keep=is_kept)
         await self.applied_work_store.write(plan.record, choose_applied_resources(plan, outcomes, left))
         return left, failure
 

@@ -29,6 +29,8 @@ class ApplyStep:
     orphaned: bool = False
     recorded: bool = False  # whether it has been applied before, so that it is likely there
     is_generation_applied: bool = False  # whether this very manifest has been applied before
+    is_shared: bool = False  # whether other works name the object, too
+    deciding_work: str = ""  # the older work that says what a shared object holds
 
     @property
     def target(self) -> ObjectRef:
@@ -50,11 +52,15 @@ class ApplyStep:
         """The UID of the owner that the object must not have: it outlives its work."""
         return str(self.owner["uid"]) if self.orphaned else ""
 
-    def with_owner_reference(self, body: Object) -> Object:
-        """Return what is written: with our reference, unless the object outlives its work."""
-        if self.orphaned:
-            return body
-        return {**body, "metadata": {**body["metadata"], "ownerReferences": [self.owner]}}
+    def other_owners(self, present: Object | None) -> list[Object]:
+        """Return the references to other works, which server-side apply by the same manager would take off."""
+        rows = ((present or {}).get("metadata") or {}).get("ownerReferences") or ()
+        return [row for row in rows if row.get("kind") == self.owner["kind"] and row.get("uid") != self.owner["uid"]]
+
+    def with_owner_references(self, body: Object, present: Object | None = None) -> Object:
+        """Return what is written: with our reference, unless the object outlives its work, and those of other works."""
+        owners = [*self.other_owners(present), *([] if self.orphaned else [self.owner])]
+        return {**body, "metadata": {**body["metadata"], "ownerReferences": owners}} if owners else body
 
 
 class AppliedReason(StrEnum):
