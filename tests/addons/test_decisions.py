@@ -11,7 +11,6 @@ from watchword.addons.works import (
     decide_applied_condition,
     decide_available_condition,
     is_completed,
-    is_superset,
     separate_hooks,
     split_manifests,
 )
@@ -19,10 +18,11 @@ from watchword.agent.addons.health import decide_addon_health
 from watchword.agent.addons.registration import choose_registration_status
 from watchword.api.addon import Addon, parse_ready_message
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS
+from watchword.api.resources import ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS
 from watchword.hub.addons.feature_labels import choose_labels
 from watchword.hub.addons.installation import InstallationStep, choose_installation_step
-from watchword.hub.addons.templates import substitute_variables, template_names
+from watchword.hub.addons.template_rendering import substitute_variables
+from watchword.hub.addons.templates import config_keys
 from watchword.hub.addons.token_infrastructure import (
     TokenInfrastructureAction,
     choose_token_infrastructure_action,
@@ -407,30 +407,15 @@ def test_manifests_are_split_into_as_few_works_as_fit() -> None:
     assert [[row["n"] for row in part] for part in split_manifests(manifests, limit=150)] == [[0, 1], [2], [3], [4]]
 
 
-@pytest.mark.parametrize(
-    ("present", "wanted", "same"),
-    [
-        pytest.param({"a": 1, "filled": True}, {"a": 1}, True, id="filled in by the server"),
-        pytest.param({"a": [1, 2]}, {"a": [1]}, False, id="one more in a list"),
-        pytest.param({"a": [{"b": 1, "c": 2}]}, {"a": [{"b": 1}]}, True, id="filled in within a list"),
-        pytest.param({}, {"a": None}, True, id="absent"),
-        pytest.param({"a": 2}, {"a": 1}, False, id="different"),
-        pytest.param(None, {"a": 1}, False, id="nothing there"),
-    ],
-)
-def test_covers(present: Any, wanted: Any, same: bool) -> None:  # noqa: FBT001 - a column
-    assert is_superset(present, wanted) is same
-
-
 def test_template_is_never_chosen_by_what_an_agent_can_write() -> None:
     config = {"group": "addon.open-cluster-management.io", "resource": "addontemplates", "name": "evil"}
     addon = {**an_addon("a", cluster="c1"), "status": {"configReferences": [config]}}
     known = {"spec": {"supportedConfigs": [{**config, "name": "", "defaultConfig": {"name": "right"}}]}}
 
-    assert list(template_names(addon, known)) == ["right"]
+    assert list(config_keys(addon, known, ADDON_TEMPLATES)) == [ObjectKey.cluster("right")]
 
 
 def test_variables_are_filled_in_everywhere() -> None:
     manifest = {"a": ["{{CLUSTER_NAME}}-x", {"b": "{{OTHER}}"}], "n": 3}
 
-    assert substitute_variables(manifest, {"CLUSTER_NAME": "c1"}) == {"a": ["c1-x", {"b": "{{OTHER}}"}], "n": 3}
+    assert substitute_variables(manifest, {"CLUSTER_NAME": "c1"}) == {"a": ["c1-x", {"b": ""}], "n": 3}

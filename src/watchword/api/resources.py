@@ -84,6 +84,9 @@ CLUSTER_MANAGEMENT_ADDONS = Resource(
 ADDON_TEMPLATES = Resource(
     "addon.open-cluster-management.io", "v1alpha1", "addontemplates", "AddOnTemplate", namespaced=False
 )
+ADDON_DEPLOYMENT_CONFIGS = Resource(
+    "addon.open-cluster-management.io", "v1alpha1", "addondeploymentconfigs", "AddOnDeploymentConfig"
+)
 MANIFEST_WORKS = Resource("work.open-cluster-management.io", "v1", "manifestworks", "ManifestWork")
 APPLIED_MANIFEST_WORKS = Resource(
     "work.open-cluster-management.io", "v1", "appliedmanifestworks", "AppliedManifestWork", namespaced=False

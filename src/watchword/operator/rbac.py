@@ -99,6 +99,7 @@ _FLEET_KINDS = {
         "clustermanagementaddons",
         "clustermanagementaddons/status",
         "addontemplates",
+        "addondeploymentconfigs",
     ),
     WORK_GROUP: ("manifestworks", "manifestworks/status"),
 }

@@ -8,6 +8,7 @@ from watchword.addons.controllers import AddonParts, controllers, register_infor
 from watchword.api.meta import Object
 from watchword.api.names import Label
 from watchword.api.resources import (
+    ADDON_DEPLOYMENT_CONFIGS,
     ADDON_TEMPLATES,
     CLUSTER_MANAGEMENT_ADDONS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -22,7 +23,7 @@ from watchword.hub.addons.feature_labels import FeatureLabelReconciler, clusters
 from watchword.hub.addons.install_strategy import InstallStrategies, InstallStrategyReconciler
 from watchword.hub.addons.installation import AddonInstallationReconciler
 from watchword.hub.addons.placements import PlacementDecisionReconciler, Placements
-from watchword.hub.addons.templates import TemplateDefinitionLookup
+from watchword.hub.addons.templates import BY_CONFIG, TemplateDefinitionLookup, index_by_config
 from watchword.hub.addons.token_infrastructure import TokenInfrastructureReconciler, addons_affected_by_cluster
 from watchword.hub.addons.token_manifests import addon_from_labels
 from watchword.hub.controllers import HubParts
@@ -40,6 +41,11 @@ def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
     described = tuple(
         Trigger(kind, templates.addons_affected_by) for kind in (ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS)
     )
+    described = (
+        *described,
+        Trigger(ADDON_DEPLOYMENT_CONFIGS, templates.addons_affected_by_config),
+        Trigger(MANAGED_CLUSTERS, templates.addons_affected_by_cluster),
+    )
     yield _token_infrastructure(parts)
     yield from _installation(parts)
     yield ControllerSpec(
@@ -56,10 +62,11 @@ def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
 def _register_informers(cache: Cache) -> None:
     for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS):
         cache.informer(resource, TOKEN_OBJECTS)
-    for resource in (CLUSTER_MANAGEMENT_ADDONS, ADDON_TEMPLATES):
+    for resource in (CLUSTER_MANAGEMENT_ADDONS, ADDON_TEMPLATES, ADDON_DEPLOYMENT_CONFIGS):
         cache.informer(resource)
     register_informers(cache)
     cache.index(MANAGED_CLUSTER_ADDONS, "name", lambda obj: [obj["metadata"]["name"]])
+    cache.index(MANAGED_CLUSTER_ADDONS, BY_CONFIG, index_by_config)
 
 
 def _token_infrastructure(parts: HubParts) -> ControllerSpec:
