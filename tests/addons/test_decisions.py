@@ -11,6 +11,8 @@ from watchword.addons.works import (
     decide_applied_condition,
     decide_available_condition,
     is_completed,
+    is_current,
+    merge_configs,
     separate_hooks,
     split_manifests,
 )
@@ -405,6 +407,46 @@ def test_manifests_are_split_into_as_few_works_as_fit() -> None:
     manifests = [{"n": number, "text": "x" * size} for number, size in enumerate((40, 40, 40, 500, 10))]
 
     assert [[row["n"] for row in part] for part in split_manifests(manifests, limit=150)] == [[0, 1], [2], [3], [4]]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "current"),
+    [
+        pytest.param({"spec": {"replicas": 1}}, True, id="as wanted"),
+        pytest.param({"spec": {"replicas": 1, "strategy": {}}, "status": {}}, True, id="as OCM writes it"),
+        pytest.param({"metadata": {"creationTimestamp": None}, "spec": {"replicas": 1}}, True, id="null"),
+        pytest.param({"spec": {"replicas": 1, "paused": True}}, False, id="one more field"),
+        pytest.param({"spec": {"replicas": 2}}, False, id="another value"),
+        pytest.param({}, False, id="nothing"),
+    ],
+)
+def test_is_current(manifest: Object, current: bool) -> None:  # noqa: FBT001 - a column
+    def a_work(body: Object, **spec: Any) -> Object:
+        return {"metadata": {"name": "w"}, "spec": {"workload": {"manifests": [body]}, **spec}}
+
+    present = a_work(manifest, manifestConfigs=[{"name": "x", "filled": "in"}])
+    wanted = a_work({"spec": {"replicas": 1}}, manifestConfigs=[{"name": "x"}])
+
+    assert is_current(present, wanted) is current
+
+
+def test_author_adds_to_what_the_hub_asks_to_be_told() -> None:
+    one, other = {"resource": "deployments", "name": "a"}, {"resource": "jobs", "name": "b"}
+    feedback = [{"resourceIdentifier": one, "feedbackRules": [{"type": "WellKnownStatus"}]}]
+    strategy, paths = {"type": "CreateOnly"}, {"type": "JSONPaths"}
+    own = [
+        {"resourceIdentifier": one, "feedbackRules": [paths], "updateStrategy": strategy},
+        {"resourceIdentifier": other, "updateStrategy": strategy},
+    ]
+
+    assert merge_configs(feedback, own) == [
+        {
+            "resourceIdentifier": one,
+            "feedbackRules": [{"type": "WellKnownStatus"}, paths],
+            "updateStrategy": strategy,
+        },
+        {"resourceIdentifier": other, "updateStrategy": strategy},
+    ]
 
 
 def test_template_is_never_chosen_by_what_an_agent_can_write() -> None:

@@ -135,8 +135,20 @@ def addon_from_labels(work: Object) -> list[ObjectKey]:
 
 def is_current(present: Object, wanted: Object) -> bool:
     """Whether a work says what is wanted: its manifests exactly, or a removed field would stay on the clusters."""
-    same = (present.get("spec") or {}).get("workload") == wanted["spec"]["workload"]
-    return same and choose_changes(present, wanted, Comparison.CONTAINS) is None
+    manifests = (present.get("spec") or {}).get("workload")
+    same = _without_empty(manifests) == _without_empty(wanted["spec"]["workload"])
+    rest = {**wanted, "spec": {name: value for name, value in wanted["spec"].items() if name != "workload"}}
+    return same and choose_changes(present, rest, Comparison.CONTAINS) is None
+
+
+def _without_empty(value: Any) -> Any:
+    """Leave out empty maps and nulls, which Open Cluster Management adds to manifests and which say nothing."""
+    if isinstance(value, list):
+        return [_without_empty(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    rows = {name: _without_empty(item) for name, item in value.items()}
+    return {name: item for name, item in rows.items() if item is not None and item != {}}
 
 
 def decide_applied_condition(works: Sequence[Object | None]) -> Condition:
