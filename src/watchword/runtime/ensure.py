@@ -74,7 +74,7 @@ async def apply_object(
             return present
         if any(field in changes for field in policy.immutable):
             await client.delete(resource, key, uid=uid_of(present))
-            return await client.create(resource, wanted)
+            return await client.create(resource, _without_preconditions(wanted))
         if not policy.manager:
             return await client.patch(resource, key, with_preconditions(present, changes))
     stored = await client.apply(resource, wanted, manager=policy.manager, force=policy.force)
@@ -126,6 +126,11 @@ def with_preconditions(present: Object, patch: Mapping[str, Any]) -> Object:
     metadata = present["metadata"]
     own = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     return {**patch, "metadata": {**patch.get("metadata", {}), **own}}
+
+
+def _without_preconditions(obj: Object) -> Object:
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in ("uid", "resourceVersion")}
+    return {**obj, "metadata": metadata}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from tests.agent.work.work_environment import WorkEnvironment
 
 from watchword.agent.work.shared_objects import choose_oldest
 from watchword.api.meta import Object, ObjectKey, uid_of
-from watchword.api.resources import APPLIED_MANIFEST_WORKS, CONFIG_MAPS, NAMESPACES
+from watchword.api.resources import APPLIED_MANIFEST_WORKS, CONFIG_MAPS, NAMESPACES, RBAC_GROUP, ROLE_BINDINGS
 from watchword.testing.eventually import eventually, is_gone
 
 
@@ -219,3 +219,19 @@ async def test_record_of_a_hub_that_is_no_longer_served_does_not_decide(site: Wo
     found = await site.until("one", lambda obj: obj["data"] == {"a": "of the new hub"})
     assert len(found["metadata"]["ownerReferences"]) == 2
     assert await site.client.find(APPLIED_MANIFEST_WORKS, old) is not None
+
+
+async def test_binding_of_two_works_that_is_replaced_keeps_both_owners(running: WorkEnvironment) -> None:
+    def binding(role: str) -> Object:
+        reference = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}
+        return ROLE_BINDINGS.manifest(ObjectKey(running.namespace, "b"), roleRef=reference, subjects=[])
+
+    for name in ("a", "b"):
+        await running.has(name, binding("view"))
+        await running.applied(name)
+
+    await running.changes("a", binding("edit"))
+    await running.says("b", "Applied", "False")
+
+    found = await running.until("b", lambda obj: len(owners(obj)) == 2, ROLE_BINDINGS)
+    assert found["roleRef"]["name"] == "edit"

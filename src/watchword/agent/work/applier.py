@@ -170,7 +170,9 @@ class Applier:
         now = asyncio.get_running_loop().time()
         known = before.digest == step.manifest.digest
         look = (known or step.is_generation_applied) and before.retry_apply_at > now
-        present = await self.objects.read(target) if look or step.is_shared else None
+        # A binding to another role has to be replaced; which role it names is seen only by looking at it.
+        look = look or step.is_shared or (step.recorded and "roleRef" in step.wanted)
+        present = await self.objects.read(target) if look else None
         body = step.with_owner_references(step.wanted, present)
         # At the first look since a start the defaults of the server are not known yet, so they are believed.
         policy = _policy(step, Comparison.EXACT_LISTS if known else Comparison.CONTAINS)
@@ -230,7 +232,7 @@ class Applier:
 
 
 def _policy(step: ApplyStep, comparison: Comparison) -> ApplyPolicy:
-    return ApplyPolicy(comparison=comparison, without_owner=step.unwanted_owner, immutable=())
+    return ApplyPolicy(comparison=comparison, without_owner=step.unwanted_owner)
 
 
 def _with_digest(applied: Object, digest: str) -> Object:
