@@ -434,7 +434,7 @@ def test_author_adds_to_what_the_hub_asks_to_be_told() -> None:
     one, other = {"resource": "deployments", "name": "a"}, {"resource": "jobs", "name": "b"}
     feedback = [{"resourceIdentifier": one, "feedbackRules": [{"type": "WellKnownStatus"}]}]
     strategy, paths = {"type": "CreateOnly"}, {"type": "JSONPaths"}
-    own = [
+    own: list[Object] = [
         {"resourceIdentifier": one, "feedbackRules": [paths], "updateStrategy": strategy},
         {"resourceIdentifier": other, "updateStrategy": strategy},
     ]
