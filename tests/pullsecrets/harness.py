@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -105,9 +105,9 @@ class PullSecretHarness:
     def key(self, name: str) -> ObjectKey:
         return ObjectKey(self.namespace, name)
 
-    def start(self, user: str | None = None, **options: Any) -> asyncio.Task[None]:
+    def start(self, user: str | None = None, groups: Sequence[str] = (), **options: Any) -> asyncio.Task[None]:
         """Run the controllers as a user (None: the administrator), as a process would after a start."""
-        client = self.plane.fresh_client(user)
+        client = self.plane.fresh_client(user, groups)
         work = run_pull_secrets(
             client.over(RecordingTransport(client.transport, self.written)),
             replace(self.options, **{"metrics": Metrics(), **options}),

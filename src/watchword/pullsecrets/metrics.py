@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -46,9 +47,10 @@ class KnownSecrets:
         """Return the age of the oldest token, nothing without a token."""
         return max((now - at for times in self.times.values() if (at := times.issued_at)), default=timedelta(0))
 
-    def soonest_expiry(self, now: datetime) -> timedelta:
-        """Return the time until the first token expires, negative when one has; nothing without a token."""
-        return min((at - now for times in self.times.values() if (at := times.expires_at)), default=timedelta(0))
+    def soonest_expiry(self, now: datetime) -> float:
+        """Return the seconds until the first token expires, negative when one has; infinite without a token."""
+        left = ((at - now).total_seconds() for times in self.times.values() if (at := times.expires_at))
+        return min(left, default=math.inf)
 
 
 class PullSecretMetrics:
@@ -68,7 +70,7 @@ class PullSecretMetrics:
             "watchword_pull_secret_soonest_expiry_seconds",
             "Seconds until the first token in a pull secret expires; negative when one has expired",
             registry=registry,
-        ).set_function(lambda: known.soonest_expiry(now()).total_seconds())
+        ).set_function(lambda: known.soonest_expiry(now()))
         self._refreshes = Counter(
             "watchword_pull_secret_refresh", "Tokens written to pull secrets", ["reason"], registry=registry
         )
