@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
 from tests.pullsecrets.harness import REGISTRY, PullSecretHarness, claims_of, content_of, is_filled, token_of
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
@@ -105,7 +108,7 @@ async def test_account_that_an_operator_rewrites_keeps_one_pull_secret(cluster: 
     await cluster.account("builder")
     first = await cluster.listed("builder")
 
-    for _ in range(20):
+    for _ in range(3):
         rewritten = {"metadata": {"annotations": None}, "imagePullSecrets": None}
         await cluster.client.patch(SERVICE_ACCOUNTS, cluster.key("builder"), rewritten)
         assert (await cluster.listed("builder"))["metadata"]["name"] == first["metadata"]["name"]
@@ -113,6 +116,29 @@ async def test_account_that_an_operator_rewrites_keeps_one_pull_secret(cluster: 
     own = [row for row in await cluster.pull_secrets() if annotations_of(row)[ANNOTATION_ACCOUNT] == "builder"]
     assert [uid_of(row) for row in own] == [uid_of(first)]
     assert token_of(own[0]) == token_of(first)
+
+
+@pytest.mark.planes("embedded")
+async def test_program_that_rewrites_an_account_for_ten_minutes_is_named_and_causes_few_writes(
+    cluster: PullSecretHarness,
+) -> None:
+    cluster.start()
+    await cluster.account("builder")
+    await cluster.listed("builder")
+    cluster.written.clear()
+    rewritten = SERVICE_ACCOUNTS.manifest(cluster.key("builder"), imagePullSecrets=[])
+
+    for _ in range(600):
+        await cluster.client.apply(SERVICE_ACCOUNTS, rewritten, manager="argocd-controller", force=True)
+        await asyncio.sleep(1)
+
+    events = await eventually_all(cluster.client, EVENTS, bool, namespace=cluster.namespace)
+    notes = [event["note"] for event in events.values() if event["reason"] == "ServiceAccountRewritten"]
+    assert notes
+    assert "argocd-controller" in notes[0]
+    own = [row for row in await cluster.pull_secrets() if annotations_of(row)[ANNOTATION_ACCOUNT] == "builder"]
+    assert len(own) == 1
+    assert len(cluster.writes_to("serviceaccounts/builder")) <= 55  # five in a minute
 
 
 async def test_deleted_pull_secret_is_replaced_under_the_same_name(cluster: PullSecretHarness) -> None:
@@ -266,6 +292,12 @@ async def test_configuration_with_an_error_changes_nothing(cluster: PullSecretHa
     await cluster.configure(enabled="maybe", registries="other.example")
     await cluster.account("second")
     second = await cluster.listed("second")
+    await eventually_all(
+        cluster.client,
+        EVENTS,
+        lambda found: any(event["reason"] == "PullSecretConfigurationRefused" for event in found.values()),
+        namespace=cluster.namespace,
+    )
 
     assert set(content_of(second)) == {REGISTRY}
     assert token_of(await cluster.client.get(SECRETS, ObjectKey.of(first))) == token_of(first)

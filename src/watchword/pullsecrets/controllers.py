@@ -16,6 +16,7 @@ from watchword.api.pull_secrets import (
 )
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES
 from watchword.kube.client import Client
+from watchword.pullsecrets.configuration import ConfigurationReconciler
 from watchword.pullsecrets.image_pull_secrets import ImagePullSecretReconciler
 from watchword.pullsecrets.legacy_secrets import LegacyPullSecretReconciler, LegacyTokenReconciler
 from watchword.pullsecrets.metrics import PullSecretMetrics
@@ -82,7 +83,7 @@ def register_informers(parts: PullSecretParts) -> None:
 
 
 def pull_secret_controllers(parts: PullSecretParts) -> tuple[ControllerSpec, ...]:
-    """Return the four controllers, ready to run."""
+    """Return every controller, ready to run."""
     cache, client, settings = parts.cache, parts.client, parts.settings
     accounts = ServiceAccountReconciler(cache, client, parts.clock, parts.events, settings, parts.only_used)
     pull_secrets = ImagePullSecretReconciler(
@@ -90,6 +91,7 @@ def pull_secret_controllers(parts: PullSecretParts) -> tuple[ControllerSpec, ...
     )
     every_secret = _when_settings_change(lambda _: all_secret_keys(cache))
     return (
+        ControllerSpec("configuration", CONFIG_MAPS, ConfigurationReconciler(cache, parts.events), workers=1),
         ControllerSpec("serviceaccounts", SERVICE_ACCOUNTS, accounts, triggers=_account_triggers(parts)),
         ControllerSpec(
             "imagepullsecrets",

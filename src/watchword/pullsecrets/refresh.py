@@ -15,7 +15,7 @@ from watchword.runtime.renewal import RenewalWindow, choose_renewal_time
 LATEST = timedelta(minutes=11)
 """A token that expires sooner than this is refreshed, unless its whole life is too short for the rule."""
 
-EARLIEST_FRACTION, LATEST_FRACTION, LEAST_LATEST_FRACTION = 0.4, 0.8, 0.5
+LATEST_FRACTION, LEAST_LATEST_FRACTION = 0.8, 0.5
 
 
 class RefreshReason(StrEnum):
@@ -69,7 +69,7 @@ def choose_refresh_time(token: TokenFacts, *, seed: str) -> datetime:
     if life <= timedelta(0):
         return token.issued_at
     latest = min(LATEST_FRACTION, max(LEAST_LATEST_FRACTION, (life - LATEST) / life))
-    window = RenewalWindow(EARLIEST_FRACTION, latest)
+    window = RenewalWindow(latest / 2, latest)  # wide, so that secrets filled together do not stay together
     return choose_renewal_time(token.issued_at, token.expires_at, seed=seed, window=window)
 
 

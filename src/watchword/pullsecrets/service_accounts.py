@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, owner_reference, uid_of
-from watchword.api.pull_secrets import ANNOTATION_PULL_SECRET, DOCKERCFG_KEY, DOCKERCFG_TYPE
+from watchword.api.pull_secrets import (
+    ANNOTATION_PULL_SECRET,
+    DISABLED,
+    DOCKERCFG_KEY,
+    DOCKERCFG_TYPE,
+    LABEL_PULL_SECRETS,
+)
 from watchword.api.resources import NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
-from watchword.kube.client import Client
+from watchword.kube.client import FIELD_MANAGER, Client
 from watchword.kube.errors import AlreadyExists, Conflict, NotFound
 from watchword.pullsecrets.account_plan import AccountPlan, decide_account, is_disabled
 from watchword.pullsecrets.pull_secret import (
@@ -18,6 +25,7 @@ from watchword.pullsecrets.pull_secret import (
     named_account,
     owner_uid_of,
 )
+from watchword.pullsecrets.rewrite_limit import RewriteLimit, other_managers
 from watchword.pullsecrets.settings import Settings, SettingsReader
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
@@ -25,6 +33,7 @@ from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, Terminal
 
 ACCOUNT_INDEX = "account"
+OPT_OUT = f"{LABEL_PULL_SECRETS}={DISABLED}"
 EMPTY_DOCKERCFG = "e30="  # {}
 
 
@@ -38,6 +47,7 @@ class ServiceAccountReconciler:
     events: EventRecorder
     settings: SettingsReader
     only_used: bool = False  # manage only accounts that a pod has used
+    rewrites: RewriteLimit = field(default_factory=RewriteLimit)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Create, list or remove the pull secret of one account; write nothing when nothing differs."""
@@ -49,7 +59,12 @@ class ServiceAccountReconciler:
         if not secrets and settings.enabled and not self._is_wanted(key, settings):
             return Done()
         selected = settings.enabled and not self._is_opted_out(account)
-        plan = decide_account(account, secrets, selected=selected, now=self.clock.now())
+        now = self.clock.now()
+        plan = decide_account(account, secrets, selected=selected, now=now)
+        patience = self.rewrites.wait(uid_of(account), now=now) if plan.changes is not None else timedelta(0)
+        if patience > timedelta(0):
+            await self._report_rewrites(account)
+            return RetryAfter(patience)
         await self._act(account, plan)
         return Done() if plan.recheck_in is None else RetryAfter(plan.recheck_in)
 
@@ -68,10 +83,20 @@ class ServiceAccountReconciler:
         if plan.mend is not None:
             await self._mend(account, plan.mend)
         if plan.changes is not None:
+            self.rewrites.observe_write(uid_of(account), now=self.clock.now())
             await self.client.patch(SERVICE_ACCOUNTS, ObjectKey.of(account), with_preconditions(account, plan.changes))
         for secret in plan.remove:
             with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
                 await self.client.delete(SECRETS, secret.key, uid=secret.uid)
+
+    async def _report_rewrites(self, account: Object) -> None:
+        """Tell who removes the pull secret again and again; the cache keeps no managers, so the server is asked."""
+        found = await self.client.find(SERVICE_ACCOUNTS, ObjectKey.of(account))
+        names = other_managers(found, own=FIELD_MANAGER) if found is not None else []
+        note = f"another program keeps removing the pull secret: {', '.join(names) or 'unknown'}"
+        self.events.warning(
+            account, "ServiceAccountRewritten", f"{note}; let it keep imagePullSecrets, or label it {OPT_OUT}"
+        )
 
     async def _create(self, account: Object, name: str) -> None:
         key = ObjectKey(account["metadata"]["namespace"], name)
