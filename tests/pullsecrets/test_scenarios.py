@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 import pytest_asyncio
-from pytest_bdd import given, scenarios, then, when
+from pytest_bdd import given, scenario, then, when
 from tests.pullsecrets.harness import (
     REGISTRY,
     PullSecretHarness,
@@ -37,7 +37,6 @@ from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane
 from watchword.testing.plugin import LOOP_PARAMETER
 
-scenarios("features")
 pytestmark = pytest.mark.usefixtures("story")  # steps ask for it too late to run on every control plane
 
 
@@ -80,6 +79,41 @@ async def story(private_plane: Plane) -> AsyncIterator[Story]:
     async with open_pull_secrets(private_plane) as cluster:
         namespace = await private_plane.namespace("registry")
         yield Story(cluster, asyncio.get_running_loop(), ObjectKey(namespace, "image-registry"))
+
+
+@scenario("features/new_cluster.feature", "New cluster created")
+def test_new_cluster_has_bound_tokens_alone() -> None:
+    """Run the scenario."""
+
+
+@scenario("features/upgraded_cluster.feature", "Existing managed secrets")
+def test_upgrade_keeps_legacy_secrets() -> None:
+    """Run the scenario."""
+
+
+@scenario("features/upgraded_cluster.feature", "New service accounts created after upgrade")
+def test_account_created_after_the_upgrade_has_a_bound_token() -> None:
+    """Run the scenario."""
+
+
+@scenario("features/migration.feature", "Deleting a legacy managed image pull secret")
+def test_deleting_a_legacy_pull_secret_migrates_its_account() -> None:
+    """Run the scenario."""
+
+
+@scenario("features/migration.feature", "Deleting a legacy managed service account token secret")
+def test_deleting_a_legacy_token_migrates_its_account() -> None:
+    """Run the scenario."""
+
+
+@scenario("features/renewal.feature", "The pull secret is not as it should be")
+def test_pull_secret_that_is_not_as_it_should_be_gets_another_token() -> None:
+    """Run the scenario."""
+
+
+@scenario("features/renewal.feature", "An operator rewrites the service account")
+def test_account_that_is_rewritten_lists_the_same_pull_secret_again() -> None:
+    """Run the scenario."""
 
 
 @given("a freshly installed cluster")
