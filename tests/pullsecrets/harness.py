@@ -33,6 +33,7 @@ from watchword.pki.unverified_jwt import read_unverified_claims, read_unverified
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.runtime.metrics import Metrics
 from watchword.testing.eventually import eventually
+from watchword.testing.fleet import pass_through
 from watchword.testing.plane import Plane
 
 REGISTRY = "registry.example:5000"
@@ -62,6 +63,16 @@ def key_id_of(secret: Object) -> str:
 
 def is_filled(secret: Object | None) -> bool:
     return secret is not None and DOCKERCFG_KEY in secret.get("data", {}) and bool(content_of(secret))
+
+
+def holds_another_token(first: Object) -> Callable[[Object | None], bool]:
+    """Say that a pull secret holds another token than it did."""
+    return lambda secret: secret is not None and is_filled(secret) and token_of(secret) != token_of(first)
+
+
+def is_signed_by_another_key(first: Object) -> Callable[[Object | None], bool]:
+    """Say that the token of a pull secret is of another signing key."""
+    return lambda secret: secret is not None and is_filled(secret) and key_id_of(secret) != key_id_of(first)
 
 
 def lists(name: str) -> Callable[[Object | None], bool]:
@@ -97,6 +108,7 @@ class PullSecretHarness:
     options: PullSecretOptions
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     written: list[str] = field(default_factory=list)  # by the controllers
+    through: Callable[[Transport], Transport] = pass_through  # for every request of controllers that are started
 
     @property
     def client(self) -> Client:
@@ -109,7 +121,7 @@ class PullSecretHarness:
         """Run the controllers as a user (None: the administrator), as a process would after a start."""
         client = self.plane.fresh_client(user, groups)
         work = run_pull_secrets(
-            client.over(RecordingTransport(client.transport, self.written)),
+            client.over(self.through(RecordingTransport(client.transport, self.written))),
             replace(self.options, **{"metrics": Metrics(), **options}),
             clock=self.plane.clock,
             random=Random("pull secrets"),

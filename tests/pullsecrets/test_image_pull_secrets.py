@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from itertools import pairwise
 
@@ -15,8 +15,8 @@ from tests.pullsecrets.harness import (
     PullSecretHarness,
     claims_of,
     content_of,
-    is_filled,
-    key_id_of,
+    holds_another_token,
+    is_signed_by_another_key,
     open_pull_secrets,
     token_of,
 )
@@ -45,10 +45,6 @@ async def is_accepted(cluster: PullSecretHarness, token: str, *audiences: str) -
     review = TOKEN_REVIEWS.manifest(ObjectKey.cluster(""), spec=spec)
     answer = await cluster.client.request("POST", TOKEN_REVIEWS.path(), body=review)
     return orjson.loads(answer.body)["status"].get("authenticated") is True
-
-
-def holds_another_token(first: Object) -> Callable[[Object | None], bool]:
-    return lambda secret: secret is not None and is_filled(secret) and token_of(secret) != token_of(first)
 
 
 @pytest.mark.parametrize(
@@ -168,10 +164,7 @@ async def test_tokens_follow_a_rotation_of_the_signing_key(private_cluster: Pull
 
     await private_cluster.plane.rotate_signing_key()
 
-    def is_signed_anew(secret: Object | None) -> bool:
-        return secret is not None and is_filled(secret) and key_id_of(secret) != key_id_of(first)
-
-    second = await private_cluster.secret(first["metadata"]["name"], is_signed_anew)
+    second = await private_cluster.secret(first["metadata"]["name"], is_signed_by_another_key(first))
     assert await is_accepted(private_cluster, token_of(second))
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
 from prometheus_client import generate_latest
 from tests.pullsecrets.harness import PullSecretHarness, token_of
 
+from watchword.admin.doctor.pull_secrets import decide_pull_secret_findings
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
-from watchword.pullsecrets.inventory import PullSecretHealth, list_pull_secrets
+from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets, summarize_pull_secrets
 from watchword.runtime.metrics import Metrics
 from watchword.testing.canary import Canary
 from watchword.testing.eventually import eventually, is_gone
@@ -103,3 +105,34 @@ async def test_command_runs_the_controllers_and_lists_what_they_made(
     assert rows["builder"]["secret"] == secret["metadata"]["name"]
     assert running.returncode == 0
     assert token_of(secret).split(".")[2] not in (logged + listed).decode()
+
+
+@pytest.mark.parametrize(
+    ("health", "level"),
+    [
+        pytest.param((PullSecretHealth.EXPIRED, PullSecretHealth.HEALTHY), ["failure"], id="one has expired"),
+        pytest.param((PullSecretHealth.OVERDUE,), ["warning"], id="one is late"),
+        pytest.param((PullSecretHealth.LEGACY, PullSecretHealth.HEALTHY), ["warning"], id="one is legacy"),
+        pytest.param((PullSecretHealth.HEALTHY,), ["ok"], id="all is well"),
+        pytest.param((), [], id="there are none"),
+    ],
+)
+def test_doctor_judges_pull_secrets_by_the_worst(health: tuple[PullSecretHealth, ...], level: list[str]) -> None:
+    rows = [PullSecretRow(ObjectKey("team", f"secret-{n}"), "builder", each) for n, each in enumerate(health)]
+
+    assert [finding.level.value for finding in decide_pull_secret_findings(rows)] == level
+
+
+def test_summary_counts_and_finds_the_first_to_expire() -> None:
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    rows = [
+        PullSecretRow(
+            ObjectKey("team", f"secret-{hours}"), "b", PullSecretHealth.HEALTHY, expires_at=now + timedelta(hours=hours)
+        )
+        for hours in (3, 1, 2)
+    ]
+
+    summary = summarize_pull_secrets(rows)
+
+    assert summary.counts == {PullSecretHealth.HEALTHY: 3}
+    assert summary.first_to_expire is rows[1]

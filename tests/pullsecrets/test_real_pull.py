@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
 import orjson
 import pytest
 from click.testing import CliRunner
-from tests.pullsecrets.harness import PullSecretHarness, content_of, is_filled, key_id_of, open_pull_secrets, token_of
+from tests.pullsecrets.harness import (
+    PullSecretHarness,
+    content_of,
+    holds_another_token,
+    is_signed_by_another_key,
+    open_pull_secrets,
+)
 from tests.pullsecrets.registry import Registry, allow, open_registry, require_programs
 
-from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.resources import PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.cli.main import cli
 from watchword.kube.tokens import request_token
@@ -83,7 +89,7 @@ async def test_pull_goes_on_after_the_token_was_replaced(cluster: PullSecretHarn
     assert await registry.push(repository, content_of(before)) == ""
 
     await cluster.configure(registries=f"{registry.host} more.example", audience=AUDIENCE)
-    after = await cluster.secret(before["metadata"]["name"], _holds_another_token(before))
+    after = await cluster.secret(before["metadata"]["name"], holds_another_token(before))
 
     assert await registry.pull(repository, content_of(after)) == ""
 
@@ -144,17 +150,9 @@ async def _pull_through_a_rotation(plane: Plane, folder: Path) -> None:
 
         await plane.rotate_signing_key()
         assert await registry.pull(repository, content_of(before)) == ""
-        after = await cluster.secret(before["metadata"]["name"], _is_signed_by_another_key(before))
+        after = await cluster.secret(before["metadata"]["name"], is_signed_by_another_key(before))
 
         assert await registry.pull(repository, content_of(after)) == ""
-
-
-def _holds_another_token(first: Object) -> Callable[[Object | None], bool]:
-    return lambda secret: secret is not None and is_filled(secret) and token_of(secret) != token_of(first)
-
-
-def _is_signed_by_another_key(first: Object) -> Callable[[Object | None], bool]:
-    return lambda secret: secret is not None and is_filled(secret) and key_id_of(secret) != key_id_of(first)
 
 
 def _basic(username: str, password: str) -> str:

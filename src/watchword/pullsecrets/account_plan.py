@@ -76,8 +76,9 @@ def choose_secret_name(account: Object, secrets: Sequence[PullSecret]) -> str:
     reference = annotations_of(account).get(ANNOTATION_PULL_SECRET, "")
     if reference not in others and SECRET_NAME.fullmatch(reference):
         return reference
-    found = sorted(own, key=lambda secret: (secret.deleting, secret.is_legacy, secret.key.name))
-    return found[0].key.name if found else default_secret_name(ObjectKey.of(account), uid_of(account))
+    default = default_secret_name(ObjectKey.of(account), uid_of(account))
+    found = min(own, key=lambda s: (s.deleting, s.is_legacy, s.key.name != default, s.key.name), default=None)
+    return default if found is None else found.key.name
 
 
 def is_disabled(obj: Object | None) -> bool:

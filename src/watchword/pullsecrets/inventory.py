@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -37,6 +39,22 @@ class PullSecretRow:
     issued_at: datetime | None = None
     expires_at: datetime | None = None
     renews_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PullSecretSummary:
+    """All pull secrets in a few figures, for those who show many kinds of credentials."""
+
+    counts: dict[PullSecretHealth, int]
+    first_to_expire: PullSecretRow | None
+
+
+def summarize_pull_secrets(rows: Sequence[PullSecretRow]) -> PullSecretSummary:
+    """Count the rows by health, and find the token that ends first."""
+    counts = Counter(row.health for row in rows)
+    ending = [(row.expires_at, row) for row in rows if row.expires_at is not None]
+    first = min(ending, key=lambda pair: pair[0], default=None)
+    return PullSecretSummary(dict(counts), None if first is None else first[1])
 
 
 async def list_pull_secrets(client: Client, *, now: datetime, namespace: str = "") -> list[PullSecretRow]:
