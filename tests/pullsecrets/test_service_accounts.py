@@ -26,6 +26,7 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
+from watchword.pullsecrets.pull_secret import default_secret_name
 from watchword.testing.eventually import eventually, eventually_all, is_gone
 
 
@@ -186,6 +187,23 @@ async def test_reference_to_a_foreign_secret_is_refused_and_replaced(cluster: Pu
         namespace=cluster.namespace,
     )
     assert all("kept" not in str(event) for event in events.values())
+
+
+async def test_secret_under_the_name_of_a_pull_secret_is_kept_until_it_is_deleted(cluster: PullSecretHarness) -> None:
+    account = await cluster.account("builder")
+    name = default_secret_name(ObjectKey.of(account), uid_of(account))
+    await cluster.client.create(SECRETS, SECRETS.manifest(cluster.key(name), stringData={"password": "kept"}))
+    cluster.start()
+    await eventually_all(
+        cluster.client,
+        EVENTS,
+        lambda found: any(event["reason"] == "PullSecretNameTaken" for event in found.values()),
+        namespace=cluster.namespace,
+    )
+
+    assert "password" in (await cluster.client.get(SECRETS, cluster.key(name)))["data"]
+    await cluster.client.delete(SECRETS, cluster.key(name))
+    assert (await cluster.listed("builder"))["metadata"]["name"] == name
 
 
 async def test_secret_that_only_claims_an_account_gets_no_token(cluster: PullSecretHarness) -> None:

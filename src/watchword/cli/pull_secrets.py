@@ -50,9 +50,16 @@ class NamespacedName(click.ParamType["ObjectKey"]):
     help="A Service that is a registry. Default: the integrated registry of OpenShift.",
 )
 @click.option("--only-used", is_flag=True, help="Manage only ServiceAccounts that a pod uses.")
-@click.option("--requests-per-second", default=100.0, show_default=True, help="The most tokens to ask for in a second.")
+@click.option(
+    "--requests-per-second",
+    type=click.FloatRange(1),
+    default=100.0,
+    show_default=True,
+    help="The most tokens to ask for in a second.",
+)
 @click.option(
     "--signer-spread",
+    type=click.IntRange(0),
     default=300,
     show_default=True,
     help="Seconds over which tokens are replaced after the signing key changed.",

@@ -101,7 +101,7 @@ class ImagePullSecretReconciler:
         try:
             token = await self._request_token(secret, settings)
             await self._write(secret, render_dockercfg(settings.registries, token))
-        except Conflict:  # another writer was faster: the cache catches up and shows what is left to do
+        except (Conflict, NotFound):  # changed or deleted meanwhile: the cache catches up and shows what is left to do
             raise
         except KubeError as error:
             self.metrics.failed(reason, error)
@@ -144,6 +144,7 @@ class ImagePullSecretReconciler:
         before = self.uids.pop(key, "")
         if before and before != uid:
             known.forget(before)
+            self.writes.versions.pop(before, None)
         if secret is not None and uid:
             self.uids[key] = uid
             known.observe(secret)

@@ -29,8 +29,9 @@ from watchword.pullsecrets.rewrite_limit import RewriteLimit, other_managers
 from watchword.pullsecrets.settings import Settings, SettingsReader
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.errors import NameConflict
 from watchword.runtime.event_recorder import EventRecorder
-from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, Terminal
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 ACCOUNT_INDEX = "account"
 OPT_OUT = f"{LABEL_PULL_SECRETS}={DISABLED}"
@@ -123,7 +124,7 @@ class ServiceAccountReconciler:
         note = f"Secret {key} exists and is not the pull secret of this ServiceAccount"
         if key.name == default:
             self.events.warning(account, "PullSecretNameTaken", f"{note}: delete it")
-            raise Terminal(f"{note}: delete it, and the pull secret is made")
+            raise NameConflict(f"{note}: delete it, and the pull secret is made")
         self.events.warning(account, "PullSecretReferenceRefused", f"{note}: {default} is used instead")
         changes = {"metadata": {"annotations": {ANNOTATION_PULL_SECRET: default}}}
         await self.client.patch(SERVICE_ACCOUNTS, ObjectKey.of(account), with_preconditions(account, changes))
