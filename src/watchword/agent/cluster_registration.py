@@ -23,12 +23,15 @@ class RegistrationRequest:
     client_configs: Sequence[Object] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    driver_annotations: Sequence[str] = ()  # those of the cluster's driver, which may have any prefix
 
 
 def cluster_manifest(registration: RegistrationRequest) -> Object:
     """Return the ManagedCluster to create. It never accepts itself, and carries only the agent's own annotations."""
     annotations = {
-        name: value for name, value in registration.annotations.items() if name.startswith(AGENT_ANNOTATION_PREFIX)
+        name: value
+        for name, value in registration.annotations.items()
+        if name.startswith(AGENT_ANNOTATION_PREFIX) or name in registration.driver_annotations
     }
     annotations[Annotation.CLUSTER_UID] = registration.uid
     metadata: Object = {"annotations": annotations}
@@ -54,7 +57,7 @@ async def register_cluster(hub: Client, registration: RegistrationRequest) -> Ob
 
 
 def validate_cluster_ownership(found: Cluster, registration: RegistrationRequest) -> str | None:
-    """Return why the cluster on the hub is not this one, or None when it is or nobody can tell.
+    """Return why the cluster on the hub is not this one, or None when it is, or when the hub cannot tell.
 
     A hub's administrator may create the cluster beforehand; it carries no identity then, and the first to come owns it.
     """

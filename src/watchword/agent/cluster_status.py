@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from watchword.agent.api_server_health import ApiServerHealthCheck, ClusterHealth
 from watchword.agent.cluster_facts import ClaimPolicy, choose_claims, cluster_status_fields
+from watchword.agent.hub_session import HubSession
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES
+from watchword.drivers.descriptor import CredentialKind, CredentialStatus
 from watchword.drivers.interface import NewCredential, Pending, ValidCredential
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterHealth:
-    """What the cluster's own API server says of itself."""
-
-    version: str
-    trouble: str = ""  # empty: all is well
-
-
-HealthCheck = Callable[[], Awaitable[ClusterHealth]]
-"""Ask this cluster's API server; a recent sign of life may spare the question."""
 
 
 @dataclass(frozen=True)
@@ -35,25 +25,23 @@ class ClusterStatusReconciler:
     hub: Reader
     cluster: Reader
     status: StatusWriter
-    check_health: HealthCheck
+    health: ApiServerHealthCheck
     policy: ClaimPolicy
-    credential: Callable[[], Condition | None]  # what there is to say of the cluster's own
-    is_using_own_credential: Callable[[], bool]  # as a joining cluster it may not say anything
+    session: HubSession  # as a joining cluster the agent may not report anything
+    credential: CredentialKind  # how the cluster's own is reported
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write the status in one patch, when anything in it differs."""
         found = self.hub.get(MANAGED_CLUSTERS, key)
-        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.is_using_own_credential():
+        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.session.uses_own_credential:
             return Done()
         if _clock_is_off(found):  # what an agent with a wrong clock writes would only confuse; the lease goes on
             return RetryAfter(Cluster.read(found).lease_duration)
-        health = await self.check_health()
+        health = await self.health.check()
         claims = choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy)
         facts = cluster_status_fields(health.version, self.cluster.list(NODES), claims) if health.version else {}
-        condition = self.credential()
-        change = StatusChange(
-            conditions=(*decide_cluster_conditions(health), *((condition,) if condition else ())), fields=facts
-        )
+        reported = decide_credential_conditions(self.credential, self.session.held, self.session.refusal)
+        change = StatusChange(conditions=(*decide_cluster_conditions(health), *reported), fields=facts)
         await self.status.write(MANAGED_CLUSTERS, found, change)
         return RetryAfter(Cluster.read(found).lease_duration)
 
@@ -69,13 +57,13 @@ def decide_cluster_conditions(health: ClusterHealth) -> tuple[Condition, ...]:
     return joined, up
 
 
-def decide_rotated_condition(held: ValidCredential | NewCredential | None, refusal: Pending | None) -> Condition | None:
-    """Return what to say of the cluster's own credential: its life, or why the hub refused another."""
+def decide_credential_conditions(
+    kind: CredentialKind, held: ValidCredential | NewCredential | None, refusal: Pending | None
+) -> tuple[Condition, ...]:
+    """Return what to report about the cluster's own credential: its validity, or why the hub refused another."""
     if refusal is not None:
-        return Condition.false(ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdateFailed", refusal.message)
-    if held is None or not held.message:
-        return None
-    return Condition.true(ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated", held.message)
+        return kind.report([CredentialStatus(False, refusal.reason, refusal.message)])
+    return kind.report([CredentialStatus(True, "", held.message)]) if held is not None and held.message else ()
 
 
 def _clock_is_off(cluster: Object) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,10 @@ import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
 from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_until_stopped
+from watchword.drivers.catalog import CATALOG
+from watchword.drivers.options import Side
 
 if TYPE_CHECKING:
     from watchword.agent.options import AgentOptions
@@ -24,10 +26,8 @@ if TYPE_CHECKING:
 @click.option("--bootstrap-kubeconfig", type=click.Path(path_type=Path), help="How to reach the hub to join.")
 @click.option("--hub-kubeconfig-secret", default="hub-kubeconfig-secret", show_default=True, help="Its own credential.")
 @click.option("--hub-kubeconfig-dir", type=click.Path(path_type=Path), hidden=True, help="Accepted and not needed.")
-@click.option("--registration-auth", default="csr", show_default=True, help="How the cluster registers.")
-@click.option("--addon-kubeclient-registration-auth", "addon_auth", default="csr", show_default=True, help="csr|token")
-@click.option("--addon-token-expiration-seconds", "addon_token_seconds", type=click.IntRange(0), default=0)
-@click.option("--client-cert-expiration-seconds", "certificate_seconds", type=click.IntRange(0), default=0)
+@driver_choice_options(default=CATALOG.default)
+@driver_options(Side.CLUSTER)
 @click.option("--spoke-external-server-urls", "urls", default="", help="How the hub can reach this cluster.")
 @click.option("--cluster-labels", type=KeyValuePairs(), default="", help="Labels for the ManagedCluster.")
 @click.option("--cluster-annotations", type=KeyValuePairs(), default="", help="Annotations for the ManagedCluster.")
@@ -52,15 +52,14 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
         raise click.UsageError("; ".join(objections))
     for warning in agent_option_warnings(options):
         click.echo(f"warning: {warning}", err=True)
-    run_until_stopped(lambda stop: _run(connection, options, flags, stop))
+    run_until_stopped(lambda stop: _run(connection, options, stop))
 
 
 def options_of(flags: dict[str, Any]) -> AgentOptions:
     """Return what the flags mean."""
     from watchword.agent.cluster_facts import ClaimPolicy  # noqa: PLC0415 - help must not pay for it
-    from watchword.agent.options import ADDON_TOKEN_LIFETIME, AgentOptions  # noqa: PLC0415 - same
+    from watchword.agent.options import AgentOptions  # noqa: PLC0415 - same
 
-    seconds, token_seconds = flags["certificate_seconds"], flags["addon_token_seconds"]
     return AgentOptions(
         cluster_name=flags["cluster_name"],
         agent_name=flags["agent_name"],
@@ -68,47 +67,28 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
         hub_secret=flags["hub_kubeconfig_secret"],
         registration_auth=flags["registration_auth"],
         addon_auth=flags["addon_auth"],
-        certificate_lifetime=timedelta(seconds=seconds) if seconds else None,
-        addon_token_lifetime=timedelta(seconds=token_seconds) if token_seconds else ADDON_TOKEN_LIFETIME,
+        settings=driver_settings(flags, Side.CLUSTER),
         external_urls=_split(flags["urls"]),
         labels=flags["cluster_labels"],
         annotations=flags["cluster_annotations"],
         claims=ClaimPolicy(flags["most_claims"], _split(flags["claim_suffixes"])),
         eviction_grace=parse_duration_flag(flags["eviction"], "--appliedmanifestwork-eviction-grace-period"),
         feedback_interval=parse_duration_flag(flags["feedback"], "--status-sync-interval"),
+        bootstrap_kubeconfig=flags["bootstrap_kubeconfig"],
+        identity=identity(),
+        elect=not flags["disable_leader_election"],
+        health=flags["listen"],
     )
 
 
-async def _run(
-    connection: ClusterConnection, options: AgentOptions, flags: dict[str, Any], stop: asyncio.Event
-) -> None:
+async def _run(connection: ClusterConnection, options: AgentOptions, stop: asyncio.Event) -> None:
     from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
 
-    from watchword.agent.controllers import CONTROLLER_FACTORIES  # noqa: PLC0415 - same
-    from watchword.agent.hub_endpoint import HubEndpoint, endpoint_monitor_job  # noqa: PLC0415 - same
-    from watchword.agent.kubeconfig_connector import KubeconfigConnector  # noqa: PLC0415 - same
-    from watchword.agent.process import Agent, AgentParts  # noqa: PLC0415 - same
-    from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
+    from watchword.agent.process import AgentRuntime, run_agent  # noqa: PLC0415 - same
     from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
-    from watchword.runtime.manager import ManagerOptions  # noqa: PLC0415 - same
 
-    elect = not flags["disable_leader_election"]
-    lease = ObjectKey(options.namespace, f"{options.hub_secret}-lock") if elect else None
-    manager = ManagerOptions("watchword.dev/agent", identity(), lease=lease, health=flags["listen"])
     async with connection.client() as client:
-        hub = HubEndpoint(KubeconfigConnector(flags["bootstrap_kubeconfig"]))
-        random = SystemRandom()
-        parts = AgentParts(
-            options,
-            client,
-            hub,
-            SystemClock(),
-            random,
-            controller_factories=CONTROLLER_FACTORIES,
-            follow=endpoint_monitor_job(hub, random),
-            manager=manager,
-        )
-        await Agent(parts).run(stop)
+        await run_agent(client, options, runtime=AgentRuntime(clock=SystemClock(), random=SystemRandom()), stop=stop)
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -8,27 +8,27 @@ from datetime import timedelta
 from random import Random
 
 from watchword.agent.addons.controllers import addon_controllers
+from watchword.agent.context import ControllerFactory
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import Agent, AgentParts, ControllerFactory
-from watchword.agent.secret_data import KUBECONFIG, decode_data
+from watchword.agent.process import AgentRuntime, run_agent
+from watchword.agent.secret_data import decode_data
 from watchword.agent.work.controllers import work_controllers
 from watchword.api.http import Peer
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
 from watchword.drivers.csr.agent import CERTIFICATE
-from watchword.drivers.interface import SecretData
+from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
 from watchword.kube.in_process_transport import InProcessTransport
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.transport import Transport
-from watchword.kube.watch import WatchOptions
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.runtime.backoff import Quarantine
-from watchword.runtime.manager import ManagerOptions
 from watchword.runtime.virtual_time import VirtualClock
+from watchword.testing.builders import lifetime_settings
 from watchword.testing.simulation.history import History
 from watchword.testing.simulation.network import Link, ProcessRun, SimulatedTransport
 from watchword.testing.simulation.planes import HubPlane, ManagedPlane, SeededKeys, StoreReader
@@ -104,19 +104,17 @@ class SimulatedCluster:
     async def _run(self, run: ProcessRun) -> None:
         keys = SeededKeys(Random(self.random.random()))  # noqa: S311 - replayable, not secret
         randomness = Random(self.random.random())  # noqa: S311 - replayable, not secret
-        follow = follow_options(randomness)
         cluster = SimulatedTransport(self.plane.transport(), self.to_cluster, run, self.history)
-        parts = AgentParts(
-            self._options(),
-            Client(cluster, random=randomness),
-            _Connector(self.hub, self.to_hub, run, self.history),
-            self.clock,
-            randomness,
-            controller_factories=self._controller_factories(),
+        runtime = AgentRuntime(
+            clock=self.clock,
+            random=randomness,
+            connector=_Connector(self.hub, self.to_hub, run, self.history),
+            controllers=self._controllers(),
             new_key=keys,
-            manager=_manager(follow),
+            follow=follow_options(randomness),
+            quarantine=Quarantine(backoff=PATIENCE),
         )
-        await Agent(parts).run()
+        await run_agent(Client(cluster, random=randomness), self._options(), runtime=runtime)
 
     def _options(self) -> AgentOptions:
         profile = self.profile
@@ -124,21 +122,15 @@ class SimulatedCluster:
             profile.name,
             agent_name="agent",
             addon_auth=profile.addon or "csr",
-            certificate_lifetime=profile.certificate_lifetime,
-            addon_token_lifetime=profile.token_life,
+            settings=lifetime_settings(certificate=profile.certificate_lifetime, token=profile.token_life),
             feedback_interval=timedelta(hours=12),
             work_recheck=timedelta(days=2),
+            elect=False,
         )
 
-    def _controller_factories(self) -> Sequence[ControllerFactory]:
-        controller_factories: list[ControllerFactory] = [addon_controllers] if self.profile.addon else []
-        return [*controller_factories, work_controllers] if self.profile.works else controller_factories
-
-
-def _manager(follow: WatchOptions) -> ManagerOptions:
-    return ManagerOptions(
-        name="watchword.dev/agent", identity="agent", follow=follow, quarantine=Quarantine(backoff=PATIENCE)
-    )
+    def _controllers(self) -> Sequence[ControllerFactory]:
+        controllers: list[ControllerFactory] = [addon_controllers] if self.profile.addon else []
+        return [*controllers, work_controllers] if self.profile.works else controllers
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 
-from watchword.agent.secret_data import KUBECONFIG
+from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.sensitive import Sensitive
-from watchword.drivers.interface import SecretData
+from watchword.drivers.hub_connector import BootstrapCredential, ConnectorContext
+from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.kube.connect import client_for_context, credentials_of, endpoint_of, make_client
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, ResolvedContext, UserEntry
@@ -26,6 +28,11 @@ class KubeconfigConnector:
         default=None, repr=False
     )  # the file's last content, and its meaning
 
+    @classmethod
+    def make(cls, context: ConnectorContext) -> KubeconfigConnector:
+        """Return the connector, ready to use."""
+        return cls(context.bootstrap)
+
     def entry(self) -> ClusterEntry:
         """Return how the hub is reached: as the bootstrap kubeconfig says, for that is what people change."""
         if self.has_bootstrap_credential():
@@ -37,6 +44,18 @@ class KubeconfigConnector:
     def has_bootstrap_credential(self) -> bool:
         """Whether there is a bootstrap kubeconfig."""
         return self.bootstrap is not None and self.bootstrap.is_file()
+
+    def bootstrap_credential(self) -> BootstrapCredential | None:
+        """Return the credential of this moment; None when there is none that can be read."""
+        try:
+            choice = self._choice()
+        except ConfigError:
+            return None
+        secret = choice.user.token
+        token = TOKEN_PATTERN.fullmatch(secret.reveal()) if secret is not None else None
+        digest = sha256(self._read[0] if self._read is not None else b"").hexdigest()
+        requester = bootstrap_user(token.group(1)) if token is not None else ""
+        return BootstrapCredential(digest, choice.cluster_name, requester)
 
     def joining(self) -> Transport:
         """Return a transport with the bootstrap credential."""
