@@ -51,7 +51,7 @@ coverage: setup ## the same suite with its branch coverage reported; half as fas
 envtest: setup ## build a real kube-apiserver, its etcd and companions with Go; instant when present
 	$(BIN)/python tools/envtest.py
 
-REAL_SUITES := tests/kube tests/runtime tests/registration tests/conformance tests/discovery tests/security tests/testing
+REAL_SUITES := tests/kube tests/runtime tests/registration tests/conformance tests/discovery tests/security tests/testing tests/pullsecrets
 
 test-envtest: setup ## run the core suites on the real kube-apiserver
 	$(BIN)/pytest --plane=kube-apiserver $(REAL_SUITES)
