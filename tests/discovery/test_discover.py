@@ -155,6 +155,16 @@ async def test_a_replayed_cluster_info_of_a_replaced_authority_is_refused_by_the
     assert refusal.value.reason == DiscoveryReason.PIN_MISMATCH
 
 
+async def test_pin_of_a_rotated_authority_is_refused_when_the_server_uses_the_new_one() -> None:
+    rotated = Authority.make("ours, new", now=NOW)
+    both = ClusterInfo((HUB,), (OURS.certificate, rotated.certificate))
+    hub = a_hub(rotated, signed_cluster_info(write_cluster_info(both), TOKEN))
+    with pytest.raises(DiscoveryError) as refusal:
+        await discovery(hub).by_token(METHOD)
+    assert refusal.value.reason == DiscoveryReason.SERVER_NOT_TRUSTED
+    assert await discovery(hub).by_token(replace(METHOD, pins=(rotated.certificate.pin,))) == both
+
+
 async def test_a_document_is_trusted_and_replaced_by_what_the_cluster_publishes() -> None:
     newer = ClusterInfo((HUB, "https://second:6443"), (OURS.certificate,))
     hub = a_hub(OURS, signed_cluster_info(write_cluster_info(newer)))
