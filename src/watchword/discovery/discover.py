@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 
+from watchword.api.validation import format_duration
 from watchword.discovery.client_factory import ClientFactory
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import (
@@ -39,7 +42,10 @@ class BootstrapTokenDiscovery:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDiscovery:
-    """Finds a cluster and checks that it is the one; every failure is a `DiscoveryError`."""
+    """Finds a cluster and checks that it is the one; every failure is a `DiscoveryError`.
+
+    `poll_options.total` bounds the whole discovery, also against a server that stalls within an answer.
+    """
 
     client_factory: ClientFactory
     poll_options: PollOptions = field(default_factory=PollOptions)
@@ -57,6 +63,10 @@ class ClusterDiscovery:
                 "a token alone does not prove which cluster answers, as others may hold it too: give the CA pin "
                 "(--discovery-token-ca-cert-hash), or waive it with --discovery-token-unsafe-skip-ca-verification",
             )
+        async with _time_limit(method.server, self.poll_options.total):
+            return await self._by_token(method)
+
+    async def _by_token(self, method: BootstrapTokenDiscovery) -> ClusterInfo:
         self.progress(f"asking {method.server} for cluster-info, without credentials")
         async with _closing(self.client_factory.unverified(method.server)) as client:
             heard = await self._signed(client, method)
@@ -73,10 +83,14 @@ class ClusterDiscovery:
         return info
 
     async def by_pin(self, server: str, pins: tuple[Pin, ...]) -> ClusterInfo:
-        """Read cluster-info unbelieving, take only the pinned authorities from it, and read it again through them.
+        """Read cluster-info without trust, then read it again from a server of a pinned CA and return that.
 
-        Without a signature anybody in between may have added an authority of their own beside the pinned one.
+        Without a signature an attacker on the network may have added its own CA beside the pinned one.
         """
+        async with _time_limit(server, self.poll_options.total):
+            return await self._by_pin(server, pins)
+
+    async def _by_pin(self, server: str, pins: tuple[Pin, ...]) -> ClusterInfo:
         self.progress(f"asking {server} for cluster-info, without credentials")
         heard = await self._published(self.client_factory.unverified(server))
         info = read_cluster_info(heard.text)
@@ -103,7 +117,8 @@ class ClusterDiscovery:
         if not refresh:
             return given
         self.progress(f"asking {given.server} for newer cluster-info")
-        async with _closing(self.client_factory.verified(given.server, given.ca_bundle)) as client:
+        client = self.client_factory.verified(given.server, given.ca_bundle)
+        async with _time_limit(given.server, self.poll_options.total), _closing(client):
             published = await poll_until(lambda: self._look(client, _optional), self.poll_options, self.progress)
         if published is None:
             return given
@@ -197,3 +212,16 @@ async def _closing(client: Client) -> AsyncIterator[Client]:
         yield client
     finally:
         await client.close()
+
+
+@asynccontextmanager
+async def _time_limit(server: str, total: timedelta) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(total.total_seconds() or None):  # zero: each request is sent once
+            yield
+    except TimeoutError as cause:
+        raise DiscoveryTimedOut(
+            DiscoveryReason.SERVER_UNREACHABLE,
+            f"{server} did not answer completely within {format_duration(total)}: check the address and the network, "
+            "or wait longer with --discovery-timeout",
+        ) from cause
