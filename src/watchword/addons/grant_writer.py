@@ -10,7 +10,7 @@ from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
 from watchword.addons.grant_validation import validate_grant_namespace, validate_rules
 from watchword.api.addon import Registration
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import RESERVED_CLUSTER_NAMES
+from watchword.api.names import HUB_NAMESPACES
 from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
@@ -33,11 +33,10 @@ class GrantWriter:
         """Return what is dangerous about a grant; nothing when the administrator trusts it by name."""
         if grant.name in definition.trusted:
             return []
-        reserved = RESERVED_CLUSTER_NAMES
         others = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(grant.namespace)) if grant.namespace else None
         clusters = [grant.namespace] if others is not None else []
         place = validate_grant_namespace(
-            grant.namespace, own=instance.cluster.name, clusters=clusters, reserved=reserved
+            grant.namespace, own=instance.cluster.name, clusters=clusters, reserved=HUB_NAMESPACES
         )
         found = [place] if grant.namespace and place else []
         rules = await self._rules(grant, instance)

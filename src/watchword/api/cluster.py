@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, labels_of, uid_of
-from watchword.api.names import CLUSTER_LEASE, RESERVED_CLUSTER_NAMES, Annotation, Label
+from watchword.api.names import CLUSTER_LEASE, HUB_NAMESPACES, SHARED_GROUP_AND_ROLE_NAMES, Annotation, Label
 from watchword.api.validation import is_dns_label
 
 DEFAULT_LEASE_SECONDS = 60
@@ -73,6 +73,8 @@ def validate_cluster_name(name: str) -> str | None:
             f"{name!r} is not a DNS label: use at most 63 lower-case letters, digits and '-', "
             "beginning and ending with a letter or digit"
         )
-    if name in RESERVED_CLUSTER_NAMES:
+    if name in HUB_NAMESPACES:
         return f"{name!r} is a namespace of the hub itself: choose another cluster name"
+    if name in SHARED_GROUP_AND_ROLE_NAMES:
+        return f"{name!r} names a group or role that all clusters share: choose another cluster name"
     return None

@@ -10,8 +10,8 @@ AGENT_NAMESPACE = "open-cluster-management-agent"
 ADDON_NAMESPACE = "open-cluster-management-agent-addon"
 BOOTSTRAP_NAMESPACE = "open-cluster-management"
 
-# Names that are never a cluster's, because the hub itself lives there
-RESERVED_CLUSTER_NAMES = frozenset(
+# Namespaces of the hub itself, where no cluster and no add-on of a cluster gets rights
+HUB_NAMESPACES = frozenset(
     {
         "default",
         "kube-node-lease",
@@ -23,6 +23,11 @@ RESERVED_CLUSTER_NAMES = frozenset(
         BOOTSTRAP_NAMESPACE,
     }
 )
+
+# Names that would make a cluster's group or role one that every cluster shares; see below
+SHARED_GROUP_AND_ROLE_NAMES = frozenset({"managed-clusters", "registration", "work"})
+
+RESERVED_CLUSTER_NAMES = HUB_NAMESPACES | SHARED_GROUP_AND_ROLE_NAMES
 
 # Secrets and leases
 HUB_KUBECONFIG_SECRET = "hub-kubeconfig-secret"  # noqa: S105 - the name of a Secret, not its content
