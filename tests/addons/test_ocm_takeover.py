@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.addons.fleet import AddonFleet
 
+from watchword.addons.account_ownership import is_made_for
 from watchword.api.addon import Addon
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLES, SERVICE_ACCOUNTS
-from watchword.hub.addons.token_manifests import is_made_for
 from watchword.testing.builders import an_addon
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from watchword.addons import certificate_approval, deployment, grant_manifests, grant_writer, works
+from watchword.addons import account_ownership, certificate_approval, deployment, grant_manifests, grant_writer, works
 from watchword.addons.certificate_approval import AddonApprovalReconciler
 from watchword.addons.certificate_signing import AddonSigningReconciler
 from watchword.addons.definition import DefinitionLookup
@@ -22,6 +22,7 @@ from watchword.api.resources import (
     MANIFEST_WORKS,
     ROLE_BINDINGS,
     ROLES,
+    SERVICE_ACCOUNTS,
 )
 from watchword.kube.client import Client
 from watchword.runtime.cache import Cache
@@ -76,6 +77,9 @@ def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = Tru
         cache.index(
             resource, grant_writer.INDEX, lambda obj: [str(key) for key in grant_manifests.addon_from_labels(obj)]
         )
+    if not cache.informers(SERVICE_ACCOUNTS):
+        named = f"{Label.TOKEN_ADDON}={addon}" if addon else Label.TOKEN_ADDON
+        cache.informer(SERVICE_ACCOUNTS, WatchScope(labels=f"{named},{Label.TOKEN_INFRASTRUCTURE}=true"))
     cache.index(ROLE_BINDINGS, grant_writer.BY_ROLE, grant_writer.bound_role)
     if not cache.informers(MANIFEST_WORKS):
         cache.informer(MANIFEST_WORKS, WatchScope(labels=marked))
@@ -99,7 +103,8 @@ def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
     by_role = (
         Trigger(resource, lambda obj: grant_writer.addons_affected_by_role(reader, obj)) for resource in followed
     )
-    triggers = (*granted, by_cluster, *by_role, *parts.triggers)
+    by_account = Trigger(SERVICE_ACCOUNTS, account_ownership.addon_from_labels)
+    triggers = (*granted, by_account, by_cluster, *by_role, *parts.triggers)
     yield ControllerSpec("addon-registration", MANAGED_CLUSTER_ADDONS, registration, triggers)
     yield ControllerSpec(
         "addon-deployment",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
+from watchword.addons.account_ownership import is_made_for as is_account_made_for
 from watchword.addons.definition import AddonInstance, Grant
-from watchword.api.addon import AddonSubject
+from watchword.api.addon import AddonSubject, Registration
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
 from watchword.api.names import Label, addon_group
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from watchword.runtime.reconcile import Reader
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
 
@@ -61,6 +63,15 @@ def binding_manifest(instance: AddonInstance, grant: Grant, driver: str, subject
         roleRef={"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
         subjects=[SUBJECT_BY_DRIVER[driver](instance, subject)],
     )
+
+
+def binds_foreign_account(reader: Reader, instance: AddonInstance, identity: Registration) -> bool:
+    """Whether a binding would name a ServiceAccount that was not, or not yet, made for this add-on."""
+    subject = SUBJECT_BY_DRIVER[identity.driver](instance, identity.subject)
+    if subject["kind"] != SERVICE_ACCOUNTS.kind:
+        return False
+    account = reader.get(SERVICE_ACCOUNTS, ObjectKey(subject["namespace"], subject["name"]))
+    return account is None or not is_account_made_for(instance.addon)(account)
 
 
 def is_made_for(addon: ObjectKey) -> Callable[[Object], bool]:

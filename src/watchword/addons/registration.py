@@ -84,6 +84,10 @@ class RegistrationReconciler:
             self.events.refusal(instance.addon.object, "SubjectMismatch", message)
         if not identity.driver or not identity.subject.user:
             return Condition.false(APPLIED, "PermissionConfigPending", "waiting for the agent to say who it will be")
+        if grant_manifests.binds_foreign_account(self.reader, instance, identity):
+            await self.rights.remove(instance.addon.key, keep=set())
+            message = f"waiting until the hub has made {identity.subject.user}, as TokenInfrastructureReady says"
+            return Condition.false(APPLIED, "PermissionConfigPending", message)
         return await self._write(definition, instance, identity)
 
     async def _write(self, definition: AddonDefinition, instance: AddonInstance, identity: Registration) -> Condition:

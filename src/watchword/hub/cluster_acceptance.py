@@ -91,9 +91,7 @@ class ClusterAcceptanceReconciler:
         cluster = Cluster.read(found)
         match decide_acceptance(cluster, has_cluster_rbac=has_cluster_rbac(self.reader, cluster.name)):
             case AcceptanceDecision.REFUSE_NAME:
-                await remove_cluster_rbac(
-                    self.ensurer, cluster.name
-                )  # an earlier version may have granted it
+                await remove_cluster_rbac(self.ensurer, cluster.name)  # an earlier version may have granted it
                 await self._set_not_accepted(found, "InvalidName", validate_cluster_name(cluster.name) or "")
             case AcceptanceDecision.GRANT:
                 if not await self._is_acceptance_enforced(cluster):

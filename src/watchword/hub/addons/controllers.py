@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from watchword.addons.account_ownership import addon_from_labels
 from watchword.addons.controllers import AddonParts, controllers, register_informers
 from watchword.api.meta import Object
 from watchword.api.names import Label
@@ -24,7 +25,6 @@ from watchword.hub.addons.installation import AddonInstallationReconciler
 from watchword.hub.addons.placements import PlacementDecisionReconciler, Placements
 from watchword.hub.addons.templates import TemplateDefinitionLookup
 from watchword.hub.addons.token_infrastructure import TokenInfrastructureReconciler, addons_affected_by_cluster
-from watchword.hub.addons.token_manifests import addon_from_labels
 from watchword.hub.controllers import HubParts
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import WatchScope

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
+from watchword.addons.account_ownership import is_labeled_for, is_made_for
 from watchword.addons.registration import BY_CLUSTER
 from watchword.api.addon import KUBE_CLIENT, KUBE_CLIENT_DRIVERS, Addon, ready_message, service_accounts
 from watchword.api.conditions import Condition, find_condition, is_true
@@ -135,7 +136,7 @@ class TokenInfrastructureReconciler:
         return Done()
 
     async def _write(self, addon: Addon, account: str) -> str:
-        ours, ensure = manifests.is_made_for(addon), self.ensurer.ensure
+        ours, ensure = is_made_for(addon), self.ensurer.ensure
         # One after the other: no right to an account, and no binding to a role, that turns out to be somebody else's.
         made = await ensure(SERVICE_ACCOUNTS, manifests.account_manifest(addon, account), ours=ours)
         await ensure(ROLES, manifests.role_manifest(addon, account), ours=ours)
@@ -153,11 +154,11 @@ class TokenInfrastructureReconciler:
         """Take the right to tokens while its account, or its role, is somebody else's."""
         key = ObjectKey(addon.cluster, manifests.role_name(addon.name))
         with contextlib.suppress(NotFound):
-            await self.ensurer.remove(ROLE_BINDINGS, key, ours=manifests.is_made_for(addon))
+            await self.ensurer.remove(ROLE_BINDINGS, key, ours=is_made_for(addon))
 
     async def _clear_leftovers(self, addon: Addon) -> bool:
         """Delete what was made for an earlier add-on of this name: its tokens must not open this one's doors."""
-        marked, own = manifests.is_labeled_for(addon.name), manifests.is_made_for(addon)
+        marked, own = is_labeled_for(addon.name), is_made_for(addon)
         waiting = False
         for resource, key in manifests.managed_objects(addon.key):
             with contextlib.suppress(NotFound):
@@ -192,7 +193,7 @@ class TokenInfrastructureReconciler:
         await self._set_ready_condition(addon, Condition.false(READY, "ClusterNotAccepted", message))
 
     async def _remove(self, key: ObjectKey) -> None:
-        ours = manifests.is_labeled_for(key.name)
+        ours = is_labeled_for(key.name)
         for resource, name in manifests.managed_objects(key):
             with contextlib.suppress(NotFound):  # the garbage collector was faster
                 await self.ensurer.remove(resource, name, ours=ours)
@@ -231,5 +232,5 @@ def addons_affected_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKe
 def has_token_infrastructure(reader: Reader, key: ObjectKey) -> bool:
     """Whether anything is there that was made for an add-on of that name."""
     found = (reader.get(resource, name) for resource, name in manifests.managed_objects(key))
-    marked = manifests.is_labeled_for(key.name)
+    marked = is_labeled_for(key.name)
     return any(obj is not None and marked(obj) for obj in found)
