@@ -70,6 +70,8 @@ class ClusterAcceptor:
             )
         if not isinstance(admission, ApproveRequests):
             return AdmissionResult(name)
+        for objection in admission.left_pending:
+            self.progress(f"warning: not approved: {objection}")
         await self._note_token(admission.request.requester, name)
         for csr in admission.requests:
             await self.hub_admin.record_decision(csr, "Approved", "the hub's administrator accepted this cluster")
