@@ -21,7 +21,9 @@ def _account(instance: AddonInstance, subject: AddonSubject) -> Object:
     return {"kind": "ServiceAccount", "namespace": instance.cluster.name, "name": name}
 
 
-def _group(instance: AddonInstance, _subject: AddonSubject) -> Object:
+def _group(instance: AddonInstance, subject: AddonSubject) -> Object:
+    if instance.cluster.name_used_before:  # certificates of the earlier cluster's add-on carry the group, too
+        return {"kind": "User", "apiGroup": RBAC_GROUP, "name": subject.user}
     # Not the group of the add-on on all clusters: it would let every cluster's agent into every other's namespace.
     return {"kind": "Group", "apiGroup": RBAC_GROUP, "name": addon_group(instance.cluster.name, instance.addon.name)}
 

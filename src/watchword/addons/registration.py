@@ -10,7 +10,7 @@ from watchword.addons.definition import AddonDefinition, AddonInstance, Definiti
 from watchword.addons.grant_writer import INDEX, GrantWriter
 from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, KUBE_CLIENT_DRIVERS, Addon, AddonSubject, Registration
 from watchword.api.cluster import Cluster
-from watchword.api.conditions import Condition, find_condition
+from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS
@@ -68,9 +68,8 @@ class RegistrationReconciler:
         self, definition: AddonDefinition, instance: AddonInstance, rows: tuple[Registration, ...]
     ) -> Condition:
         """Write the rights, once it is clear whose they are, and say how it went."""
-        if (
-            not instance.cluster.accepted
-        ):  # its add-ons' certificates are good for long: without rights they open no door
+        # The condition comes after the hub's notes on the cluster, which decide whom the rights are bound to.
+        if not (instance.cluster.accepted and is_true(instance.cluster.object, ConditionType.HUB_ACCEPTED)):
             await self.rights.remove(instance.addon.key, keep=set())
             return Condition.false(
                 APPLIED, NOT_ACCEPTED, f"cluster {instance.cluster.name} is not accepted by this hub"
@@ -79,7 +78,7 @@ class RegistrationReconciler:
         identity = next((row for row in rows if row.type == KUBE_CLIENT), None)
         if identity is None:
             return Condition.true(APPLIED, "NilRegistration", "the add-on asks for no access to the hub")
-        if instance.addon.kube_client is not None and identity.subject != instance.addon.kube_client.subject:
+        if instance.addon.kube_client is not None and not is_own_subject(instance, instance.addon.kube_client):
             message = "the declared subject was not this add-on's, and was replaced"
             self.events.refusal(instance.addon.object, "SubjectMismatch", message)
         if not identity.driver or not identity.subject.user:
@@ -141,7 +140,7 @@ def _merge(
     wanted: Registration, present: Registration | None, definition: AddonDefinition, instance: AddonInstance
 ) -> Registration:
     if present is None:
-        return wanted
+        return replace(wanted, subject=_initial_subject(instance)) if wanted.type == KUBE_CLIENT else wanted
     if wanted.type == CUSTOM_SIGNER:
         signer = definition.signer(wanted.signer)
         right = signer.subject_for(instance) if signer is not None else AddonSubject()
@@ -149,10 +148,31 @@ def _merge(
     return replace(present, subject=choose_subject(instance, present))
 
 
+def _initial_subject(instance: AddonInstance) -> AddonSubject:
+    """Return what an agent must know before it asks: the subject where a cluster has an earlier one's name."""
+    cluster, addon = instance.cluster, instance.addon.name
+    makers = (rule.in_reused_name for rule in KUBE_CLIENT_DRIVERS.values() if cluster.name_used_before)
+    return next((make(cluster.name, addon, cluster.uid) for make in makers if make is not None), AddonSubject())
+
+
+def is_own_subject(instance: AddonInstance, declared: Registration) -> bool:
+    """Whether an agent has declared no subject, or one that this add-on can be."""
+    rule = KUBE_CLIENT_DRIVERS.get(declared.driver)
+    if declared.subject == AddonSubject():
+        return True
+    if not declared.driver:
+        return declared.subject == _initial_subject(instance)
+    return rule is not None and rule.is_own(instance.cluster.name, instance.addon.name, declared.subject)
+
+
 def choose_subject(instance: AddonInstance, declared: Registration) -> AddonSubject:
     """Return the declared subject when it is one this add-on can be, else the one it must be; empty until declared."""
     rule = KUBE_CLIENT_DRIVERS.get(declared.driver)
+    if not declared.driver:
+        return _initial_subject(instance)
     if rule is None or (rule.declared_by_agent and not declared.subject.user):
         return AddonSubject()
+    if rule.in_reused_name is not None and instance.cluster.name_used_before:
+        return rule.in_reused_name(instance.cluster.name, instance.addon.name, instance.cluster.uid)
     own = rule.is_own(instance.cluster.name, instance.addon.name, declared.subject)
     return declared.subject if own else rule.default(instance.cluster.name, instance.addon.name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
 
@@ -174,6 +175,7 @@ class SubjectRule:
     is_own: Callable[[str, str, AddonSubject], bool]
     conditions: tuple[str, ...]  # the types with which the agent reports about this driver's credential
     declared_by_agent: bool  # False: shipped agents leave it to the hub, which then fills in the default
+    in_reused_name: Callable[[str, str, str], AddonSubject] | None = None  # with the UID of the cluster; None: default
 
 
 def service_accounts(cluster: str, addon: str) -> tuple[str, str]:
@@ -192,6 +194,14 @@ def certificate_subject(cluster: str, addon: str) -> AddonSubject:
     return AddonSubject(addon_user(cluster, addon, agent), (addon_group(cluster, addon), addon_fleet_group(addon)))
 
 
+def certificate_subject_in_reused_name(cluster: str, addon: str, cluster_uid: str) -> AddonSubject:
+    """Return the same for a cluster whose name an earlier one had: no certificate of that one has this user name."""
+    default = certificate_subject(cluster, addon)
+    agent = default.user.removeprefix(addon_user(cluster, addon, ""))
+    unique = f"{agent[:50].rstrip('-')}-{sha256(cluster_uid.encode()).hexdigest()[:12]}"
+    return replace(default, user=addon_user(cluster, addon, unique))
+
+
 def _is_own_token(cluster: str, addon: str, subject: AddonSubject) -> bool:
     return subject in tuple(token_subject(cluster, name) for name in service_accounts(cluster, addon))
 
@@ -208,7 +218,11 @@ def _is_own_certificate(cluster: str, addon: str, subject: AddonSubject) -> bool
 KUBE_CLIENT_DRIVERS: Mapping[str, SubjectRule] = MappingProxyType(
     {
         "csr": SubjectRule(
-            certificate_subject, _is_own_certificate, (ConditionType.CERTIFICATE_ROTATED,), declared_by_agent=False
+            certificate_subject,
+            _is_own_certificate,
+            (ConditionType.CERTIFICATE_ROTATED,),
+            declared_by_agent=False,
+            in_reused_name=certificate_subject_in_reused_name,
         ),
         "token": SubjectRule(
             lambda cluster, addon: token_subject(cluster, addon_service_account(cluster, addon)),

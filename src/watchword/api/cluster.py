@@ -61,6 +61,11 @@ class Cluster:
         return ObjectKey(self.name, CLUSTER_LEASE)
 
     @property
+    def name_used_before(self) -> bool:
+        """Whether certificates of an earlier cluster of this name may be valid; the hub's note, not a claim."""
+        return Annotation.NAME_USED_BEFORE in self.annotations
+
+    @property
     def claimed_uid(self) -> str:
         """The identity the cluster claims for itself; a claim, not a proof."""
         return self.annotations.get(Annotation.CLUSTER_UID, "")

@@ -85,11 +85,13 @@ class Annotation:
     CLUSTER_UID: Final = "agent.open-cluster-management.io/cluster-uid"
     # Ours: which key was let in first under this name. Only who may accept clusters may write it.
     FIRST_KEY: Final = "watchword.dev/first-key"
+    # Ours: an earlier cluster had this name, and its certificates may still be valid. Written like FIRST_KEY.
+    NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
     # Ours: a new value asks the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
 
 
-HUB_ANNOTATIONS = (Annotation.AUTO_ACCEPTED_ON, Annotation.FIRST_KEY)
+HUB_ANNOTATIONS = (Annotation.AUTO_ACCEPTED_ON, Annotation.FIRST_KEY, Annotation.NAME_USED_BEFORE)
 """What the hub notes on a ManagedCluster; its agent, who may edit everything else there, may not touch it."""
 
 AGENT_ANNOTATION_PREFIX = "agent.open-cluster-management.io/"

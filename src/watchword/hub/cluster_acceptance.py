@@ -140,6 +140,8 @@ class ClusterAcceptanceReconciler:
 
     async def _write_missing_metadata(self, cluster: Cluster) -> Object:
         metadata = choose_missing_metadata(cluster)
+        if self.retired_cluster_names.is_retired(cluster.name) and not cluster.name_used_before:
+            metadata["annotations"] = {Annotation.NAME_USED_BEFORE: "true"}
         if not metadata:
             return cluster.object
         patch = with_preconditions(cluster.object, {"metadata": metadata})
