@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from watchword.agent.cluster_facts import ClaimPolicy, choose_claims, cluster_status_fields
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ConditionType
+from watchword.api.names import LEASE_EXPIRED_REASON, ConditionType
 from watchword.api.resources import CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES
 from watchword.drivers.interface import NewCredential, Pending, ValidCredential
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
@@ -23,6 +24,8 @@ class ClusterHealth:
     version: str
     trouble: str = ""  # empty: all is well
 
+
+LEASE_RECHECK = timedelta(seconds=1)
 
 HealthCheck = Callable[[], Awaitable[ClusterHealth]]
 """Ask this cluster's API server; a recent sign of life may spare the question."""
@@ -39,6 +42,7 @@ class ClusterStatusReconciler:
     policy: ClaimPolicy
     credential: Callable[[], Condition | None]  # what there is to say of the cluster's own
     is_using_own_credential: Callable[[], bool]  # as a joining cluster it may not say anything
+    is_lease_renewed: Callable[[ObjectKey], bool]
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write the status in one patch, when anything in it differs."""
@@ -47,6 +51,8 @@ class ClusterStatusReconciler:
             return Done()
         if _clock_is_off(found):  # what an agent with a wrong clock writes would only confuse; the lease goes on
             return RetryAfter(Cluster.read(found).lease_duration)
+        if says_lease_expired(found) and not self.is_lease_renewed(key):
+            return RetryAfter(LEASE_RECHECK)  # the hub is the one writer of this condition until the lease is renewed
         health = await self.check_health()
         claims = choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy)
         facts = cluster_status_fields(health.version, self.cluster.list(NODES), claims) if health.version else {}
@@ -76,6 +82,12 @@ def decide_rotated_condition(held: ValidCredential | NewCredential | None, refus
     if held is None or not held.message:
         return None
     return Condition.true(ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated", held.message)
+
+
+def says_lease_expired(cluster: Object) -> bool:
+    """Whether the hub has written that the lease was not renewed in time."""
+    said = find_condition(cluster, ConditionType.AVAILABLE)
+    return said is not None and (said.status, said.reason) == ("Unknown", LEASE_EXPIRED_REASON)
 
 
 def _clock_is_off(cluster: Object) -> bool:

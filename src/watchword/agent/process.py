@@ -211,6 +211,7 @@ class Agent:
             parts.clock,
             track_pending,
         )
+        lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, access.is_using_own_credential)
         status = ClusterStatusReconciler(
             hub.cache,
             cluster.cache,
@@ -219,13 +220,13 @@ class Agent:
             parts.options.claims,
             lambda: decide_rotated_condition(access.held, access.refusal),
             access.is_using_own_credential,
+            lease.is_renewed,
         )
         of_cluster = tuple(Trigger(resource, lambda _: own) for resource in (NODES, CLUSTER_CLAIMS))
         to_secret = tuple(
             Trigger(resource, lambda _: [identity.secret_key], connection_name=HUB)
             for resource in (MANAGED_CLUSTERS, CERTIFICATE_SIGNING_REQUESTS)
         )
-        lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, access.is_using_own_credential)
         yield ControllerSpec(
             "hub-credential",
             SECRETS,

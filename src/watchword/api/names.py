@@ -141,6 +141,10 @@ class ConditionType:
     LEFTOVERS_REMOVED: Final = "LeftoversRemoved"
 
 
+LEASE_EXPIRED_REASON = "ManagedClusterLeaseUpdateStopped"
+"""While `ManagedClusterConditionAvailable` says this, the hub is its one writer; else the agent is."""
+
+
 # Groups that clusters and add-ons belong to
 MANAGED_CLUSTERS_GROUP = "system:open-cluster-management:managed-clusters"
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import Annotation, ConditionType, Label
+from watchword.api.names import LEASE_EXPIRED_REASON, Annotation, ConditionType, Label
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.api.time import parse_rfc3339
 from watchword.runtime.clock import Clock
@@ -102,7 +102,7 @@ def decide_lease_conditions(cluster: Cluster, observed: LeaseObservation, *, now
         return LeaseDecision(clock, recheck_in=patience - silent_for)
     silent = Condition.unknown(
         ConditionType.AVAILABLE,
-        "ManagedClusterLeaseUpdateStopped",
+        LEASE_EXPIRED_REASON,
         "the agent stopped renewing its lease: check that it runs and reaches the hub",
     )
     return LeaseDecision((silent, *clock), recheck_in=patience)
