@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, labels_of, uid_of
 from watchword.api.names import CLUSTER_LEASE, HUB_NAMESPACES, SHARED_GROUP_AND_ROLE_NAMES, Annotation, Label
+from watchword.api.time import parse_rfc3339
 from watchword.api.validation import is_dns_label
 
 DEFAULT_LEASE_SECONDS = 60
@@ -59,6 +60,11 @@ class Cluster:
     def lease_key(self) -> ObjectKey:
         """The key of the lease its agent renews."""
         return ObjectKey(self.name, CLUSTER_LEASE)
+
+    @property
+    def deleted_at(self) -> datetime | None:
+        """When its deletion was asked for, by the API server's clock."""
+        return parse_rfc3339(str(self.object["metadata"].get("deletionTimestamp") or ""))
 
     @property
     def name_used_before(self) -> bool:
