@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from watchword.agent.api_server_health import ApiServerHealthCheck, ClusterHealth
 from watchword.agent.cluster_facts import ClaimPolicy, choose_claims, cluster_status_fields
+from watchword.agent.cluster_lease import LeaseRenewalReconciler
+from watchword.agent.hub_session import HubSession
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
@@ -16,19 +18,7 @@ from watchword.drivers.interface import NewCredential, Pending, ValidCredential
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
-
-@dataclass(frozen=True, slots=True)
-class ClusterHealth:
-    """What the cluster's own API server says of itself."""
-
-    version: str
-    trouble: str = ""  # empty: all is well
-
-
 LEASE_RECHECK = timedelta(seconds=1)
-
-HealthCheck = Callable[[], Awaitable[ClusterHealth]]
-"""Ask this cluster's API server; a recent sign of life may spare the question."""
 
 
 @dataclass(frozen=True)
@@ -38,25 +28,24 @@ class ClusterStatusReconciler:
     hub: Reader
     cluster: Reader
     status: StatusWriter
-    check_health: HealthCheck
+    health: ApiServerHealthCheck
     policy: ClaimPolicy
-    credential: Callable[[], Condition | None]  # what there is to say of the cluster's own
-    is_using_own_credential: Callable[[], bool]  # as a joining cluster it may not say anything
-    is_lease_renewed: Callable[[ObjectKey], bool]
+    session: HubSession  # as a joining cluster the agent may not report anything
+    lease: LeaseRenewalReconciler
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write the status in one patch, when anything in it differs."""
         found = self.hub.get(MANAGED_CLUSTERS, key)
-        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.is_using_own_credential():
+        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.session.uses_own_credential:
             return Done()
         if _clock_is_off(found):  # what an agent with a wrong clock writes would only confuse; the lease goes on
             return RetryAfter(Cluster.read(found).lease_duration)
-        if says_lease_expired(found) and not self.is_lease_renewed(key):
+        if says_lease_expired(found) and not self.lease.is_renewed(key):
             return RetryAfter(LEASE_RECHECK)  # the hub is the one writer of this condition until the lease is renewed
-        health = await self.check_health()
+        health = await self.health.check()
         claims = choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy)
         facts = cluster_status_fields(health.version, self.cluster.list(NODES), claims) if health.version else {}
-        condition = self.credential()
+        condition = decide_rotated_condition(self.session.held, self.session.refusal)
         change = StatusChange(
             conditions=(*decide_cluster_conditions(health), *((condition,) if condition else ())), fields=facts
         )

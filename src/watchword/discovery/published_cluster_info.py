@@ -12,7 +12,7 @@ from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, SIGNATURE_PREF
 from watchword.api.resources import CONFIG_MAPS
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
-from watchword.kube.errors import MalformedResponse, TimedOut
+from watchword.kube.errors import ApiStatusError, KubeError, MalformedResponse, TimedOut
 from watchword.pki.detached_jws import is_detached_signature
 
 EXCHANGE_SECONDS = 10.0  # from the request to the last byte of the body
@@ -56,6 +56,17 @@ async def _read_body(client: Client) -> bytes:
                 if len(body) > MAXIMUM_BYTES:
                     raise MalformedResponse("the server sent more than a ConfigMap can hold: is this an API server?")
     return bytes(body)
+
+
+async def is_answering(client: Client) -> bool:
+    """Whether an API server answers over a connection that the client trusts; a refusal is an answer, too."""
+    try:
+        await fetch_cluster_info(client)
+    except ApiStatusError:
+        return True
+    except KubeError:
+        return False
+    return True
 
 
 def _decode(body: bytes) -> PublishedClusterInfo:
