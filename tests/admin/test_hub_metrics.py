@@ -78,7 +78,7 @@ async def test_fields_that_another_manager_owns_are_counted(plane: Plane) -> Non
     metrics, key = Metrics(), ObjectKey(await plane.namespace(), "shared")
     client = plane.client()
     fence = Fence(plane.clock, is_open=True)
-    guarded = leader_only_client(client, fence, Cache.of(client), conflict=metrics.field_conflict)
+    guarded = leader_only_client(client, fence, Cache.of(client), metrics)
     await client.apply(CONFIG_MAPS, CONFIG_MAPS.manifest(key, data={"a": "1", "b": "1"}), manager="first")
 
     with pytest.raises(Conflict):

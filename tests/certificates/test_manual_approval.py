@@ -75,7 +75,12 @@ def a_joined_cluster() -> Object:
         pytest.param(
             [a_request(subject="victim")], ApprovalTerms(anyone=True), "victim", id="label lies, whoever asks"
         ),
-        pytest.param([a_request(), a_request("r2", subject="victim")], ApprovalTerms(), "r2", id="one of two lies"),
+        pytest.param(
+            [a_request(), a_request("r2", subject="victim")],
+            ApprovalTerms(chosen="r2"),
+            "victim",
+            id="the chosen one of two lies",
+        ),
         pytest.param([a_request(by="mallory")], ApprovalTerms(), "--requesters mallory", id="a stranger asks"),
         pytest.param(
             [a_request(by=TOKEN_USER, spec={"groups": []})],
@@ -114,6 +119,10 @@ def test_what_is_refused(requests: list[Object], terms: ApprovalTerms, complaint
         pytest.param([a_request(by="carol")], ApprovalTerms(anyone=True), ["r1"], id="anybody may ask"),
         pytest.param([a_request(), a_request("r2")], ApprovalTerms(), ["r1", "r2"], id="one key asks twice"),
         pytest.param(
+            [a_request("r0", subject="victim"), a_request()], ApprovalTerms(), ["r1"], id="beside one whose label lies"
+        ),
+        pytest.param([a_request("r0", by="mallory"), a_request()], ApprovalTerms(), ["r1"], id="beside a stranger's"),
+        pytest.param(
             [a_request(), a_request("r2", key=1)], ApprovalTerms(chosen="r2"), ["r2"], id="one of two was chosen"
         ),
         pytest.param(
@@ -134,6 +143,24 @@ def test_what_is_approved(requests: list[Object], terms: ApprovalTerms, names: l
     verdict = decide_approval(the_cluster(), requests, terms)
     assert isinstance(verdict, ApproveRequests)
     assert [csr["metadata"]["name"] for csr in verdict.requests] == names
+
+
+@pytest.mark.parametrize(
+    ("other", "complaint"),
+    [
+        pytest.param(a_request("r2", subject="victim"), "watchword deny --request r2", id="label lies"),
+        pytest.param(a_request("r2", by="mallory", key=1), "--requesters mallory", id="a stranger asks"),
+    ],
+)
+def test_request_that_is_left_pending_is_reported(other: Object, complaint: str) -> None:
+    verdict = decide_approval(the_cluster(), [other, a_request()], ApprovalTerms())
+    assert isinstance(verdict, ApproveRequests)
+    assert [complaint in text for text in verdict.left_pending] == [True]
+
+
+def test_joined_cluster_is_not_blocked_by_a_request_whose_label_lies() -> None:
+    lying = a_request(subject="victim")
+    assert decide_approval(a_joined_cluster(), [lying], ApprovalTerms()) == NothingToApprove()
 
 
 def test_a_joined_name_passes_to_a_new_key_only_by_take_over() -> None:

@@ -227,6 +227,38 @@ def test_writing_through_a_link_replaces_its_target(tmp_path: Path) -> None:
     assert (tmp_path / "real").read_text() == "new"
 
 
+def test_writing_through_links_of_folders_replaces_their_target(tmp_path: Path) -> None:
+    (tmp_path / "real" / "inner").mkdir(parents=True)
+    (tmp_path / "relative").symlink_to("real/../real/inner")
+    (tmp_path / "absolute").symlink_to(tmp_path / "relative")
+
+    write_private_file(tmp_path / "absolute" / "new" / "config", b"new")
+
+    assert (tmp_path / "real" / "inner" / "new" / "config").read_text() == "new"
+
+
+def test_link_that_leads_to_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
+    with pytest.raises(ConfigError, match="too many links"):
+        write_private_file(tmp_path / "loop", b"new")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link that belongs to another user")
+@pytest.mark.parametrize("path", ["link", "folder/config"])
+def test_link_of_another_user_is_not_followed(tmp_path: Path, path: str) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "config").write_text("precious")
+    for name, target in (("link", "theirs/config"), ("folder", "theirs")):
+        (tmp_path / name).symlink_to(target)
+        os.chown(tmp_path / name, 12345, 12345, follow_symlinks=False)
+
+    with pytest.raises(ConfigError, match="of another user"):
+        write_private_file(tmp_path / path, b"new")
+
+    assert (tmp_path / "theirs" / "config").read_text() == "precious"
+
+
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 

@@ -10,8 +10,8 @@ from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
 from watchword.addons.grant_validation import validate_grant_namespace, validate_rules
 from watchword.api.addon import Registration
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import RESERVED_CLUSTER_NAMES
-from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES
+from watchword.api.names import HUB_NAMESPACES
+from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTERS, RBAC_GROUP, ROLE_BINDINGS, ROLES
 from watchword.drivers.catalog import Catalog
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
@@ -36,11 +36,10 @@ class GrantWriter:
         """Return what is dangerous about a grant; nothing when the administrator trusts it by name."""
         if grant.name in definition.trusted:
             return []
-        reserved = RESERVED_CLUSTER_NAMES
         others = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(grant.namespace)) if grant.namespace else None
         clusters = [grant.namespace] if others is not None else []
         place = validate_grant_namespace(
-            grant.namespace, own=instance.cluster.name, clusters=clusters, reserved=reserved
+            grant.namespace, own=instance.cluster.name, clusters=clusters, reserved=HUB_NAMESPACES
         )
         found = [place] if grant.namespace and place else []
         rules = await self._rules(grant, instance)
@@ -79,6 +78,9 @@ class GrantWriter:
     def _binding(self, instance: AddonInstance, grant: Grant, identity: Registration) -> Object:
         driver = self.catalog.addons[identity.driver]
         subject = driver.rbac_subject(instance.cluster.name, instance.addon.name, identity.subject)
+        if driver.subject_in_reused_name is not None and instance.cluster.name_used_before:
+            # Credentials of the earlier cluster's add-on have the group, too.
+            subject = {"kind": "User", "apiGroup": RBAC_GROUP, "name": identity.subject.user}
         return grant_manifests.binding_manifest(instance, grant, subject)
 
     async def remove(self, addon: ObjectKey, *, keep: set[ObjectKey]) -> None:

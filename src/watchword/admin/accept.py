@@ -79,6 +79,8 @@ class ClusterAcceptor:
             )
         if not isinstance(admission, ApproveRequests):
             return AdmissionResult(name)
+        for objection in admission.left_pending:
+            self.progress(f"warning: not approved: {objection}")
         requests = await self._allowed_requests(admission, name)
         for csr in requests:
             await self.hub_admin.record_decision(csr, "Approved", "the hub's administrator accepted this cluster")

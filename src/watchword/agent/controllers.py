@@ -53,6 +53,7 @@ def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpe
     """Return the controllers that keep this cluster registered with its hub."""
     hub, session, secret = parts.hub, parts.session, parts.identity.secret_key
     own = [ObjectKey.cluster(parts.identity.cluster)]
+    lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, session.connection)
     status = ClusterStatusReconciler(
         hub.cache,
         parts.cluster.cache,
@@ -61,8 +62,8 @@ def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpe
         parts.options.claims,
         session,
         parts.credential_kind,
+        lease,
     )
-    lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, session.connection)
     to_secret = tuple(
         Trigger(resource, lambda _: [secret], connection_name=HUB)
         for resource in (MANAGED_CLUSTERS, CERTIFICATE_SIGNING_REQUESTS)

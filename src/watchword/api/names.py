@@ -10,8 +10,8 @@ AGENT_NAMESPACE = "open-cluster-management-agent"
 ADDON_NAMESPACE = "open-cluster-management-agent-addon"
 BOOTSTRAP_NAMESPACE = "open-cluster-management"
 
-# Names that are never a cluster's, because the hub itself lives there
-RESERVED_CLUSTER_NAMES = frozenset(
+# Namespaces of the hub itself, where no cluster and no add-on of a cluster gets rights
+HUB_NAMESPACES = frozenset(
     {
         "default",
         "kube-node-lease",
@@ -23,6 +23,11 @@ RESERVED_CLUSTER_NAMES = frozenset(
         BOOTSTRAP_NAMESPACE,
     }
 )
+
+# Names that would make a cluster's group or role one that every cluster shares; see below
+SHARED_GROUP_AND_ROLE_NAMES = frozenset({"managed-clusters", "registration", "work"})
+
+RESERVED_CLUSTER_NAMES = HUB_NAMESPACES | SHARED_GROUP_AND_ROLE_NAMES
 
 # Secrets and leases
 HUB_KUBECONFIG_SECRET = "hub-kubeconfig-secret"  # noqa: S105 - the name of a Secret, not its content
@@ -77,11 +82,13 @@ class Annotation:
     CLUSTER_UID: Final = "agent.open-cluster-management.io/cluster-uid"
     # Ours: which key was let in first under this name. Only who may accept clusters may write it.
     FIRST_KEY: Final = "watchword.dev/first-key"
+    # Ours: an earlier cluster had this name, and its certificates may still be valid. Written like FIRST_KEY.
+    NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
     # Ours: a new value asks the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
 
 
-HUB_ANNOTATIONS = (Annotation.AUTO_ACCEPTED_ON, Annotation.FIRST_KEY)
+HUB_ANNOTATIONS = (Annotation.AUTO_ACCEPTED_ON, Annotation.FIRST_KEY, Annotation.NAME_USED_BEFORE)
 """What the hub notes on a ManagedCluster; its agent, who may edit everything else there, may not touch it."""
 
 AGENT_ANNOTATION_PREFIX = "agent.open-cluster-management.io/"
@@ -129,6 +136,10 @@ class ConditionType:
     WORK_COMPLETE: Final = "Complete"
     WORK_PROGRESSING: Final = "Progressing"
     LEFTOVERS_REMOVED: Final = "LeftoversRemoved"
+
+
+LEASE_EXPIRED_REASON = "ManagedClusterLeaseUpdateStopped"
+"""While `ManagedClusterConditionAvailable` says this, the hub is its one writer; else the agent is."""
 
 
 # Groups that clusters and add-ons belong to

@@ -194,12 +194,14 @@ def _open_store(settings: InstanceSettings) -> MemoryStore | SqliteStore:
 
 
 def require_private_directory(folder: Path) -> None:
-    """Make the data directory, or refuse one that others can write to or read."""
+    """Make the data directory, or refuse one that belongs to another user or that others can write to or read."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
+        found, link = folder.stat(), folder.lstat()
     except OSError as cause:
         raise StoreOpenError(f"cannot use {folder} as data directory: {cause.strerror}") from cause
+    if found.st_uid != os.geteuid() or link.st_uid not in (os.geteuid(), 0):
+        raise StoreOpenError(f"{folder} belongs to another user: choose a data directory of your own")
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise StoreOpenError(f"{folder} is open to other users: run chmod 700 {folder} and start again")
 

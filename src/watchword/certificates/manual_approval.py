@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from watchword.api.bootstrap import BOOTSTRAPPERS_GROUP, USER_PREFIX
@@ -48,6 +48,7 @@ class ApproveRequests:
 
     requests: tuple[Object, ...]
     request: ClusterRequest
+    left_pending: tuple[str, ...] = ()  # what is wrong with each other request of that label
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,11 @@ def is_bootstrap_identity(request: ClusterRequest) -> bool:
 
 
 def decide_approval(cluster: Object, csrs: Sequence[Object], terms: ApprovalTerms) -> ApprovalDecision:
-    """Decide about the requests that carry the cluster's label; one that contradicts itself stops everything."""
+    """Decide about the requests that carry the cluster's label.
+
+    Any identity that may create requests can set the label. So a request that contradicts itself, or that comes from an
+    unknown requester, stays pending and is reported; it blocks acceptance only when there is no other.
+    """
     name = cluster["metadata"]["name"]
     own = [csr for csr in csrs if Label.ADDON_NAME not in labels_of(csr)]
     pending = [csr for csr in own if is_pending(csr) and terms.chosen in ("", _name(csr))]
@@ -86,25 +91,32 @@ def decide_approval(cluster: Object, csrs: Sequence[Object], terms: ApprovalTerm
             f"no request {terms.chosen} is pending for cluster {name}: `watchword clusters show {name}` lists all"
         )
     read: list[tuple[Object, ClusterRequest]] = []
+    objections: list[str] = []
     for csr in pending:
         try:
             request = read_cluster_request(csr)
         except CertificateRequestRefused as objection:
-            return RefuseApproval(_contradiction(csr, name, objection))
+            objections.append(_contradiction(csr, name, objection))
+            continue
         if request.is_renewal:
             continue  # the hub itself decides about those who are in already
-        if not terms.allows(request):
-            return RefuseApproval(_unknown_requester(csr, request))
-        read.append((csr, request))
-    if not read:
-        has_one = is_true(cluster, ConditionType.JOINED) or choose_name_owner(cluster, own) is not None
-        return NothingToApprove() if has_one else NoRequest()
-    return _decide_keys(cluster, own, read, terms)
+        if terms.allows(request):
+            read.append((csr, request))
+        else:
+            objections.append(_unknown_requester(csr, request))
+    if read:
+        decision = _decide_keys(cluster, own, read, terms)
+        left_pending = tuple(objections)
+        return replace(decision, left_pending=left_pending) if isinstance(decision, ApproveRequests) else decision
+    has_one = is_true(cluster, ConditionType.JOINED) or choose_name_owner(cluster, own) is not None
+    if objections and (terms.chosen or not has_one):
+        return RefuseApproval(objections[0])
+    return NothingToApprove() if has_one else NoRequest()
 
 
 def _decide_keys(
     cluster: Object, own: Sequence[Object], read: Sequence[tuple[Object, ClusterRequest]], terms: ApprovalTerms
-) -> ApprovalDecision:
+) -> ApproveRequests | RefuseApproval:
     request = read[0][1]
     if len({asked.key_thumbprint for _, asked in read}) > 1:
         return RefuseApproval(_two_keys(request.cluster, read))

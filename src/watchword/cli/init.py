@@ -6,7 +6,6 @@ import shlex
 import sys
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +14,14 @@ from watchword.admin.hub_setup import HubSetup, validate_hub_settings
 from watchword.admin.init import HubInitializer, InitOptions, InitResult
 from watchword.admin.initial_token import TokenSpec
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
-from watchword.cli.common_options import format_document, output_option, split, wait_options, with_options
+from watchword.cli.common_options import (
+    JOIN_COMMAND_OPTIONS,
+    format_document,
+    output_option,
+    split,
+    wait_options,
+    with_options,
+)
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.driver_options import driver_options, driver_settings
@@ -52,13 +58,7 @@ OPTIONS = (
     click.option("--image", default=IMAGE, show_default=True, help="The image of the controllers."),
     click.option("--deploy/--no-deploy", default=True, help="Run the controllers in this cluster, or elsewhere."),
     click.option("--probe/--no-probe", default=True, help="Try whether this hub issues client certificates."),
-    click.option("--show-token", is_flag=True, help="Print the token also where the output is not a terminal."),
-    click.option(
-        "--output-join-command-file",
-        "command_file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="Write the join command, token included, to this file (0600).",
-    ),
+    *JOIN_COMMAND_OPTIONS,
     click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing."),
     click.option("--use-bootstrap-token", is_flag=True, hidden=True, help="Accepted: it is always used."),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,13 +19,14 @@ from watchword.certificates.request import CertificateSpec, certificate_request_
 from watchword.discovery.errors import BootstrapFailed, BootstrapTimedOut, DiscoveryReason
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, ApiStatusError, Forbidden
+from watchword.kube.errors import AlreadyExists, ApiStatusError, Forbidden, KubeError
 from watchword.kube.watch import Bookmark, ObjectChange, list_and_watch
 from watchword.pki.certificates import Certificate
 from watchword.pki.errors import CertificateRefused
 from watchword.pki.keys import PrivateKey
 from watchword.runtime.clock import Clock
 
+LAST_LOOK_SECONDS = 5.0
 REFUSALS = {DENIED: DiscoveryReason.REQUEST_DENIED, FAILED: DiscoveryReason.REQUEST_FAILED}
 
 
@@ -42,13 +44,13 @@ class TlsBootstrap:
     progress: Progress = ignore_progress
 
     async def obtain(self, certificate_spec: CertificateSpec, key: PrivateKey) -> IssuedCertificate:
-        """Ask, wait for approval and issuance, and return what stood every check."""
+        """Ask, wait for approval and issuance, and return what stood every check; `patience` bounds all of it."""
         request = certificate_request_manifest(certificate_spec, key)
-        posted = await self._create_request(request)
-        name = ObjectKey.of(posted).name
-        self.progress(f"waiting for approval of certificate request {name}")
+        name = ObjectKey.of(request).name
         try:
             async with asyncio.timeout(self.patience.total_seconds()):
+                posted = await self._create_request(request)
+                self.progress(f"waiting for approval of certificate request {name}")
                 answered = await self._wait_for_certificate(posted)
         except TimeoutError as cause:
             raise await self._timed_out(name) from cause
@@ -101,7 +103,10 @@ class TlsBootstrap:
 
     async def _timed_out(self, name: str) -> BootstrapTimedOut:
         waited = format_duration(self.patience)
-        present = await self.client.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
+        present = None
+        with contextlib.suppress(KubeError, TimeoutError):  # the look only chooses between two messages
+            async with asyncio.timeout(LAST_LOOK_SECONDS):
+                present = await self.client.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
         if present is not None and is_approved(present):
             return BootstrapTimedOut(
                 DiscoveryReason.NOT_ISSUED,

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from watchword.api.addon import Addon, AddonSubject, Registration
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.credential_validity import CredentialValidity
-from watchword.api.meta import Manifest, Object
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
 from watchword.drivers.interface import AgentContext, AgentDriver, HubContext, HubDriver, SecretData, WantedCredential
 from watchword.drivers.kubeconfig_connector import KubeconfigConnector
 from watchword.drivers.options import DriverOption, Settings
-from watchword.runtime.reconcile import ControllerSpec
+from watchword.runtime.reconcile import ControllerSpec, Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,17 @@ class ClusterRegistration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectObject:
+    """The object on the hub that must exist before an add-on's subject may have rights, such as a ServiceAccount."""
+
+    resource: Resource
+    condition: str  # of the add-on: says why the object is missing
+    selector: Callable[[str], str]  # the labels of those of one add-on, or of all when the name is empty
+    addons_of: Callable[[Object], list[ObjectKey]]
+    is_present: Callable[[Reader, Addon, AddonSubject], bool]  # and was made for this add-on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AddonRegistration:
     """How add-ons register by a driver: who they are, what is requested, how it is reported."""
 
@@ -124,6 +135,8 @@ class AddonRegistration:
     choose_subject: Callable[[Addon, Registration], AddonSubject]  # what the agent declares
     wanted: Callable[[Addon, Registration], WantedCredential]
     rbac_subject: Callable[[str, str, AddonSubject], Object]  # whom bindings name, for a subject that was compared
+    subject_in_reused_name: Callable[[str, str, str], AddonSubject] | None = None  # with the UID of the ManagedCluster
+    subject_object: SubjectObject | None = None  # None: a subject needs nothing on the hub
     declared_by_agent: bool = True  # False: agents may leave the subject to the hub, which fills in the default
     by_certificate: bool = False  # requests certificates, also from signers of the add-on's own
     controllers: Callable[[HubContext], Iterable[ControllerSpec]] = no_controllers  # what it needs on the hub

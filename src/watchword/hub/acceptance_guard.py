@@ -8,7 +8,14 @@ from datetime import datetime, timedelta
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import HUB_ANNOTATIONS, HUB_FINALIZERS, REGISTER_GROUP, Annotation, Label
+from watchword.api.names import (
+    HUB_ANNOTATIONS,
+    HUB_FINALIZERS,
+    REGISTER_GROUP,
+    RESERVED_CLUSTER_NAMES,
+    Annotation,
+    Label,
+)
 from watchword.api.resources import (
     MANAGED_CLUSTERS,
     VALIDATING_ADMISSION_POLICIES,
@@ -85,6 +92,11 @@ def policy_manifests() -> tuple[Object, Object]:
                 ]
             },
             "validations": [
+                {
+                    "expression": f"oldObject != null || !(object.metadata.name in {sorted(RESERVED_CLUSTER_NAMES)})",
+                    "message": "this cluster name is reserved: it names a namespace, group or role of the hub",
+                    "reason": "Forbidden",
+                },
                 {
                     "expression": f"{_ACCEPTANCE_UNCHANGED} || {_ENTITLED}",
                     "message": "setting hubAcceptsClient needs the right to update managedclusters/accept",

@@ -92,6 +92,7 @@ class ClusterAcceptanceReconciler:
         cluster = Cluster.read(found)
         match decide_acceptance(cluster, has_cluster_rbac=has_cluster_rbac(self.reader, cluster.name)):
             case AcceptanceDecision.REFUSE_NAME:
+                await remove_cluster_rbac(self.ensurer, cluster.name)  # an earlier version may have granted it
                 await self._set_not_accepted(found, "InvalidName", validate_cluster_name(cluster.name) or "")
             case AcceptanceDecision.GRANT:
                 if not await self._is_acceptance_enforced(cluster):
@@ -143,6 +144,8 @@ class ClusterAcceptanceReconciler:
 
     async def _write_missing_metadata(self, cluster: Cluster) -> Object:
         metadata = choose_missing_metadata(cluster)
+        if self.retired_cluster_names.is_retired(cluster.name) and not cluster.name_used_before:
+            metadata["annotations"] = {Annotation.NAME_USED_BEFORE: "true"}
         if not metadata:
             return cluster.object
         patch = with_preconditions(cluster.object, {"metadata": metadata})

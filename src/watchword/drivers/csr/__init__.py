@@ -5,6 +5,7 @@ from __future__ import annotations
 from watchword.api.addon import certificate_subject
 from watchword.api.names import KUBE_CLIENT_SIGNER, ConditionType
 from watchword.drivers.csr.addons import (
+    certificate_subject_in_reused_name,
     choose_certificate_subject,
     is_own_certificate,
     rbac_group,
@@ -49,6 +50,7 @@ DRIVER = Driver(
         ),
         default_subject=certificate_subject,
         is_own_subject=is_own_certificate,
+        subject_in_reused_name=certificate_subject_in_reused_name,
         choose_subject=choose_certificate_subject,
         wanted=wanted_certificate,
         rbac_subject=rbac_group,

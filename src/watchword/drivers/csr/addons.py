@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from hashlib import sha256
+
 from watchword.api.addon import CUSTOM_SIGNER, Addon, AddonSubject, Registration, certificate_subject
 from watchword.api.meta import Object
 from watchword.api.names import SERVICE_ACCOUNT_USER_PREFIX, addon_fleet_group, addon_group, addon_user
@@ -18,6 +21,14 @@ def is_own_certificate(cluster: str, addon: str, subject: AddonSubject) -> bool:
     known = (own, fleet, fleet | {"system:authenticated"})
     rebuilt = subject.user == addon_user(cluster, addon, agent) and is_dns_label(agent)
     return rebuilt and set(subject.groups) in known and not subject.organization_units
+
+
+def certificate_subject_in_reused_name(cluster: str, addon: str, cluster_uid: str) -> AddonSubject:
+    """Return the subject where an earlier cluster had the name: none of that one's certificates has this user name."""
+    default = certificate_subject(cluster, addon)
+    agent = default.user.removeprefix(addon_user(cluster, addon, ""))
+    unique = f"{agent[:50].rstrip('-')}-{sha256(cluster_uid.encode()).hexdigest()[:12]}"
+    return replace(default, user=addon_user(cluster, addon, unique))
 
 
 def choose_certificate_subject(addon: Addon, registration: Registration) -> AddonSubject:

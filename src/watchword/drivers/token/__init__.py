@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from watchword.api.names import ConditionType
-from watchword.drivers.descriptor import AddonRegistration, CredentialCondition, CredentialKind, Driver
+from watchword.api.resources import SERVICE_ACCOUNTS
+from watchword.drivers.descriptor import AddonRegistration, CredentialCondition, CredentialKind, Driver, SubjectObject
 from watchword.drivers.token.account import (
     choose_token_subject,
     default_token_subject,
@@ -13,6 +14,7 @@ from watchword.drivers.token.account import (
 )
 from watchword.drivers.token.agent import TokenAgentDriver
 from watchword.drivers.token.hub import token_controllers
+from watchword.drivers.token.manifests import account_selector, addon_from_labels, is_account_present
 from watchword.drivers.token.options import OPTIONS
 
 DRIVER = Driver(
@@ -34,6 +36,13 @@ DRIVER = Driver(
         choose_subject=choose_token_subject,
         wanted=wanted_token,
         rbac_subject=rbac_account,
+        subject_object=SubjectObject(
+            resource=SERVICE_ACCOUNTS,
+            condition=ConditionType.TOKEN_INFRASTRUCTURE_READY,
+            selector=account_selector,
+            addons_of=addon_from_labels,
+            is_present=is_account_present,
+        ),
         controllers=token_controllers,
     ),
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from watchword.api.addon import Addon
+from watchword.api.addon import Addon, AddonSubject
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of, owner_reference
 from watchword.api.names import Label
 from watchword.api.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
-from watchword.drivers.token.account import service_accounts
+from watchword.drivers.token.account import account_name, service_accounts
+from watchword.runtime.reconcile import Reader
 
 KINDS = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
 """What is made for add-ons whose credential is a token."""
@@ -63,6 +64,18 @@ def managed_objects(key: ObjectKey) -> list[tuple[Resource, ObjectKey]]:
         (SERVICE_ACCOUNTS, ObjectKey(key.namespace, account)) for account in service_accounts(key.namespace, key.name)
     ]
     return [(ROLE_BINDINGS, name), (ROLES, name), *accounts]
+
+
+def account_selector(addon: str) -> str:
+    """Return the labels of the ServiceAccounts of one add-on, or of all add-ons when the name is empty."""
+    named = f"{Label.TOKEN_ADDON}={addon}" if addon else Label.TOKEN_ADDON
+    return f"{named},{Label.TOKEN_INFRASTRUCTURE}=true"
+
+
+def is_account_present(reader: Reader, addon: Addon, subject: AddonSubject) -> bool:
+    """Whether the ServiceAccount of a subject exists and was made for this add-on."""
+    account = reader.get(SERVICE_ACCOUNTS, ObjectKey(addon.cluster, account_name(subject)))
+    return account is not None and is_made_for(addon)(account)
 
 
 def is_labeled_for(addon: str) -> Callable[[Object], bool]:
