@@ -190,7 +190,7 @@ async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: FleetHarnes
 
 
 async def request_as_a_stranger(joining: Client, name: str) -> str:
-    from watchword.drivers.csr.agent import request_manifest  # noqa: PLC0415 - the stranger's own tool
+    from watchword.drivers.csr.decisions import request_manifest  # noqa: PLC0415 - the stranger's own tool
     from watchword.drivers.interface import CredentialSubject, WantedCredential  # noqa: PLC0415 - same
     from watchword.pki.keys import PrivateKey  # noqa: PLC0415 - same
 

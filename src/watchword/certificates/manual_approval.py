@@ -33,7 +33,7 @@ class ApprovalTerms:
     """Under which terms the administrator approves; label, subject and key are compared under all of them."""
 
     requesters: frozenset[str] = frozenset()  # besides the bootstrap identities
-    anyone: bool = False  # whoever asked
+    anyone: bool = False  # any requester
     chosen: str = ""  # the name of the one request that is meant, where several are pending
     take_over: bool = False  # the name may pass to another key
 
@@ -58,7 +58,7 @@ class NothingToApprove:
 
 @dataclass(frozen=True, slots=True)
 class NoRequest:
-    """Nobody has asked for a certificate under this name."""
+    """There is no request for a certificate under this name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ ROTATION_KEY = "rotation-request"
 
 
 def is_renewal_requested(wanted: WantedCredential, held: SecretData) -> bool:
-    """Whether somebody asked for an early renewal that has not been begun; compared, for clocks may disagree."""
+    """Whether an early renewal was requested and has not begun; compared, for clocks may disagree."""
     return bool(wanted.rotation) and held.get(ROTATION_KEY, b"") != wanted.rotation.encode()
 
 
@@ -115,7 +115,7 @@ class AgentDriver(Protocol):
         ...
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
-        """Return until when the credential held is good, without asking anybody; None when it is no good."""
+        """Return until when the credential held is good, without any request; None when it must not be used."""
         ...
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:

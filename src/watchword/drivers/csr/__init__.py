@@ -11,7 +11,8 @@ from watchword.drivers.csr.addons import (
     rbac_group,
     wanted_certificate,
 )
-from watchword.drivers.csr.agent import CsrAgentDriver, read_held_certificate
+from watchword.drivers.csr.agent import CsrAgentDriver
+from watchword.drivers.csr.decisions import read_held_certificate
 from watchword.drivers.csr.hub import CsrHubDriver
 from watchword.drivers.csr.options import OPTIONS
 from watchword.drivers.descriptor import (

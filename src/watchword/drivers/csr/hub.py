@@ -29,12 +29,12 @@ from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
 
 AWAITING_CLUSTER = timedelta(minutes=1)
-AWAITING_ACCEPTANCE = timedelta(seconds=10)  # whoever approves by hand accepts next, and notes the key with it
+AWAITING_ACCEPTANCE = timedelta(seconds=10)  # after an approval by hand comes the acceptance, which records the key
 
 
 @dataclass(frozen=True)
 class CsrApprovalReconciler:
-    """Reconciles CertificateSigningRequest of clusters; woken by it and by its ManagedCluster."""
+    """Reconciles CertificateSigningRequest of clusters; triggered by it and by its ManagedCluster."""
 
     context: HubContext
 
@@ -89,7 +89,7 @@ class CsrApprovalReconciler:
         await self.context.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), note)
 
     async def _record_external_approval(self, csr: Object) -> Outcome:
-        """Note to whom somebody else gave the name: requests are forgotten within the hour, certificates live on."""
+        """Record who got the name by another approver: requests are soon deleted, certificates stay valid."""
         if approved_by_others_at(csr) is None:
             return Done()
         name = labels_of(csr).get(Label.CLUSTER_NAME, "")

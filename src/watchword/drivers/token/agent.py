@@ -44,7 +44,7 @@ from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.tokens import IssuedToken, request_token
 from watchword.runtime.clock import Clock
 
-INFRASTRUCTURE_RECHECK = timedelta(minutes=5)  # the hub's condition wakes us; this is for the one whose event was lost
+INFRASTRUCTURE_RECHECK = timedelta(minutes=5)  # the hub's condition triggers a reconcile; this is for a lost event
 FIRST_RETRY_DELAY, LONGEST_RETRY_DELAY = timedelta(seconds=10), timedelta(minutes=5)
 TRANSIENT_RETRY_DELAY = timedelta(seconds=0.5)  # the hub reports rights that its API server may learn of a moment later
 
@@ -65,7 +65,7 @@ TRANSIENT_REASONS = frozenset({"TokenRequestForbidden", "ServiceAccountMissing"}
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """An attempt that failed: the same is not tried again before its time, however often somebody wakes us."""
+    """An attempt that failed: the same is not tried again before its time, however often it is triggered."""
 
     wanted: WantedCredential
     answer: Pending
@@ -96,7 +96,7 @@ class TokenAgentDriver:
         return frozenset({TOKEN, EXPIRATION, ACCOUNT_UID, REFRESH_AT})
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
-        """Return until when the token held is good, without asking anybody."""
+        """Return until when the token held is good, without any request."""
         return decide_token_validity(wanted, held, now=self.clock.now(), asked=self.lifetime)
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:

@@ -26,7 +26,7 @@ _FARTHEST = 253_402_300_799  # the last second that a datetime can hold
 
 @dataclass(frozen=True, slots=True)
 class TokenClaims:
-    """What a token says of itself. Nobody here can verify it: the hub that issued it does, at every use."""
+    """What a token says of itself. It is not verified here: the hub that issued it does that at every use."""
 
     user: str
     account_uid: str

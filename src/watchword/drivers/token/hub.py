@@ -44,7 +44,7 @@ DRIVER = "token"
 BY_CLUSTER = "token-cluster"  # the index of add-ons by the cluster that they are on
 TOKEN_OBJECTS = WatchScope(labels=f"{Label.TOKEN_INFRASTRUCTURE}=true")
 
-CONFLICT_RECHECK = timedelta(minutes=1)  # what is in the way carries no mark of ours, so its removal wakes nobody
+CONFLICT_RECHECK = timedelta(minutes=1)  # the object in the way has no label of ours, so its removal triggers nothing
 RETIRED_AFTER = timedelta(seconds=10)  # an agent that flips between drivers must not have everything made each time
 RETIRED_ANYWAY = timedelta(minutes=5)
 
@@ -81,7 +81,7 @@ def choose_token_infrastructure_action(
 
 @dataclass(frozen=True)
 class TokenInfrastructureReconciler:
-    """Reconciles ManagedClusterAddOn; woken by it, by its cluster, and by everything made for it."""
+    """Reconciles ManagedClusterAddOn; triggered by it, by its cluster, and by everything made for it."""
 
     reader: Reader
     client: Client
@@ -134,7 +134,7 @@ class TokenInfrastructureReconciler:
             await self._set_ready_condition(addon, Condition.false(READY, "NameConflict", str(conflict)))
             return RetryAfter(CONFLICT_RECHECK)
         except Conflict:
-            raise  # somebody was faster: the next look settles it
+            raise  # another writer was faster: the next reconcile settles it
         except KubeError as trouble:
             await self._set_ready_condition(
                 addon, Condition.false(READY, "TokenInfrastructureApplyFailed", str(trouble))
@@ -146,7 +146,7 @@ class TokenInfrastructureReconciler:
 
     async def _write(self, addon: Addon, account: str) -> str:
         ours, ensure = manifests.is_made_for(addon), self.ensurer.ensure
-        # One after the other: no right to an account, and no binding to a role, that turns out to be somebody else's.
+        # One after the other: no right to an account, and no binding to a role, that turns out to belong to others.
         made = await ensure(SERVICE_ACCOUNTS, manifests.account_manifest(addon, account), ours=ours)
         await ensure(ROLES, manifests.role_manifest(addon, account), ours=ours)
         await ensure(ROLE_BINDINGS, manifests.binding_manifest(addon, self._agents(addon.cluster)), ours=ours)
@@ -160,13 +160,13 @@ class TokenInfrastructureReconciler:
         return [] if found is None else self.cluster_subjects.subjects(found)
 
     async def _unbind(self, addon: Addon) -> None:
-        """Take the right to tokens while its account, or its role, is somebody else's."""
+        """Take the right to tokens while its account, or its role, belongs to others."""
         key = ObjectKey(addon.cluster, manifests.role_name(addon.name))
         with contextlib.suppress(NotFound):
             await self.ensurer.remove(ROLE_BINDINGS, key, ours=manifests.is_made_for(addon))
 
     async def _clear_leftovers(self, addon: Addon) -> bool:
-        """Delete what was made for an earlier add-on of this name: its tokens must not open this one's doors."""
+        """Delete what was made for an earlier add-on of this name: its tokens must not have this one's rights."""
         marked, own = manifests.is_labeled_for(addon.name), manifests.is_made_for(addon)
         waiting = False
         for resource, key in manifests.managed_objects(addon.key):
@@ -175,7 +175,7 @@ class TokenInfrastructureReconciler:
         return waiting
 
     async def _correct_subject(self, addon: Addon) -> None:
-        """Put the rebuilt subject where an agent claimed to be somebody else."""
+        """Put the rebuilt subject where an agent claimed another one."""
         right = default_token_subject(addon.cluster, addon.name)
         rows = tuple(replace(row, subject=right) if row.type == KUBE_CLIENT else row for row in addon.registrations)
         change = StatusChange(fields=addon.registration_fields(rows))
