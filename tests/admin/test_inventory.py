@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -10,11 +11,13 @@ import pytest
 from watchword.admin.forecast import forecast_expiry
 from watchword.admin.formatting import format_renewal
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import HubFacts, build_inventory, decide_addon_row, decide_cluster_row, natural_sort_key
+from watchword.admin.inventory import build_inventory, decide_addon_row, decide_cluster_row
 from watchword.admin.inventory_json import inventory_document
+from watchword.admin.inventory_rows import HubFacts, natural_sort_key
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
+from watchword.api.sensitive import Sensitive
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
 
@@ -193,6 +196,21 @@ def test_forecast_names_what_ends_soon_and_what_that_means() -> None:
     assert [format_renewal(each.row, NOW) for each in outlooks] == ["16d ago", "-", "within 4d"]
 
 
+def test_credentials_that_end_in_the_same_second_keep_one_order() -> None:
+    ends = NOW + DAY
+    tokens = [TokenRecord(BootstrapToken(f"{n}{n}{n}{n}{n}{n}", Sensitive("s" * 16)), expires=ends) for n in "312"]
+    addon = an_addon("token", {ConditionType.TOKEN_REFRESHED: ("True", validity(-1, 1))})
+
+    def listed(order: list[TokenRecord]) -> list[str]:
+        facts = HubFacts(addons=[addon], tokens=order)
+        expiring = forecast_expiry(build_inventory(facts, now=NOW), now=NOW, within=2 * DAY)
+        return [each.row.subject for each in expiring]
+
+    first = listed(tokens)
+    assert [name[-6:] for name in first[1:]] == ["111111", "222222", "333333"]
+    assert all(listed(list(order)) == first for order in itertools.permutations(tokens))
+
+
 def test_the_document_holds_no_secret_and_every_row() -> None:
     facts = a_fleet()
 
@@ -204,4 +222,4 @@ def test_the_document_holds_no_secret_and_every_row() -> None:
 
 
 def test_names_are_ordered_as_people_count() -> None:
-    assert sorted(["c10", "c9", "b", "c1"], key=natural_sort_key) == ["b", "c1", "c9", "c10"]
+    assert sorted(["c10", "c9", "b", "c1", "c²"], key=natural_sort_key) == ["b", "c1", "c9", "c10", "c²"]

@@ -8,7 +8,8 @@ import pytest
 
 from watchword.admin.doctor.hub import decide_fleet_findings
 from watchword.admin.doctor.model import CheckResult, Level
-from watchword.admin.inventory import HubFacts, Inventory, build_inventory
+from watchword.admin.inventory import build_inventory
+from watchword.admin.inventory_rows import HubFacts, Inventory
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS

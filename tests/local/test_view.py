@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from watchword.admin.formatting import format_age, format_time_left
 from watchword.admin.health import CredentialValidity, InventoryHealth
-from watchword.admin.inventory import CLUSTER_CERTIFICATE, ClusterRow, CredentialRow, Inventory
+from watchword.admin.inventory_rows import CLUSTER_CERTIFICATE, ClusterRow, CredentialRow, Inventory
 from watchword.admin.recent_events import FleetEvent, collect_fleet_events
 from watchword.admin.terminal import (
     Screen,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import CredentialRow
+from watchword.admin.inventory_rows import CredentialRow
 
 
 def format_age(span: timedelta) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 from watchword.admin.health import (
     CredentialValidity,
@@ -14,6 +11,21 @@ from watchword.admin.health import (
     decide_authority_health,
     decide_expiring_health,
     decide_renewed_health,
+)
+from watchword.admin.inventory_rows import (
+    ADDON_CERTIFICATE,
+    ADDON_TOKEN,
+    AUTHORITY,
+    CLUSTER_CERTIFICATE,
+    JOIN_TOKEN,
+    AddonRow,
+    ClusterRow,
+    CredentialRow,
+    HubFacts,
+    Inventory,
+    addon_order,
+    cluster_order,
+    credential_order,
 )
 from watchword.api.addon import Addon, credential_condition
 from watchword.api.bootstrap import bootstrap_user
@@ -24,85 +36,6 @@ from watchword.api.meta import Object, labels_of
 from watchword.api.names import ConditionType, Label, cluster_group
 from watchword.discovery.token_secret import TokenRecord
 from watchword.drivers.csr.hub import is_pending
-from watchword.pki.certificates import Certificate
-
-CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN = "cluster certificate", "add-on certificate", "add-on token"
-JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
-CREDENTIAL_KIND_ORDER = (AUTHORITY, CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN, JOIN_TOKEN)
-SELF_RENEWED = frozenset({CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN})
-
-
-@dataclass(frozen=True, slots=True)
-class HubFacts:
-    """What was read from a hub; `unseen` says what could not be read and why."""
-
-    clusters: Sequence[Object] = ()
-    addons: Sequence[Object] = ()
-    requests: Sequence[Object] = ()
-    tokens: Sequence[TokenRecord] = ()
-    authorities: Sequence[Certificate] = ()
-    unseen: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterRow:
-    """One cluster and the one thing that it lacks."""
-
-    name: str
-    accepted: str
-    joined: str
-    available: str
-    health: InventoryHealth
-    note: str = ""
-    version: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AddonRow:
-    """One add-on on one cluster."""
-
-    cluster: str
-    name: str
-    driver: str
-    credential: str
-    available: str
-    health: InventoryHealth
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CredentialRow:
-    """One credential: what it is, whose, until when, and how it fares."""
-
-    kind: str
-    cluster: str  # empty for what is the hub's own
-    holder: str
-    subject: str
-    validity: CredentialValidity
-    health: InventoryHealth
-    note: str = ""
-
-    @property
-    def next_rotation(self) -> datetime | None:
-        """When its holder renews it, at the latest; None for what nobody renews by itself."""
-        return self.validity.latest_renewal if self.kind in SELF_RENEWED else None
-
-
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """Everything, what needs attention first."""
-
-    clusters: Sequence[ClusterRow]
-    addons: Sequence[AddonRow]
-    credentials: Sequence[CredentialRow]
-    unseen: Mapping[str, str]
-
-    @property
-    def troubles(self) -> int:
-        """How many rows somebody has to look at."""
-        return sum(
-            row.health.needs_attention for rows in (self.clusters, self.addons, self.credentials) for row in rows
-        )
 
 
 def build_inventory(facts: HubFacts, *, now: datetime) -> Inventory:
@@ -110,9 +43,9 @@ def build_inventory(facts: HubFacts, *, now: datetime) -> Inventory:
     requests = _by_cluster(facts.requests)
     clusters = [(each, requests.get(each["metadata"]["name"], ())) for each in facts.clusters]
     return Inventory(
-        sorted((decide_cluster_row(*each) for each in clusters), key=_cluster_order),
-        sorted((decide_addon_row(each) for each in facts.addons), key=_addon_order),
-        sorted(_credentials(facts, clusters, now), key=_credential_order),
+        sorted((decide_cluster_row(*each) for each in clusters), key=cluster_order),
+        sorted((decide_addon_row(each) for each in facts.addons), key=addon_order),
+        sorted(_credentials(facts, clusters, now), key=credential_order),
         facts.unseen,
     )
 
@@ -281,21 +214,3 @@ def _last_requester(cluster: str, requests: Sequence[Object]) -> str:
 
 def _yes_no_unknown(condition: Condition | None) -> str:
     return {"True": "yes", "False": "no"}.get(condition.status, "unknown") if condition is not None else "unknown"
-
-
-def natural_sort_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Return the key by which people order names: cluster2 stands before cluster10."""
-    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
-
-
-def _cluster_order(row: ClusterRow) -> tuple[Any, ...]:
-    return row.health, natural_sort_key(row.name)
-
-
-def _addon_order(row: AddonRow) -> tuple[Any, ...]:
-    return row.health, natural_sort_key(row.cluster), row.name
-
-
-def _credential_order(row: CredentialRow) -> tuple[Any, ...]:
-    ends = row.validity.expires.timestamp() if row.validity.expires is not None else float("inf")
-    return row.health, ends, CREDENTIAL_KIND_ORDER.index(row.kind), natural_sort_key(row.holder)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from watchword.admin.forecast import ExpiringCredential
-    from watchword.admin.inventory import Inventory
+    from watchword.admin.inventory_rows import Inventory
 
 
 @click.command("forecast")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from watchword.admin.health import InventoryHealth
-    from watchword.admin.inventory import CredentialRow, Inventory
+    from watchword.admin.inventory_rows import CredentialRow, Inventory
 
 WIDE = 150  # columns, from which on everything is shown
 MAX_HEALTHY_ROWS = 20  # rows of a table that a terminal is shown, unless more of them need attention

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from watchword.admin.errors import NotReady
-from watchword.admin.inventory import Inventory
+from watchword.admin.inventory_rows import Inventory
 from watchword.api.validation import format_duration
 from watchword.local.fleet import LocalFleet
 from watchword.local.step_tracker import StepTracker

@@ -204,10 +204,9 @@ def test_forecast_names_what_ends_within_two_days(fleet: Path, capsys: pytest.Ca
 
     outlooks = orjson.loads(capsys.readouterr().out)
 
-    assert [(row["kind"], row["renewalAnnounced"]) for row in outlooks] == [
-        ("join token", False),
-        ("add-on token", True),
-    ]
+    # Both live a day and were made within a moment: which one ends first depends on the machine.
+    assert {row["kind"]: row["renewalAnnounced"] for row in outlooks} == {"join token": False, "add-on token": True}
+    assert [row["expires"] for row in outlooks] == sorted(row["expires"] for row in outlooks)
 
 
 @pytest.mark.parametrize("context", ["hub", "cluster1"])

@@ -9,7 +9,8 @@ from datetime import timedelta
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
 from watchword.admin.formatting import format_count
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import AUTHORITY, Inventory, build_inventory
+from watchword.admin.inventory import build_inventory
+from watchword.admin.inventory_rows import AUTHORITY, Inventory
 from watchword.admin.signer_probe import SignerProbe
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
 from watchword.api.meta import ObjectKey, annotations_of, labels_of
