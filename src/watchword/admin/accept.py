@@ -37,7 +37,7 @@ class ClusterAcceptor:
             try:
                 # Who registers otherwise is let in by the hub's own driver, as soon as it is accepted.
                 approved = await self.approve(cluster) if registers_by_certificate(cluster) else AdmissionResult(name)
-                changed = await self.hub_admin.set_accepted(cluster, accepted=True, owner=approved.owner)
+                changed = await self.hub_admin.accept(cluster, approved.owner)
                 return AdmissionResult(name, approved.requests, approved.key, changed)
             except Conflict:
                 if attempt == ATTEMPTS - 1:

@@ -32,8 +32,8 @@ from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_validity import parse_validity_message
-from watchword.api.meta import Object, labels_of
-from watchword.api.names import ConditionType, Label, cluster_group
+from watchword.api.meta import Object, annotations_of, labels_of
+from watchword.api.names import Annotation, ConditionType, Label, cluster_group
 from watchword.discovery.token_secret import TokenRecord
 from watchword.drivers.csr.hub import is_pending
 
@@ -61,7 +61,7 @@ def decide_cluster_row(obj: Object, requests: Sequence[Object]) -> ClusterRow:
     """Say how far a cluster has come; the requests are those that carry its label."""
     cluster = Cluster.read(obj)
     available = find_condition(obj, ConditionType.AVAILABLE)
-    accepted = "yes" if cluster.accepted else "no"
+    accepted = "yes" if cluster.accepted else "denied" if is_denied(obj) else "no"
     version = str(((obj.get("status") or {}).get("version") or {}).get("kubernetes") or "")
     health, note = _cluster_health(cluster, available, requests)
     joined = "yes" if is_true(obj, ConditionType.JOINED) else "no"
@@ -75,7 +75,7 @@ def _cluster_health(
         return InventoryHealth.PENDING, "being removed"
     granted = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
     if not cluster.accepted:
-        return _unaccepted_cluster_health(cluster, granted, requests)
+        return _unaccepted_cluster_health(cluster, requests)
     if granted is None or granted.status != "True":
         return InventoryHealth.PENDING, granted.message if granted is not None else "accepted; the hub prepares for it"
     if not is_true(cluster.object, ConditionType.JOINED):
@@ -88,17 +88,21 @@ def _cluster_health(
     return (InventoryHealth.PENDING, take_over) if asked else (InventoryHealth.GOOD, "")
 
 
-def _unaccepted_cluster_health(
-    cluster: Cluster, granted: Condition | None, requests: Sequence[Object]
-) -> tuple[InventoryHealth, str]:
+def _unaccepted_cluster_health(cluster: Cluster, requests: Sequence[Object]) -> tuple[InventoryHealth, str]:
     asked = is_requested_by_another_key(cluster.name, requests)
-    if granted is not None and granted.reason == "HubClusterAdminDenied":
-        denied = "denied by the administrator"
-        return (
-            (InventoryHealth.PENDING, f"{denied}, and asks to come back") if asked else (InventoryHealth.GOOD, denied)
-        )
+    if is_true(cluster.object, ConditionType.CLEANUP_SCHEDULED):
+        return InventoryHealth.GOOD, "left by unjoin; will be deleted"
+    if is_denied(cluster.object):
+        return InventoryHealth.GOOD, f"denied by the administrator{'; it asks again' if asked else ''}"
     waits = "has asked to join" if asked else "has introduced itself"
     return InventoryHealth.PENDING, f"{waits}: watchword accept --clusters {cluster.name}"
+
+
+def is_denied(cluster: Object) -> bool:
+    """Whether an administrator denied the cluster, accepted before or not, and has not accepted it since."""
+    granted = find_condition(cluster, ConditionType.HUB_ACCEPTED)
+    said = granted is not None and granted.reason == "HubClusterAdminDenied"
+    return not Cluster.read(cluster).accepted and (said or Annotation.DENIED_ON in annotations_of(cluster))
 
 
 def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> bool:

@@ -41,6 +41,7 @@ def _cluster(row: ClusterRow) -> Object:
     return {
         "name": row.name,
         "accepted": row.accepted == "yes",
+        "denied": row.accepted == "denied",
         "joined": row.joined == "yes",
         "available": {"yes": True, "no": False}.get(row.available),
         "health": row.health.label,

@@ -14,11 +14,12 @@ from watchword.admin.operator_deployment import unneeded_operator_objects
 from watchword.admin.wait import ObjectWaiter
 from watchword.agent.kubeconfig_connector import KubeconfigConnector, user_with_secret_data
 from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, decode_data
-from watchword.api.meta import Manifest, Object, ObjectKey, finalizers_of, labels_of, uid_of
+from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, labels_of, uid_of
 from watchword.api.names import (
     AGENT_NAMESPACE,
     BOOTSTRAP_KUBECONFIG_SECRET,
     HUB_KUBECONFIG_SECRET,
+    Annotation,
     Finalizer,
     Label,
 )
@@ -29,6 +30,7 @@ from watchword.api.resources import (
     NAMESPACES,
     SECRETS,
 )
+from watchword.api.time import rfc3339
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.drivers.interface import SecretData
 from watchword.kube.client import Client
@@ -37,6 +39,7 @@ from watchword.kube.kubeconfig_parser import parse_kubeconfig
 from watchword.kube.retry import RetryPolicy
 from watchword.operator.klusterlet_manifests import agent_manifests, bound_agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
+from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 
 HUB_PATIENCE = timedelta(seconds=25)  # for the hub to take the rights away, once told
@@ -139,6 +142,7 @@ class Unjoiner:
     """Leaves a hub in at most a minute: tells it first, then removes what the membership brought here."""
 
     client: Client
+    clock: Clock
     progress: Progress = field(default=ignore_progress)
     dry_run: bool = False
     purge_operator: bool = True  # with the last that it deployed
@@ -170,7 +174,7 @@ class Unjoiner:
         return ""
 
     async def _withdraw_acceptance(self, hub: Client, cluster: str) -> None:
-        if await withdraw_acceptance(hub, cluster):
+        if await withdraw_acceptance(hub, cluster, self.clock):
             waiter = ObjectWaiter(hub, HUB_PATIENCE, self.progress)
             await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), validate_denied, advice="")
 
@@ -248,17 +252,25 @@ def _rendered(klusterlet: Object) -> list[Manifest]:
     return list(reversed({(resource, ObjectKey.of(obj)): (resource, obj) for resource, obj in rows}.values()))
 
 
-async def withdraw_acceptance(hub: Client, cluster: str) -> bool:
-    """Set `hubAcceptsClient` to false as the cluster itself; return whether the hub knows the cluster at all."""
+async def withdraw_acceptance(hub: Client, cluster: str, clock: Clock) -> bool:
+    """Set `hubAcceptsClient` to false as the cluster itself; return whether the hub knows the cluster at all.
+
+    The record of it, written with the same request, tells the hub this from a denial.
+    """
     for attempt in range(ATTEMPTS):
         found = await hub.find(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
         if found is None:
             return False
         if (found.get("spec") or {}).get("hubAcceptsClient") is not True:
             return True
-        denied = {**found, "spec": {**found["spec"], "hubAcceptsClient": False}}
+        notes = {**annotations_of(found), Annotation.LEFT_ON: rfc3339(clock.now())}
+        left = {
+            **found,
+            "metadata": {**found["metadata"], "annotations": notes},
+            "spec": {**found["spec"], "hubAcceptsClient": False},
+        }
         try:
-            await hub.update(MANAGED_CLUSTERS, denied)  # agents may update, not patch, as in the shipped system
+            await hub.update(MANAGED_CLUSTERS, left)  # agents may update, not patch, as in Open Cluster Management
         except Conflict:
             if attempt == ATTEMPTS - 1:
                 raise

@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent": ("watchword.cli.agent", "Run the agent of a managed cluster."),
     "operator": ("watchword.cli.operator", "Deploy the agent and the hub as their resources say."),
     "manifests": ("watchword.cli.manifests", "Print what to apply to a cluster, without asking any server."),
-    "clean-clusters": ("watchword.cli.clean_clusters", "Delete clusters that left and were not deleted."),
+    "clean-clusters": ("watchword.cli.clean_clusters", "Delete clusters that left by `unjoin` and were not deleted."),
     "sample-addon": ("watchword.cli.sample_addon", "Run the sample add-on: its agent, or its hub side."),
     "apiserver": ("watchword.cli.apiserver", "Run a Kubernetes API in one process."),
     "completion": ("watchword.cli.completion", "Print the shell code that completes commands."),

@@ -11,6 +11,7 @@ from watchword.admin.unjoin import Unjoiner, UnjoinResult, find_membership
 from watchword.cli.common_options import LEFTOVERS, cluster_name, format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 
@@ -42,7 +43,7 @@ def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
 async def _unjoin(connection: ClusterConnection, name: str, flags: dict[str, Any]) -> UnjoinResult | None:
     async with connection.client() as client:
         membership = await find_membership(client, flags["klusterlet"], name, flags["namespace"])
-        unjoiner = Unjoiner(client, print_progress, flags["dry_run"], flags["purge_operator"])
+        unjoiner = Unjoiner(client, SystemClock(), print_progress, flags["dry_run"], flags["purge_operator"])
         return None if membership is None else await unjoiner.run(membership)
 
 

@@ -49,11 +49,13 @@ class ClusterLeaseReconciler:
             self.seen.pop(key, None)
             return Done()
         cluster = Cluster.read(found)
-        if not is_true(found, ConditionType.HUB_ACCEPTED):
+        accepted = is_true(found, ConditionType.HUB_ACCEPTED)
+        # A denied agent cannot renew its lease: its last word about itself holds until the lease ends.
+        if not accepted and not is_true(found, ConditionType.AVAILABLE):
             return Done()
 
         lease = self.reader.get(LEASES, cluster.lease_key)
-        if lease is None and not cluster.deleting:
+        if lease is None and accepted and not cluster.deleting:
             await self.ensurer.ensure_exists(LEASES, lease_manifest(cluster))
             return Done()  # its arrival wakes us again
         decision = decide_lease_conditions(cluster, self._observe(key, lease or {}), now=self.clock.now())
@@ -92,10 +94,11 @@ def decide_lease_conditions(cluster: Cluster, observed: LeaseObservation, *, now
     """Decide from facts alone: no I/O and no hidden clock, so every case is one table row."""
     patience = cluster.lease_duration * MISSED_RENEWALS_TOLERATED
     renewed_at = parse_rfc3339(observed.renew_time)
-    if renewed_at is None and not cluster.deleting:  # the agent has not come yet, so there is nothing to miss
+    expected = cluster.deleting or not cluster.accepted
+    if renewed_at is None and not expected:  # the agent has not come yet, so there is nothing to miss
         return LeaseDecision((), recheck_in=patience)
 
-    # A deleted cluster is judged on, also without a lease: its removal waits for an agent that may never come.
+    # A deleted or denied cluster is judged on, also without a lease: its agent may never come again.
     clock = _decide_clock_condition(cluster, observed, renewed_at, patience) if renewed_at else ()
     silent_for = now - (observed.seen_at if observed.live or not renewed_at else min(observed.seen_at, renewed_at))
     if silent_for < patience:

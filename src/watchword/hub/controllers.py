@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import HUB_NAMESPACE, Label
@@ -23,6 +24,7 @@ from watchword.api.resources import (
 from watchword.drivers.interface import HubDriver
 from watchword.hub.acceptance_guard import AcceptanceGuard
 from watchword.hub.cluster_acceptance import ClusterAcceptanceReconciler, ClusterAutoAcceptanceReconciler
+from watchword.hub.cluster_cleanup import RETENTION, ClusterCleanupReconciler
 from watchword.hub.cluster_lease import ClusterLeaseReconciler
 from watchword.hub.cluster_removal import ClusterRemovalReconciler
 from watchword.hub.cluster_sets import ClusterSetBindingReconciler, ClusterSetReconciler, sets_affected_by
@@ -68,6 +70,7 @@ class HubParts:
     clock: Clock
     drivers: Sequence[HubDriver] = ()
     signing_namespaces: frozenset[str] = frozenset({HUB_NAMESPACE})  # where templates may name authorities
+    left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
 
     @property
     def ensurer(self) -> Ensurer:
@@ -125,6 +128,10 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
             (requests,),
         ),
         _of_cluster("cluster-removal", removal, content),
+        _of_cluster(
+            "cluster-cleanup",
+            ClusterCleanupReconciler(reader, client, status, parts.events, parts.left_cluster_retention),
+        ),
         _of_cluster(
             "cluster-lease",
             ClusterLeaseReconciler(reader, ensurer, status, parts.clock),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from random import Random
 from typing import TypeAlias
 
@@ -18,6 +19,7 @@ from watchword.hub import controllers as registration
 from watchword.hub import prerequisites
 from watchword.hub.agent_token_policy import install_agent_token_policy
 from watchword.hub.bootstrap_token_validation import BootstrapTokenValidator
+from watchword.hub.cluster_cleanup import RETENTION
 from watchword.hub.credential_expiry_metrics import expiry_controllers
 from watchword.hub.revocation_metrics import revocation_controllers
 from watchword.kube.client import Client
@@ -46,6 +48,7 @@ class HubOptions:
     allow: AllowList = field(default_factory=AllowList)
     own_ca: bytes = b""
     signing_namespaces: frozenset[str] = frozenset()  # besides the hub's own
+    left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
     install: bool = True  # apply what the controllers need; off where another hand does it
     elect: bool = True
     health: tuple[str, int] | None = None
@@ -111,7 +114,15 @@ def hub_parts(connection: ApiServerConnection, options: HubOptions, clock: Clock
         connection.cache.informer(resource, scope)
     drivers = tuple(make_driver(name, connection, options, clock) for name in options.drivers)
     signing = options.signing_namespaces | {HUB_NAMESPACE}
-    return registration.HubParts(connection.cache, connection.client, connection.events, clock, drivers, signing)
+    return registration.HubParts(
+        connection.cache,
+        connection.client,
+        connection.events,
+        clock,
+        drivers,
+        signing,
+        options.left_cluster_retention,
+    )
 
 
 def make_driver(name: str, connection: ApiServerConnection, options: HubOptions, clock: Clock) -> HubDriver:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
-from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import HUB_NAMESPACE
+from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
+from watchword.api.names import HUB_NAMESPACE, Annotation
 from watchword.api.resources import CRON_JOBS, NAMESPACES
+from watchword.api.validation import DurationError, parse_duration
 from watchword.operator.feature_gates import HUB_FEATURES, format_gates
 from watchword.operator.klusterlet_manifests import pod_fields, resources_of
 from watchword.operator.rbac import CLEANER_ROLE, CLEANER_RULES, HUB_ROLE, HUB_RULES, HUB_TOKENS_RULES
@@ -41,8 +43,20 @@ def hub_flags(manager: Object) -> list[str]:
     if names:
         flags.append(f"--enabled-registration-drivers={','.join(names)}")
     flags += [f"--auto-approved-csr-users={user}" for user in dict.fromkeys(users)]
+    retention = left_cluster_retention(manager)
+    if retention:
+        flags.append(f"--left-cluster-retention={retention}")
     gates = format_gates(gates_of(manager), HUB_FEATURES)
     return [*flags, *([f"--feature-gates={gates}"] if gates else [])]
+
+
+def left_cluster_retention(manager: Object) -> str:
+    """Return how long clusters that left are kept, as the administrator says; empty for the default or no duration."""
+    text = annotations_of(manager).get(Annotation.LEFT_CLUSTER_RETENTION, "")
+    try:
+        return text if text and parse_duration(text) >= timedelta(0) else ""
+    except DurationError:
+        return ""
 
 
 def gates_of(manager: Object) -> list[Mapping[str, Any]]:
@@ -96,15 +110,15 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
         pod=pod_fields(spec),
         resources=resources_of(spec),
     )
-    return [deployment(workload), cleaner_job(chosen)]
+    return [deployment(workload), cleaner_job(chosen, left_cluster_retention(manager))]
 
 
-def cleaner_job(image: str) -> Manifest:
+def cleaner_job(image: str, retention: str = "") -> Manifest:
     """Return the CronJob that removes clusters which left and were not deleted."""
     container = {
         "name": CLEANER_JOB,
         "image": image,
-        "args": ["clean-clusters"],
+        "args": ["clean-clusters", *([f"--retention={retention}"] if retention else [])],
         "securityContext": dict(CONTAINER_SECURITY),
     }
     pod = {
