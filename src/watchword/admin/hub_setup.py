@@ -3,42 +3,66 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from watchword.admin import operator_deployment
 from watchword.admin.apply import apply_all
-from watchword.admin.errors import OperationRefused
+from watchword.admin.errors import InvalidInput, OperationRefused
+from watchword.admin.kept_settings import keep_unnamed, select_settings
 from watchword.admin.operator_deployment import operator_objects
-from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.resources import CLUSTER_MANAGERS, CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of
+from watchword.api.names import Annotation
+from watchword.api.resources import (
+    CLUSTER_MANAGERS,
+    CLUSTER_ROLE_BINDINGS,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+)
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.published_cluster_info import fetch_cluster_info
-from watchword.discovery.setup import MANAGED_CLUSTER_GROUP, NODE_GROUP, DiscoverySetup, discovery_manifests
+from watchword.discovery.setup import (
+    MANAGED_CLUSTER_GROUP,
+    NODE_GROUP,
+    REQUESTERS_BINDING,
+    DiscoverySetup,
+    discovery_manifests,
+)
 from watchword.hub import prerequisites
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError
+from watchword.kube.errors import KubeError, NotFound
+from watchword.operator.bundles import OPERATOR
 from watchword.operator.rendering import IMAGE
 from watchword.runtime.manifests import is_own_definition
 
 CLUSTER_MANAGER = "cluster-manager"
 FIELD_MANAGER = "watchword-init"
 AUTO_APPROVAL = "ManagedClusterAutoApproval"
+DEFAULT_DRIVERS = [{"authType": "csr"}]
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "imagePullSpec": {},
+    "registrationConfiguration": {"registrationDrivers": {}, "autoApproveUsers": {}, "featureGates": {}},
+}
+"""The fields of a ClusterManager that `init` sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class HubSetup:
-    """What a hub should be like."""
+    """What a hub should be like; what is empty or None stays as it is, or takes its default on a new hub."""
 
     info: ClusterInfo  # what joining clusters are told
-    drivers: tuple[str, ...] = ("csr",)
+    drivers: tuple[str, ...] = ()
     gates: Mapping[str, bool] = field(default_factory=dict)
     approved_users: tuple[str, ...] = ()
-    image: str = IMAGE
-    deploy: bool = True  # False where the controllers run elsewhere
-    approve_nodes: bool = False  # kubelets with a node token get their certificate without a person
+    image: str = ""
+    retention: str = ""  # how long clusters that left are kept
+    deploy: bool | None = None  # False where the controllers run elsewhere
+    approve_nodes: bool | None = None  # kubelets with a node token get their certificate without a person
+    present: Object = field(default_factory=dict)  # the ClusterManager that is there already
 
     @property
     def discovery(self) -> DiscoverySetup:
@@ -46,26 +70,74 @@ class HubSetup:
         nodes = (NODE_GROUP,) if self.approve_nodes else ()
         return DiscoverySetup(self.info, requesters=(MANAGED_CLUSTER_GROUP, *nodes), approve_nodes_of=nodes)
 
+    @property
+    def spec(self) -> Object:
+        """What the ClusterManager says in the end."""
+        registration: Object = {}
+        if self.drivers:
+            registration["registrationDrivers"] = [{"authType": name} for name in self.drivers]
+        if self.approved_users:
+            registration["autoApproveUsers"] = list(self.approved_users)
+        if self.gates:
+            registration["featureGates"] = [
+                {"feature": name, "mode": "Enable" if on else "Disable"} for name, on in sorted(self.gates.items())
+            ]
+        named: Object = {"registrationConfiguration": registration}
+        if self.image:
+            named["imagePullSpec"] = self.image
+        defaults = {"imagePullSpec": IMAGE, "registrationConfiguration": {"registrationDrivers": DEFAULT_DRIVERS}}
+        present = select_settings(self.present.get("spec") or {}, SETTINGS)
+        return keep_unnamed(keep_unnamed(defaults, present), named)
 
-def validate_hub_setup(gates: Mapping[str, bool], approved_users: Sequence[str]) -> str:
+    @property
+    def chosen_image(self) -> str:
+        """The image that the hub runs."""
+        return str(self.spec["imagePullSpec"])
+
+    @property
+    def chosen_drivers(self) -> tuple[str, ...]:
+        """The ways in which clusters may register."""
+        rows = self.spec["registrationConfiguration"]["registrationDrivers"]
+        return tuple(str(row.get("authType")) for row in rows)
+
+
+def validate_hub_setup(setup: HubSetup) -> str:
     """Say in one sentence why settings contradict each other; empty when they do not."""
-    if approved_users and not gates.get(AUTO_APPROVAL):
+    registration = setup.spec["registrationConfiguration"]
+    on = [row.get("feature") for row in registration.get("featureGates") or [] if row.get("mode") == "Enable"]
+    if registration.get("autoApproveUsers") and AUTO_APPROVAL not in on:
         return f"users are approved without a person only with --feature-gates {AUTO_APPROVAL}=true: add it"
     return ""
 
 
+async def read_present(client: Client, setup: HubSetup) -> HubSetup:
+    """Return the setup over what an earlier run left on this cluster; `InvalidInput` when settings contradict."""
+    found = await _find(client, CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
+    deploy, nodes = setup.deploy, setup.approve_nodes
+    if deploy is None:  # a ClusterManager without an operator: its controllers run elsewhere
+        deploy = found is None or await client.find(DEPLOYMENTS, OPERATOR) is not None
+    if nodes is None:
+        binding = await client.find(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(REQUESTERS_BINDING))
+        nodes = any(subject.get("name") == NODE_GROUP for subject in (binding or {}).get("subjects") or [])
+    merged = replace(setup, present=found or {}, deploy=deploy, approve_nodes=nodes)
+    objection = validate_hub_setup(merged)
+    if objection:
+        raise InvalidInput(objection)
+    return merged
+
+
+async def _find(client: Client, resource: Resource, key: ObjectKey) -> Object | None:
+    try:
+        return await client.find(resource, key)
+    except NotFound:  # the kind itself is not there
+        return None
+
+
 def cluster_manager(setup: HubSetup) -> Object:
     """Return the ClusterManager that says so to the operator."""
-    drivers: list[Object] = [{"authType": name} for name in setup.drivers]
-    registration: Object = {"registrationDrivers": drivers}
-    if setup.approved_users:
-        registration["autoApproveUsers"] = list(setup.approved_users)
-    if setup.gates:
-        registration["featureGates"] = [
-            {"feature": name, "mode": "Enable" if on else "Disable"} for name, on in sorted(setup.gates.items())
-        ]
-    spec = {"imagePullSpec": setup.image, "registrationConfiguration": registration}
-    return CLUSTER_MANAGERS.manifest(ObjectKey.cluster(CLUSTER_MANAGER), spec=spec)
+    retention = setup.retention or annotations_of(setup.present).get(Annotation.LEFT_CLUSTER_RETENTION, "")
+    metadata = {"annotations": {Annotation.LEFT_CLUSTER_RETENTION: retention}} if retention else {}
+    return CLUSTER_MANAGERS.manifest(ObjectKey.cluster(CLUSTER_MANAGER), metadata=metadata, spec=setup.spec)
 
 
 def hub_objects(setup: HubSetup, *, published: bool = False, managed: bool = True) -> list[Manifest]:
@@ -80,6 +152,7 @@ async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) 
 
     A ClusterManager of another system is left alone, and its hub is not ours to deploy: `OperationRefused`.
     """
+    setup = await read_present(client, setup)
     foreign = await has_foreign_manager(client)
     if foreign and setup.deploy:
         raise OperationRefused(
@@ -90,7 +163,7 @@ async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) 
     # The hub's controllers apply their prerequisites too: one field manager, lest two hold what one lets go.
     first = list(prerequisites.manifests())
     held = {(resource, ObjectKey.of(obj)) for resource, obj in first}
-    operator = await operator_objects(client, setup.image, hub=True) if setup.deploy else []
+    operator = await operator_objects(client, setup.chosen_image, hub=True) if setup.deploy else []
     deployed = [(resource, obj) for resource, obj in operator if (resource, ObjectKey.of(obj)) not in held]
     rows = (
         (first, prerequisites.FIELD_MANAGER),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from watchword.admin.hub_readiness import await_hub
-from watchword.admin.hub_setup import HubSetup, is_loopback, set_up_hub
+from watchword.admin.hub_setup import HubSetup, is_loopback, read_present, set_up_hub
 from watchword.admin.initial_token import TokenSpec, ensure_token
 from watchword.admin.signer_probe import SignerProbe
 from watchword.admin.wait import ObjectWaiter
@@ -39,6 +39,7 @@ class InitResult:
     """What came out of it."""
 
     info: ClusterInfo
+    drivers: tuple[str, ...]
     record: TokenRecord | None
     applied: list[str]
     warnings: list[str]
@@ -55,6 +56,7 @@ class HubInitializer:
     async def run(self, options: InitOptions) -> InitResult:
         """Apply, hand out a token, try the signer, wait; raises what the server or the token store raises."""
         setup = await self._with_published(options.setup) if options.keep_published else options.setup
+        setup = await read_present(self.client, setup)
         applied = await set_up_hub(self.client, setup, dry_run=options.dry_run)
         self.progress(f"{'would apply' if options.dry_run else 'applied'} {len(applied)} objects")
         record = None
@@ -66,7 +68,7 @@ class HubInitializer:
             warnings += await self._probe(setup)
         if options.wait is not None and not options.dry_run:
             await await_hub(ObjectWaiter(self.client, options.wait, self.progress), setup, record)
-        return InitResult(setup.info, record, applied, warnings)
+        return InitResult(setup.info, setup.chosen_drivers, record, applied, warnings)
 
     async def _with_published(self, setup: HubSetup) -> HubSetup:
         try:
@@ -77,7 +79,7 @@ class HubInitializer:
         return replace(setup, info=published) if same_cluster else setup
 
     async def _probe(self, setup: HubSetup) -> list[str]:
-        signers = {find_cluster_driver(name).signer for name in setup.drivers} - {""}
+        signers = {find_cluster_driver(name).signer for name in setup.chosen_drivers} - {""}
         probes = [SignerProbe(self.client, self.clock, signer, progress=self.progress) for signer in sorted(signers)]
         return [trouble for probe in probes if (trouble := await probe.run())]
 

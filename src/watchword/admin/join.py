@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from watchword.admin.apply import apply_all
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.errors import OperationRefused
+from watchword.admin.kept_settings import keep_unnamed, select_settings
 from watchword.admin.operator_deployment import FIELD_MANAGER as DEPLOYER
 from watchword.admin.operator_deployment import operator_objects
 from watchword.admin.wait import ObjectWaiter
@@ -16,55 +18,106 @@ from watchword.api.conditions import find_condition, is_true
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, ConditionType
-from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, KLUSTERLETS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
+from watchword.api.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    KLUSTERLETS,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    SECRETS,
+)
 from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
 from watchword.kube.kubeconfig_files import dump_kubeconfig
+from watchword.operator.bundles import OPERATOR
 from watchword.operator.rendering import IMAGE
 
 FIELD_MANAGER = "watchword-join"
 KLUSTERLET = "klusterlet"
 KUBECONFIG_KEY = "kubeconfig"
+DEFAULTS: Object = {
+    "namespace": AGENT_NAMESPACE,
+    "imagePullSpec": IMAGE,
+    "deployOption": {"mode": "Singleton"},
+    "registrationConfiguration": {"registrationDriver": {"authType": "csr"}},
+}
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "clusterName": {},
+    "namespace": {},
+    "imagePullSpec": {},
+    "deployOption": {"mode": {}},
+    "registrationConfiguration": {
+        "registrationDriver": {},
+        "addOnKubeClientRegistrationDriver": {},
+        "clientCertExpirationSeconds": {},
+        "clusterLabels": {},
+        "clusterAnnotations": {},
+        "featureGates": {},
+    },
+}
+"""The fields of a Klusterlet that `join` sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterMembership:
-    """How this cluster belongs to one hub."""
+    """How this cluster belongs to one hub; what is empty or None stays as it is, or takes its default."""
 
     cluster: str
     klusterlet: str = KLUSTERLET  # another one for each further hub
-    namespace: str = AGENT_NAMESPACE
-    image: str = IMAGE
-    registration_auth: str = "csr"
+    namespace: str = ""
+    image: str = ""
+    registration_auth: str = ""
     addon_auth: str = ""
-    addon_token_seconds: int = 0
-    certificate_seconds: int = 0
+    addon_token_seconds: int | None = None
+    certificate_seconds: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
+    present: Object = field(default_factory=dict)  # the Klusterlet that is there already
+
+    @property
+    def spec(self) -> Object:
+        """What the Klusterlet says in the end."""
+        present = select_settings(self.present.get("spec") or {}, SETTINGS)
+        return keep_unnamed(keep_unnamed(DEFAULTS, present), named_settings(self))
+
+    @property
+    def agent_namespace(self) -> str:
+        """Where the agent runs."""
+        return str(self.spec["namespace"])
 
 
-def klusterlet_manifest(membership: ClusterMembership) -> Object:
-    """Return the Klusterlet that says so to the operator; what is unset is left to the agent's defaults."""
+def named_settings(membership: ClusterMembership) -> Object:
+    """Return what is asked for; what is not is left to what is there, and to the agent's defaults."""
     addon: Object = {"authType": membership.addon_auth} if membership.addon_auth else {}
-    if membership.addon_token_seconds:
+    if membership.addon_token_seconds is not None:
         addon["token"] = {"expirationSeconds": membership.addon_token_seconds}
     gates = [{"feature": f, "mode": "Enable" if on else "Disable"} for f, on in sorted(membership.gates.items())]
+    driver = {"authType": membership.registration_auth} if membership.registration_auth else {}
     registration: Object = {
-        "registrationDriver": {"authType": membership.registration_auth},
+        "registrationDriver": driver,
         "addOnKubeClientRegistrationDriver": addon,
         "clientCertExpirationSeconds": membership.certificate_seconds,
         "clusterLabels": dict(membership.labels),
         "clusterAnnotations": dict(membership.annotations),
         "featureGates": gates,
     }
-    spec = {
+    named = {
         "clusterName": membership.cluster,
         "namespace": membership.namespace,
         "imagePullSpec": membership.image,
-        "deployOption": {"mode": "Singleton"},
-        "registrationConfiguration": {name: value for name, value in registration.items() if value},
+        "registrationConfiguration": {name: value for name, value in registration.items() if _is_named(value)},
     }
-    return KLUSTERLETS.manifest(ObjectKey.cluster(membership.klusterlet), spec=spec)
+    return {name: value for name, value in named.items() if value}
+
+
+def _is_named(value: Any) -> bool:
+    return value is not None and value not in ({}, [])
+
+
+def klusterlet_manifest(membership: ClusterMembership) -> Object:
+    """Return the Klusterlet that says so to the operator."""
+    return KLUSTERLETS.manifest(ObjectKey.cluster(membership.klusterlet), spec=membership.spec)
 
 
 def bootstrap_secret(namespace: str, access: BootstrapAccess) -> Object:
@@ -78,14 +131,14 @@ def prerequisite_objects(membership: ClusterMembership) -> list[Manifest]:
     """Return what a membership stands on; with an operator, that brings it along."""
     return [
         *((CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in MANAGED_CRDS),
-        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(membership.namespace))),
+        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(membership.agent_namespace))),
     ]
 
 
 def membership_objects(membership: ClusterMembership, access: BootstrapAccess) -> list[Manifest]:
     """Return what makes the membership, in an order in which it can be applied."""
     return [
-        (SECRETS, bootstrap_secret(membership.namespace, access)),
+        (SECRETS, bootstrap_secret(membership.agent_namespace, access)),
         (KLUSTERLETS, klusterlet_manifest(membership)),
     ]
 
@@ -95,24 +148,39 @@ async def join(
     membership: ClusterMembership,
     access: BootstrapAccess,
     *,
-    deploy: bool = True,
+    deploy: bool | None = None,
     dry_run: bool = False,
 ) -> list[str]:
-    """Apply every object; `OperationRefused` when this cluster already belongs to a hub under another name."""
-    present = await client.find(KLUSTERLETS, ObjectKey.cluster(membership.klusterlet))
-    known_as = str(((present or {}).get("spec") or {}).get("clusterName") or membership.cluster)
+    """Apply every object; `OperationRefused` when this cluster already belongs to a hub under another name.
+
+    Without a word about `deploy`, an agent that runs elsewhere goes on doing so.
+    """
+    membership = await with_present(client, membership)
+    known_as = str((membership.present.get("spec") or {}).get("clusterName") or membership.cluster)
     if known_as != membership.cluster:
         raise OperationRefused(
             f"this cluster joined as {known_as}: run `watchword unjoin --cluster-name {known_as}` first, or give "
             "--klusterlet-name and --namespace to join a second hub"
         )
+    if deploy is None:
+        deploy = not membership.present or await client.find(DEPLOYMENTS, OPERATOR) is not None
     if deploy:
-        rows, manager = await operator_objects(client, membership.image, agent_namespace=membership.namespace), DEPLOYER
+        image, namespace = str(membership.spec["imagePullSpec"]), membership.agent_namespace
+        rows, manager = await operator_objects(client, image, agent_namespace=namespace), DEPLOYER
     else:
         rows, manager = prerequisite_objects(membership), FIELD_MANAGER
     applied = await apply_all(client, rows, manager=manager, dry_run=dry_run)
     own = membership_objects(membership, access)
     return applied + await apply_all(client, own, manager=FIELD_MANAGER, dry_run=dry_run)
+
+
+async def with_present(client: Client, membership: ClusterMembership) -> ClusterMembership:
+    """Return the membership with what an earlier run left on this cluster."""
+    try:
+        present = await client.find(KLUSTERLETS, ObjectKey.cluster(membership.klusterlet))
+    except NotFound:  # the kind itself is not there
+        present = None
+    return replace(membership, present=present or {})
 
 
 async def cluster_uid(client: Client) -> str:

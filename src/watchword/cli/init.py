@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from watchword.admin.driver_names import choose_registration_drivers
-from watchword.admin.hub_setup import HubSetup, validate_hub_setup
+from watchword.admin.hub_setup import HubSetup
 from watchword.admin.init import HubInitializer, InitOptions, InitResult
 from watchword.admin.initial_token import TokenSpec
 from watchword.cli.common_options import format_document, output_option, split, wait_options, with_options
@@ -53,9 +53,19 @@ OPTIONS = (
     click.option(
         "--hub-apiserver", "endpoints", multiple=True, help="Address under which clusters reach this hub; repeatable."
     ),
-    click.option("--approve-nodes", is_flag=True, help="Let kubelets that hold a node token in without a person."),
-    click.option("--image", default=IMAGE, show_default=True, help="The image of the controllers."),
-    click.option("--deploy/--no-deploy", default=True, help="Run the controllers in this cluster, or elsewhere."),
+    click.option(
+        "--approve-nodes/--no-approve-nodes",
+        default=None,
+        help="Let kubelets that hold a node token in without a person.",
+    ),
+    click.option("--image", default="", help=f"The image of the controllers; {IMAGE} on a new hub."),
+    click.option(
+        "--left-cluster-retention",
+        "retention",
+        default="",
+        help="How long clusters that left by `unjoin` are kept; 24h on a new hub.",
+    ),
+    click.option("--deploy/--no-deploy", default=None, help="Run the controllers in this cluster, or elsewhere."),
     click.option("--probe/--no-probe", default=True, help="Try whether this hub issues client certificates."),
     click.option("--show-token", is_flag=True, help="Print the token also where the output is not a terminal."),
     click.option(
@@ -77,13 +87,13 @@ OPTIONS = (
 def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Make this cluster a hub that others can find and join.
 
-    Run it again to change settings: what is right already stays, and a token of an earlier run is handed out
-    again while at least half of its life is left. The token is printed on a terminal only; elsewhere use
-    --output-join-command-file or --show-token.
+    Run it again to change settings: what the command line does not name stays as it is, and a token of an earlier run
+    is handed out again while at least half of its life is left. The token is printed on a terminal only; elsewhere
+    use --output-join-command-file or --show-token.
     """
     token_spec = _token_spec(flags)
     options = InitOptions(
-        _setup(connection, flags, choose_registration_drivers(split(flags["drivers"]))),
+        _setup(connection, flags, _drivers(flags)),
         token_spec,
         keep_published=not flags["endpoints"],
         probe=flags["probe"],
@@ -100,6 +110,18 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
     _show(hub, options, output, show_token=flags["show_token"], kept=kept)
 
 
+def _drivers(flags: dict[str, Any]) -> tuple[str, ...]:
+    """Return the drivers that the command line names; none leaves them as they are."""
+    names = split(flags["drivers"])
+    return choose_registration_drivers(names) if names else ()
+
+
+def _retention(text: str) -> str:
+    if text:
+        parse_duration_flag(text, "--left-cluster-retention")
+    return text
+
+
 def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
     """Return which token is wanted, None for none; raises `TokenRefused` for a weak or malformed one."""
     reader = SecretReader()
@@ -113,17 +135,14 @@ def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
 
 def _setup(connection: ClusterConnection, flags: dict[str, Any], drivers: tuple[str, ...]) -> HubSetup:
     endpoints = tuple(parse_endpoint(text) for text in split(flags["endpoints"]))
-    gates, users = flags["feature_gates"], split(flags["users"])
-    objection = validate_hub_setup(gates, users)
-    if objection:
-        raise click.UsageError(objection)
     info = cluster_info_from_kubeconfig(connection.choice())
     return HubSetup(
         info=replace(info, endpoints=endpoints or info.endpoints),
         drivers=drivers,
-        gates=gates,
-        approved_users=users,
+        gates=flags["feature_gates"],
+        approved_users=split(flags["users"]),
         image=flags["image"],
+        retention=_retention(flags["retention"]),
         deploy=flags["deploy"],
         approve_nodes=flags["approve_nodes"],
     )
@@ -144,10 +163,10 @@ def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: boo
     secret = hub.record is not None and (show_token or (output == "table" and sys.stdout.isatty()))
     line = _join_command(hub, secret=secret)
     if output != "table":
-        click.echo(format_document(_document(hub, options, line, secret=secret), output), nl=False)
+        click.echo(format_document(_document(hub, line, secret=secret), output), nl=False)
         return
     state = "would be" if options.dry_run else "is"
-    ways = ", ".join(options.setup.drivers)
+    ways = ", ".join(hub.drivers)
     click.echo(f"this cluster {state} a hub at {hub.info.server}; clusters register by {ways}")
     if hub.record is None:
         click.echo("no token was made: `watchword token create --print-join-command` makes one")
@@ -160,11 +179,11 @@ def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: boo
         )
 
 
-def _document(hub: InitResult, options: InitOptions, line: str, *, secret: bool) -> dict[str, Any]:
+def _document(hub: InitResult, line: str, *, secret: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
         "hub-apiserver": hub.info.server,
         "ca-cert-hashes": [str(pin) for pin in hub.info.pins],
-        "registration-auth": list(options.setup.drivers),
+        "registration-auth": list(hub.drivers),
         "join-command": line,
         "applied": hub.applied,
         "warnings": hub.warnings,

@@ -11,7 +11,7 @@ import click
 
 from watchword.admin.bootstrap_access import require_joinable
 from watchword.admin.driver_names import choose_addon_driver, choose_registration_drivers
-from watchword.admin.join import KLUSTERLET, ClusterMembership, await_joined, cluster_uid, join
+from watchword.admin.join import KLUSTERLET, ClusterMembership, await_joined, cluster_uid, join, with_present
 from watchword.admin.node_join import NodeJoin
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.names import AGENT_NAMESPACE
@@ -34,18 +34,15 @@ from watchword.runtime.event_loop import run
 
 OPTIONS = (
     click.option("--cluster-name", default="", help="The name under which this cluster joins; required."),
-    click.option("--registration-auth", default="csr", show_default=True, help="How the cluster registers."),
+    click.option("--registration-auth", default="", help="How the cluster registers; csr at first."),
     click.option(
         "--addon-kubeclient-registration-auth", "addon_auth", default="", help="How its add-ons register: csr or token."
     ),
-    click.option(
-        "--addon-token-expiration-seconds", "addon_token_seconds", type=click.IntRange(0), default=0, help="0: a year."
-    ),
+    click.option("--addon-token-expiration-seconds", "addon_token_seconds", type=click.IntRange(0), help="0: a year."),
     click.option(
         "--client-cert-expiration-seconds",
         "certificate_seconds",
         type=click.IntRange(0),
-        default=0,
         help="The life asked for the certificate; 0 leaves it to the hub.",
     ),
     click.option("--cluster-labels", "labels", type=KeyValuePairs(), default="", help="Labels for the ManagedCluster."),
@@ -59,9 +56,9 @@ OPTIONS = (
     ),
     click.option("--feature-gates", "gates", type=FeatureGates(), default="", help="Switches for the agent."),
     click.option("--klusterlet-name", "klusterlet", default=KLUSTERLET, show_default=True, help="One for each hub."),
-    click.option("--namespace", default=AGENT_NAMESPACE, show_default=True, help="Where the agent runs."),
-    click.option("--image", default=IMAGE, show_default=True, help="The agent's image."),
-    click.option("--deploy/--no-deploy", default=True, help="Run the agent in this cluster, or elsewhere."),
+    click.option("--namespace", default="", help=f"Where the agent runs; {AGENT_NAMESPACE} at first."),
+    click.option("--image", default="", help=f"The agent's image; {IMAGE} at first."),
+    click.option("--deploy/--no-deploy", default=None, help="Run the agent in this cluster, or elsewhere."),
     click.option("--node-name", default="", help="Do not join a cluster: get a certificate for this machine alone."),
     click.option(
         "--credential-file",
@@ -87,7 +84,8 @@ def command(
 
     The hub is named by HOST:PORT with a token and the pin of its CA, as `watchword init` prints them, by
     --discovery-file, or by --hub-apiserver and --hub-token. Nothing secret is sent before the hub has proved
-    that it is the one. Run it again to change settings or to hand in a new token.
+    that it is the one. Run it again to change settings or to hand in a new token: what the command
+    line does not name stays as it is.
     """
     if flags["node_name"]:
         _join_machine(hub, flags, output)
@@ -106,7 +104,8 @@ def _membership(flags: dict[str, Any]) -> ClusterMembership:
     if flags["credential_file"]:
         raise click.UsageError("--credential-file goes with --node-name: a cluster keeps its credential in a Secret")
     name = cluster_name(flags["cluster_name"])
-    (registration_auth,) = choose_registration_drivers([flags["registration_auth"]])
+    auth = flags["registration_auth"]
+    registration_auth = choose_registration_drivers([auth])[0] if auth else ""
     taken = ("klusterlet", "namespace", "image", "labels", "annotations", "gates")
     return ClusterMembership(
         cluster=name,
@@ -128,6 +127,7 @@ async def _join(
     dry_run = flags["dry_run"]
     async with connection.client() as client:
         uid = await cluster_uid(client)
+        membership = await with_present(client, membership)
         access = await hub.find(print_progress)
         async with access.client() as joining:
             await require_joinable(joining, membership.cluster, uid)
@@ -148,7 +148,7 @@ def _document(membership: ClusterMembership, server: str, applied: list[str], st
         "cluster": membership.cluster,
         "state": state,
         "hub-apiserver": server,
-        "registration-auth": membership.registration_auth,
+        "registration-auth": membership.spec["registrationConfiguration"]["registrationDriver"]["authType"],
         "applied": applied,
         "next": accept if state == "asks to join" else "",
     }
