@@ -81,10 +81,19 @@ def _cluster_health(
     if not is_true(cluster.object, ConditionType.JOINED):
         return InventoryHealth.PENDING, "accepted; its agent has not taken up its work"
     asked = is_requested_by_another_key(cluster.name, requests)
+    return _joined_cluster_health(cluster, available, asked=asked)
+
+
+def _joined_cluster_health(
+    cluster: Cluster, available: Condition | None, *, asked: bool
+) -> tuple[InventoryHealth, str]:
     take_over = f"another key asks for its name: watchword rejoin --take-over --cluster-name {cluster.name}"
     if available is None or available.status != "True":
         heard = available.message if available is not None else "nothing was heard of it"
         return InventoryHealth.FAILING, f"{heard}; {take_over}" if asked else heard
+    clock = find_condition(cluster.object, ConditionType.CLOCK_SYNCED)
+    if clock is not None and clock.status == "False":
+        return InventoryHealth.FAILING, clock.message
     return (InventoryHealth.PENDING, take_over) if asked else (InventoryHealth.GOOD, "")
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 from watchword.admin.apply import apply_all
 from watchword.admin.bootstrap_access import BootstrapAccess
-from watchword.admin.errors import OperationRefused
+from watchword.admin.deployment_trouble import DeploymentTrouble, find_deployment_trouble
+from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.inventory import is_denied
 from watchword.admin.kept_settings import keep_unnamed, select_settings
 from watchword.admin.operator_deployment import FIELD_MANAGER as DEPLOYER
 from watchword.admin.operator_deployment import operator_objects
-from watchword.admin.wait import ObjectWaiter
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
@@ -26,10 +28,12 @@ from watchword.api.resources import (
     NAMESPACES,
     SECRETS,
 )
+from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.operator.bundles import OPERATOR
+from watchword.operator.klusterlet_manifests import agent_deployment
 from watchword.operator.rendering import IMAGE
 
 FIELD_MANAGER = "watchword-join"
@@ -201,7 +205,35 @@ def validate_joined(found: Object | None) -> str:
     return "" if is_true(found, ConditionType.JOINED) else "accepted; the agent takes up its work"
 
 
-async def await_joined(waiter: ObjectWaiter, cluster: str) -> Object:
-    """Return the ManagedCluster once it has joined; `NotReady` otherwise."""
-    advice = "see `watchword clusters show` on the hub, and the agent's log on this cluster"
-    return await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), validate_joined, advice=advice)
+@dataclass(frozen=True, slots=True)
+class JoinWait:
+    """Waits until the hub says that this cluster has joined; names the pod that is in the way until then."""
+
+    client: Client  # this cluster
+    hub: Client  # with the bootstrap credential, which may read but not watch
+    patience: timedelta
+    progress: Progress = field(default=ignore_progress)
+
+    async def run(self, membership: ClusterMembership) -> None:
+        """Return once the cluster has joined; `NotReady` otherwise, `OperationRefused` once it is denied."""
+        agent = ObjectKey.of(agent_deployment(klusterlet_manifest(membership))[1])
+
+        async def look() -> None:
+            found = await self.hub.find(MANAGED_CLUSTERS, ObjectKey.cluster(membership.cluster))
+            if found is not None and is_denied(found):
+                raise OperationRefused(f"the hub's administrator denied cluster {membership.cluster}: ask them why")
+            missing = validate_joined(found)
+            if not missing:
+                return
+            shown = f"`watchword clusters show {membership.cluster}` on the hub, and the agent's log here"
+            trouble = await self._find_pod_trouble(agent) if found is None else None
+            if trouble is not None:
+                missing, shown = trouble.reason, f"`{trouble.command}`"
+            raise PollAgain(missing, NotReady(f"{missing}: see {shown}"))
+
+        await poll_until(look, PollOptions(self.patience, pause=timedelta(seconds=1)), self.progress)
+
+    async def _find_pod_trouble(self, agent: ObjectKey) -> DeploymentTrouble | None:
+        if await self.client.find(DEPLOYMENTS, OPERATOR) is None:  # the agent runs elsewhere
+            return None
+        return await find_deployment_trouble(self.client, OPERATOR) or await find_deployment_trouble(self.client, agent)

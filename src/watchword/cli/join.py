@@ -11,9 +11,8 @@ import click
 
 from watchword.admin.bootstrap_access import require_joinable
 from watchword.admin.driver_names import choose_addon_driver, choose_registration_drivers
-from watchword.admin.join import KLUSTERLET, ClusterMembership, await_joined, cluster_uid, join, with_present
+from watchword.admin.join import KLUSTERLET, ClusterMembership, JoinWait, cluster_uid, join, with_present
 from watchword.admin.node_join import NodeJoin
-from watchword.admin.wait import ObjectWaiter
 from watchword.api.names import AGENT_NAMESPACE
 from watchword.api.time import rfc3339
 from watchword.api.validation import validate_dns_subdomain
@@ -134,7 +133,7 @@ async def _join(
             applied = await join(client, membership, access, deploy=flags["deploy"], dry_run=dry_run)
             print_progress(f"{'would apply' if dry_run else 'applied'} {len(applied)} objects")
             if wait is not None and not dry_run:
-                await await_joined(ObjectWaiter(joining, wait, print_progress), membership.cluster)
+                await JoinWait(client, joining, wait, print_progress).run(membership)
     return _document(membership, access.info.server, applied, _state(dry_run=dry_run, joined=wait is not None))
 
 
