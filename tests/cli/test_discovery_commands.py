@@ -79,10 +79,11 @@ async def test_a_signing_only_token_needs_no_group(hub: DiscoverableHub, capsys:
 
 
 async def test_the_printed_command_discovers_the_hub(hub: DiscoverableHub, capsys: Output, tmp_path: Path) -> None:
-    await watchword(hub, "token", "create", "--print-join-command")
-    program, verb, *arguments = capsys.readouterr().out.split()
-    assert (program, verb) == ("watchword", "join")
     async with hub.controllers():
+        await watchword(hub, "token", "create", "--print-join-command")
+        shown = capsys.readouterr().out.splitlines()  # between lines of the log
+        program, verb, *arguments = next(line for line in shown if line.startswith("watchword")).split()
+        assert (program, verb) == ("watchword", "join")
         await watchword(hub, "discover", *arguments, "-f", str(tmp_path / "config"), "--with-token")
     written = read_kubeconfig(tmp_path / "config").choose()
     assert (written.cluster.server, written.cluster.ca_data) == (hub.plane.server, hub.info.ca_bundle)

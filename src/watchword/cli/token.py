@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
+from watchword.admin.join_command import await_signature, require_joinable_hub
 from watchword.cli.common_options import output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.secret_input import SecretReader
 from watchword.cli.tables import render_table, terminal_width
 from watchword.cli.token_output import COLUMNS, format_tokens, token_row
-from watchword.discovery.cluster_info_lookup import find_cluster_info
 from watchword.discovery.errors import BootstrapTokenRefused
 from watchword.discovery.setup import MANAGED_CLUSTER_GROUP
 from watchword.discovery.token_limits import BootstrapTokenLimits
@@ -134,8 +134,10 @@ async def _create(connection: ClusterConnection, record: TokenRecord, *, dry_run
 
 async def _create_and_print(connection: ClusterConnection, record: TokenRecord, *, dry_run: bool) -> str:
     async with connection.client() as client:
-        info = await find_cluster_info(client, connection.choice())
+        info = await require_joinable_hub(client, record)
         await TokenStore(client).create(record, dry_run=dry_run)
+        if not dry_run:
+            await await_signature(client, record.token.id)
     return shlex.join(join_command(info, record.token))
 
 
