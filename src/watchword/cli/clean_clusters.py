@@ -8,6 +8,7 @@ import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -28,9 +29,9 @@ def command(connection: ClusterConnection, retention: str, dry_run: bool) -> Non
 
     names = run(_clean(connection, parse_duration_flag(retention, "--retention"), dry_run=dry_run))
     for name in names:
-        click.echo(f'managedcluster "{name}" deleted{" (dry run)" if dry_run else ""}')
+        echo(f'managedcluster "{name}" deleted{" (dry run)" if dry_run else ""}')
     if not names:
-        click.echo("nothing is left over")
+        echo("nothing is left over")
 
 
 async def _clean(connection: ClusterConnection, retention: timedelta, *, dry_run: bool) -> list[str]:

@@ -10,6 +10,7 @@ from watchword.agent.cluster_facts import parse_quantity
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import ConditionType, Label
+from watchword.api.text import escape_text
 from watchword.api.time import parse_rfc3339
 from watchword.cli.token_output import format_duration_left
 from watchword.drivers.csr.hub import is_pending
@@ -58,7 +59,7 @@ def describe_cluster(cluster: Object, requests: Sequence[Object], now: datetime)
     if pending:
         lines.append("Pending requests:")
         lines += [f"  {_request(csr)}" for csr in pending]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{escape_text(line)}\n" for line in lines)
 
 
 def without_managed_fields(obj: Object) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import click
 
+from watchword.api.text import escape_text
 from watchword.cli.discovery_options import parse_duration_flag
 
 F = TypeVar("F", bound=Callable[..., Any])
 FORMS = ("table", "json", "yaml")
-LEFTOVERS = 5  # done here, but something is left for somebody to do
 
 
 def output_option(*more: str) -> Callable[[F], F]:
@@ -76,7 +76,7 @@ def format_document(document: Any, form: str) -> str:
         return yaml.dump(document)
     import orjson  # noqa: PLC0415 - same
 
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return escape_text(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode(), keep="\n") + "\n"
 
 
 def split(values: Iterable[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from watchword.admin.initial_token import TokenSpec
 from watchword.cli.common_options import format_document, output_option, split, wait_options, with_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
 from watchword.discovery.addresses import parse_endpoint
@@ -163,17 +164,17 @@ def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: boo
     secret = hub.record is not None and (show_token or (output == "table" and sys.stdout.isatty()))
     line = _join_command(hub, secret=secret)
     if output != "table":
-        click.echo(format_document(_document(hub, line, secret=secret), output), nl=False)
+        echo(format_document(_document(hub, line, secret=secret), output), nl=False)
         return
     state = "would be" if options.dry_run else "is"
     ways = ", ".join(hub.drivers)
-    click.echo(f"this cluster {state} a hub at {hub.info.server}; clusters register by {ways}")
+    echo(f"this cluster {state} a hub at {hub.info.server}; clusters register by {ways}")
     if hub.record is None:
-        click.echo("no token was made: `watchword token create --print-join-command` makes one")
+        echo("no token was made: `watchword token create --print-join-command` makes one")
         return
-    click.echo(f"join a cluster with:\n\n  {line}\n")
+    echo(f"join a cluster with:\n\n  {line}\n")
     if not secret and not kept:
-        click.echo(
+        echo(
             f"the secret of token {hub.record.token.id} is shown on a terminal only: put it into TOKEN_FILE, or use "
             "--output-join-command-file or --show-token"
         )

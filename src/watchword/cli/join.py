@@ -26,6 +26,7 @@ from watchword.cli.common_options import (
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.hub_access_options import HubPlan, hub_access_options
+from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.operator.rendering import IMAGE
 from watchword.runtime.clock import SystemClock
@@ -92,11 +93,11 @@ def command(
     membership = _membership(flags)
     document = run(_join(connection, hub(), membership, wait, flags))
     if output != "table":
-        click.echo(format_document(document, output), nl=False)
+        echo(format_document(document, output), nl=False)
         return
-    click.echo(f"{document['cluster']}: {document['state']}")
+    echo(f"{document['cluster']}: {document['state']}")
     if document["next"]:
-        click.echo(document["next"])
+        echo(document["next"])
 
 
 def _membership(flags: dict[str, Any]) -> ClusterMembership:
@@ -173,9 +174,9 @@ def _join_machine(hub: Callable[[], HubPlan], flags: dict[str, Any], output: str
         "expires": "" if existing_certificate is None else rfc3339(existing_certificate.not_after),
     }
     if output != "table":
-        click.echo(format_document(document, output), nl=False)
+        echo(format_document(document, output), nl=False)
     elif existing_certificate is not None:
-        click.echo(f"{path} is the credential of {name} until {document['expires']}")
+        echo(f"{path} is the credential of {name} until {document['expires']}")
 
 
 async def _run_machine(machine: NodeJoin, plan: HubPlan) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import click
 
 from watchword import __version__
+from watchword.cli._exit_codes import ExitCode, decide_failure
 from watchword.cli._lazy import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -43,9 +44,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("watchword.cli.completion", "Print the shell code that completes commands."),
 }
 """Name → module that exports `command`, and the first line of its help; in order of use."""
-
-INTERRUPTED = 130
-BROKEN_PIPE = 141
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +101,11 @@ def run(argv: Sequence[str]) -> int:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # The reader (`| head`) has gone; a second failure while flushing at exit would print a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return ExitCode.BROKEN_PIPE
     except Exception as error:
         if tracebacks:
             raise
@@ -116,8 +114,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _report(error: Exception) -> int:
-    from watchword.cli._exit_codes import decide_failure  # noqa: PLC0415 - only failures pay for it
+    from watchword.cli.output import echo_line  # noqa: PLC0415 - only failures pay for it
 
     failure = decide_failure(error)
-    click.echo(f"watchword: {failure.sentence}", err=True)
+    echo_line(f"watchword: {failure.sentence}", err=True)
     return failure.exit_code

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from watchword.cli.output import echo
+
 if TYPE_CHECKING:
     from watchword.api.meta import Manifest
 
@@ -84,7 +86,7 @@ def hub(endpoints: tuple[str, ...], ca_file: Path | None, image: str, output: st
         raise click.UsageError("--hub-apiserver and --ca-file go together: clusters need the address and its CA")
     rows = hub_bundle(options=BundleOptions(image, for_agent=False))
     if ca_file is None:
-        click.echo("note: no cluster can find the hub by a token without --hub-apiserver and --ca-file", err=True)
+        echo("note: no cluster can find the hub by a token without --hub-apiserver and --ca-file", err=True)
     _print([*rows, *(_discovery(endpoints, ca_file) if ca_file is not None else ())], output)
 
 
@@ -134,8 +136,8 @@ def _print(rows: list[Manifest], form: str) -> None:
     if form == "json":
         import json  # noqa: PLC0415 - help must not pay for it
 
-        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
+        echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
         return
     from watchword.api.yaml import dump  # noqa: PLC0415 - same
 
-    click.echo("---\n".join(dump(obj) for obj in objects), nl=False)
+    echo("---\n".join(dump(obj) for obj in objects), nl=False)

@@ -28,6 +28,7 @@ from watchword.cli.common_options import (
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.hub_access_options import HubPlan, hub_access_options
+from watchword.cli.output import echo
 from watchword.hub.manual_approval import ApprovalTerms
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
@@ -66,9 +67,9 @@ def command(
     )
     document = run(work)
     if output != "table":
-        click.echo(format_document(document, output), nl=False)
+        echo(format_document(document, output), nl=False)
     else:
-        click.echo(f"{name}: {document['state']}" + (f"\n{document['next']}" if document["next"] else ""))
+        echo(f"{name}: {document['state']}" + (f"\n{document['next']}" if document["next"] else ""))
 
 
 async def _replace_bootstrap_secret(
@@ -114,9 +115,9 @@ async def _take_over(
 def _confirm(candidate: TakeOverCandidate) -> None:
     """Show who asks, and let a person say yes."""
     owner = f" (identity {candidate.owner})" if candidate.owner else ""
-    click.echo(f"the name {candidate.cluster} belongs to a cluster that has joined{owner}", err=True)
+    echo(f"the name {candidate.cluster} belongs to a cluster that has joined{owner}", err=True)
     for request in candidate.requests:
-        click.echo(f"  {request.requester} asks for it with the key {request.key_thumbprint[:16]}", err=True)
+        echo(f"  {request.requester} asks for it with the key {request.key_thumbprint[:16]}", err=True)
     if not sys.stdin.isatty():
         raise OperationRefused("nobody can be asked here whether a new key may have this name: say so with --yes")
     click.confirm("let a new key have this name?", abort=True, err=True)

@@ -9,6 +9,7 @@ import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from watchword.admin.rotate import CredentialRotator
@@ -60,4 +61,4 @@ def _rotate(connection: ClusterConnection, whom: str, act: Callable[[CredentialR
             return await act(CredentialRotator(client, SystemClock(), print_progress))
 
     said = run(main())
-    click.echo(f"{whom}: {said}" if said else f"{whom}: asked to renew")
+    echo(f"{whom}: {said}" if said else f"{whom}: asked to renew")

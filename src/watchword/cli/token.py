@@ -13,6 +13,7 @@ from watchword.admin.join_command import await_signature, require_joinable_hub
 from watchword.cli.common_options import output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.output import echo
 from watchword.cli.secret_input import SecretReader
 from watchword.cli.tables import render_table, terminal_width
 from watchword.cli.token_output import COLUMNS, format_tokens, token_row
@@ -37,7 +38,7 @@ def command() -> None:
 @command.command("generate")
 def generate() -> None:
     """Print a random token, without asking any server."""
-    click.echo(BootstrapToken.generate().reveal())
+    echo(BootstrapToken.generate().reveal())
 
 
 @command.command("create")
@@ -62,9 +63,9 @@ def create(connection: ClusterConnection, token: str, output: str, **options: An
     record = _record(choose_token(given, force=options["force_weak_token"]), options)
     if not options["print_join_command"]:
         run(_create(connection, record, dry_run=options["dry_run"]))
-        click.echo(record.token.reveal() if output == "table" else format_tokens([record], output, secrets=True))
+        echo(record.token.reveal() if output == "table" else format_tokens([record], output, secrets=True))
     else:
-        click.echo(run(_create_and_print(connection, record, dry_run=options["dry_run"])))
+        echo(run(_create_and_print(connection, record, dry_run=options["dry_run"])))
 
 
 @command.command("list")
@@ -78,13 +79,13 @@ def list_(connection: ClusterConnection, show_secret: bool, output: str) -> None
     """
     records, ignored = run(_list(connection))
     for secret in ignored:
-        click.echo(f"ignored Secret kube-system/{secret.name}: {secret.why}", err=True)
+        echo(f"ignored Secret kube-system/{secret.name}: {secret.why}", err=True)
     if output != "table":
-        click.echo(format_tokens(records, output, secrets=show_secret), nl=False)
+        echo(format_tokens(records, output, secrets=show_secret), nl=False)
         return
     now = datetime.now(UTC)
     rows = [token_row(record, now, secrets=show_secret) for record in records]
-    click.echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
+    echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
 
 
 @command.command("delete")
@@ -155,4 +156,4 @@ async def _delete(connection: ClusterConnection, ids: Sequence[str], *, ignore_n
                 if not ignore_not_found:
                     raise
             else:
-                click.echo(f'bootstrap token "{token_id}" deleted{" (dry run)" if dry_run else ""}')
+                echo(f'bootstrap token "{token_id}" deleted{" (dry run)" if dry_run else ""}')

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.data_directory_options import fleet_directory_of
 from watchword.cli.discovery_options import parse_duration_flag
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from watchword.local.data_directory import FleetDirectory
     from watchword.local.pods import FlagParsers
     from watchword.local.up import UpOptions
-
-INTERRUPTED = 130
 
 
 @click.command("up")
@@ -119,7 +118,7 @@ def listen_for_signals(stop: asyncio.Event) -> None:
 
     def on_signal() -> None:
         if stop.is_set():
-            os._exit(INTERRUPTED)
+            os._exit(ExitCode.INTERRUPTED)
         stop.set()
 
     loop = asyncio.get_running_loop()
