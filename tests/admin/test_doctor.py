@@ -123,6 +123,14 @@ def test_judge_standing(accepted: bool, available: bool, said: str) -> None:  # 
     assert said in finding.reason
 
 
+def test_the_key_that_asks_is_shown_as_the_hub_shows_it() -> None:
+    key = PrivateKey.generate()
+
+    finding = one(decide_certificate_findings({"pending.key": key.pem.reveal()}, EDGE, now=NOW))
+
+    assert f"asks with the key {key.public.thumbprint[:16]}" in finding.reason
+
+
 async def test_a_bare_cluster_is_told_how_to_become_something(plane: Plane) -> None:
     found = await findings(plane)
 

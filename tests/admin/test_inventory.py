@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -11,15 +12,23 @@ import pytest
 from watchword.admin.forecast import forecast_expiry
 from watchword.admin.formatting import format_renewal
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import build_inventory, decide_addon_row, decide_cluster_row
+from watchword.admin.inventory import (
+    build_inventory,
+    decide_addon_row,
+    decide_cluster_credential_row,
+    decide_cluster_row,
+)
 from watchword.admin.inventory_json import inventory_document
 from watchword.admin.inventory_rows import HubFacts, natural_sort_key
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ConditionType, Label
+from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
+from watchword.pki.authority import Authority
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import CertificateSubject
 
 Conditions = Mapping[str, tuple[str, str] | str]
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -151,10 +160,17 @@ def test_judge_addon(addon: Object, health: InventoryHealth) -> None:
 def a_fleet() -> HubFacts:
     rotated = ConditionType.CERTIFICATE_ROTATED
     token = TokenRecord(BootstrapToken.generate(), expires=NOW + DAY)
+    issued = Authority.make("ca", now=NOW).issue_client(
+        PrivateKey.generate().public,
+        CertificateSubject("system:open-cluster-management:edge2:agent1"),
+        now=NOW,
+        lifetime=DAY,
+    )
     request = CERTIFICATE_SIGNING_REQUESTS.manifest(
         ObjectKey.cluster("edge2-1"),
         metadata={"labels": {Label.CLUSTER_NAME: "edge2"}},
-        spec={"username": "system:open-cluster-management:edge2:agent1"},
+        spec={"username": "system:bootstrap:abcdef"},
+        status={"certificate": base64.b64encode(issued.pem).decode()},
     )
     return HubFacts(
         clusters=[
@@ -182,6 +198,16 @@ def test_what_needs_attention_stands_first() -> None:
         ("agent of edge10", InventoryHealth.GOOD),
     ]
     assert inventory.credentials[0].subject == "system:open-cluster-management:edge2:agent1"
+
+
+def test_the_subject_is_known_when_the_request_is_gone() -> None:
+    cluster = a_cluster("edge", {**WELL, ConditionType.CERTIFICATE_ROTATED: ("True", validity(-1, 9))})
+    cluster["metadata"]["annotations"] = {Annotation.FIRST_KEY: "agent7 0123 2026-05-01T00:00:00Z"}
+
+    row = decide_cluster_credential_row(cluster, [], now=NOW)
+
+    assert row is not None
+    assert row.subject == "system:open-cluster-management:edge:agent7"
 
 
 def test_forecast_names_what_ends_soon_and_what_that_means() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -33,9 +34,12 @@ from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_validity import parse_validity_message
 from watchword.api.meta import Object, annotations_of, labels_of
-from watchword.api.names import Annotation, ConditionType, Label, cluster_group
+from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
+from watchword.certificates.name_ownership import read_name_owner
 from watchword.discovery.token_secret import TokenRecord
 from watchword.drivers.csr.hub import is_pending
+from watchword.pki.certificates import parse_certificate
+from watchword.pki.errors import PkiError
 
 
 def build_inventory(facts: HubFacts, *, now: datetime) -> Inventory:
@@ -179,7 +183,7 @@ def decide_cluster_credential_row(obj: Object, requests: Sequence[Object], *, no
     validity, health, note = _read_condition(said, now)
     if health is InventoryHealth.UNKNOWN:
         note = note or "its agent does not say how long it lives"
-    subject = _last_requester(cluster.name, requests) or cluster_group(cluster.name)
+    subject = find_certificate_subject(obj, requests)
     return CredentialRow(CLUSTER_CERTIFICATE, cluster.name, f"agent of {cluster.name}", subject, validity, health, note)
 
 
@@ -218,11 +222,22 @@ def _advice(health: InventoryHealth, validity: CredentialValidity) -> str:
     return ""
 
 
-def _last_requester(cluster: str, requests: Sequence[Object]) -> str:
-    """Return who last renewed: the API server wrote that name, the cluster could not."""
-    prefix = f"{cluster_group(cluster)}:"
-    names = [str((csr.get("spec") or {}).get("username") or "") for csr in requests]
-    return next((name for name in reversed(names) if name.startswith(prefix)), "")
+def find_certificate_subject(cluster: Object, requests: Sequence[Object]) -> str:
+    """Return whom the cluster's certificate names: the last that was issued, or the owner of the name on record."""
+    name = cluster["metadata"]["name"]
+    for csr in reversed(requests):
+        subject = _issued_subject(csr)
+        if Label.ADDON_NAME not in labels_of(csr) and subject.startswith(f"{cluster_group(name)}:"):
+            return subject
+    owner = read_name_owner(cluster)
+    return agent_user(name, owner.agent) if owner is not None else cluster_group(name)
+
+
+def _issued_subject(csr: Object) -> str:
+    try:
+        return parse_certificate(base64.b64decode((csr.get("status") or {}).get("certificate") or "")).common_name
+    except (PkiError, ValueError):
+        return ""
 
 
 def _yes_no_unknown(condition: Condition | None) -> str:

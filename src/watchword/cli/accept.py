@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.formatting import format_key
 from watchword.admin.hub_admin import AdmissionResult, HubAdmin
 from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
@@ -68,7 +69,7 @@ def _sentence(decision: AdmissionResult, *, dry_run: bool) -> str:
     would = "would be " if dry_run else ""
     if not decision.changed and not decision.requests:
         return f"cluster {decision.cluster} was accepted before"
-    key = f"; its key is {decision.key[:16]}" if decision.key else ""
+    key = f"; its key is {format_key(decision.key)}" if decision.key else ""
     return f"cluster {decision.cluster} {would}accepted{key}"
 
 

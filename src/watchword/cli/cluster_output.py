@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from watchword.admin.formatting import format_key
 from watchword.agent.cluster_facts import parse_quantity
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, labels_of
@@ -69,7 +70,7 @@ def without_managed_fields(obj: Object) -> dict[str, Any]:
 
 
 def _request(csr: Object) -> str:
-    keys = [request.key_thumbprint[:16] for _, request in well_formed_requests([csr])]
+    keys = [format_key(request.key_thumbprint) for _, request in well_formed_requests([csr])]
     what = f"key {keys[0]}" if keys else f"subject {claimed_subject(csr)!r} does not fit the label"
     return f"{csr['metadata']['name']}: by {(csr.get('spec') or {}).get('username')}, {what}"
 

@@ -12,6 +12,7 @@ import click
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.bootstrap_access import require_joinable
 from watchword.admin.errors import OperationRefused
+from watchword.admin.formatting import format_key
 from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.join import KLUSTERLET, cluster_uid
 from watchword.admin.rejoin import TakeOver, TakeOverCandidate, await_credential, replace_bootstrap_secret
@@ -87,7 +88,10 @@ async def _replace_bootstrap_secret(
         if wait is not None and not dry_run:
             await await_credential(ObjectWaiter(client, wait, print_progress), membership.namespace, SystemClock())
     state = "would get a new token" if dry_run else "is back" if wait is not None else "has a new token"
-    advice = f"if its old certificate has expired, run on the hub: watchword rejoin --take-over --cluster-name {name}"
+    advice = (
+        f"if its old certificate has expired, run on the hub: watchword rejoin --take-over --cluster-name {name}\n"
+        "compare the key that it shows with the one that `watchword doctor` shows here"
+    )
     return {"cluster": name, "state": state, "applied": [applied], "next": "" if wait is not None else advice}
 
 
@@ -105,7 +109,7 @@ async def _take_over(
         decision = await work.run(name, wait)
     return {
         "cluster": name,
-        "state": f"{'would be' if flags['dry_run'] else 'is'} taken over by the key {decision.key[:16]}",
+        "state": f"{'would be' if flags['dry_run'] else 'is'} taken over by the key {format_key(decision.key)}",
         "approvedRequests": list(decision.requests),
         "keyThumbprint": decision.key,
         "next": "",
@@ -117,7 +121,7 @@ def _confirm(candidate: TakeOverCandidate) -> None:
     owner = f" (identity {candidate.owner})" if candidate.owner else ""
     echo(f"the name {candidate.cluster} belongs to a cluster that has joined{owner}", err=True)
     for request in candidate.requests:
-        echo(f"  {request.requester} asks for it with the key {request.key_thumbprint[:16]}", err=True)
+        echo(f"  {request.requester} asks for it with the key {format_key(request.key_thumbprint)}", err=True)
     if not sys.stdin.isatty():
         raise OperationRefused("nobody can be asked here whether a new key may have this name: say so with --yes")
     click.confirm("let a new key have this name?", abort=True, err=True)

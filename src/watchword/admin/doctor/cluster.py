@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
 from watchword.admin.doctor.operator import examine_agent_operator
-from watchword.admin.formatting import format_count
+from watchword.admin.formatting import format_count, format_key
 from watchword.admin.health import CredentialValidity, InventoryHealth, decide_renewed_health
 from watchword.admin.inventory import is_denied
 from watchword.agent.kubeconfig_connector import KubeconfigConnector
@@ -20,6 +20,8 @@ from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, SECRETS
+from watchword.api.sensitive import Sensitive
+from watchword.drivers.csr.agent import PENDING_KEY
 from watchword.drivers.interface import SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
@@ -28,6 +30,7 @@ from watchword.kube.retry import RetryPolicy
 from watchword.operator.klusterlet_manifests import namespace_of
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
+from watchword.pki.keys import PrivateKey
 
 ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
 ASK_THE_HUB = "watchword token create --print-join-command   # on the hub: it prints the rest of the command"
@@ -104,8 +107,9 @@ async def _examine_credential(context: CheckContext, member: Membership) -> list
 
 def decide_certificate_findings(data: SecretData, member: Membership, *, now: datetime) -> list[CheckFinding]:
     """Judge the certificate that the Secret holds."""
+    asking = describe_pending_key(data)
     if "tls.crt" not in data:
-        return [warn("the agent has a key and waits for its certificate", member.accept)]
+        return [warn(f"the agent waits for its certificate{asking}", member.accept)]
     try:
         certificate = parse_certificate(data["tls.crt"])
     except PkiError as trouble:
@@ -113,10 +117,18 @@ def decide_certificate_findings(data: SecretData, member: Membership, *, now: da
     health = decide_renewed_health(CredentialValidity(certificate.not_before, certificate.not_after), now=now)
     until = f"{certificate.not_after:%Y-%m-%d %H:%M}Z"
     if health is InventoryHealth.EXPIRED:
-        return [fail(f"the certificate expired at {until}", member.rejoin)]
+        return [fail(f"the certificate expired at {until}{asking}", member.rejoin)]
     if health is InventoryHealth.OVERDUE:
         return [fail(f"the certificate ends at {until} and was not renewed: does the agent run?", member.look)]
-    return passed(f"{certificate.common_name} until {until}")
+    return passed(f"{certificate.common_name} until {until}, with the key {format_key(certificate.key)}{asking}")
+
+
+def describe_pending_key(data: SecretData) -> str:
+    """Say with which key the agent asks for a certificate, as the hub shows it; empty when it does not ask."""
+    try:
+        return f"; it asks with the key {format_key(PrivateKey.from_pem(Sensitive(data[PENDING_KEY])).public)}"
+    except (KeyError, PkiError):
+        return ""
 
 
 async def hub(context: CheckContext) -> Iterable[CheckFinding]:
