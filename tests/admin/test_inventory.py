@@ -170,7 +170,10 @@ def a_fleet() -> HubFacts:
         ObjectKey.cluster("edge2-1"),
         metadata={"labels": {Label.CLUSTER_NAME: "edge2"}},
         spec={"username": "system:bootstrap:abcdef"},
-        status={"certificate": base64.b64encode(issued.pem).decode()},
+        status={
+            "conditions": [{"type": "Approved", "status": "True"}],
+            "certificate": base64.b64encode(issued.pem).decode(),
+        },
     )
     return HubFacts(
         clusters=[

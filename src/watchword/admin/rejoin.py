@@ -15,6 +15,7 @@ from watchword.agent.secret_data import decode_data
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
+from watchword.certificates.name_ownership import NameOwner, name_owner_patch
 from watchword.certificates.request_validation import ClusterRequest
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.drivers.csr.agent import CERTIFICATE
@@ -89,6 +90,7 @@ class TakeOver:
             except NotReady:
                 decision = AdmissionResult(name)
             if decision.requests:
+                await self._record_owner(name, decision.owner)
                 return decision
             early = NotReady(
                 f"the name {name} is free for a new key, but nobody has asked yet: run it again then, or use --wait"
@@ -101,6 +103,14 @@ class TakeOver:
             except PollAgain as early:
                 raise early.then from early
         return await poll_until(look, PollOptions(patience, pause=timedelta(seconds=2)), self.progress)
+
+    async def _record_owner(self, name: str, owner: NameOwner | None) -> None:
+        """Note the new key on the cluster: requests on record are forgotten after an hour."""
+        hub_admin = self.acceptor.hub_admin
+        if owner is not None:
+            cluster = await hub_admin.cluster(name)
+            patch = name_owner_patch(cluster, owner)
+            await hub_admin.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), patch, dry_run=hub_admin.dry_run)
 
     async def _clear_recorded_uid(self, name: str) -> Object:
         cluster = await self.acceptor.hub_admin.cluster(name)

@@ -130,6 +130,8 @@ class ClusterAcceptanceReconciler:
             if driver.recognises(cluster):
                 await driver.grant(cluster)
         message = f"the hub's administrator accepted this cluster{self.retired_cluster_names.condition_note(current)}"
+        if not is_true(current, ConditionType.HUB_ACCEPTED):
+            self.events.normal(current, "ManagedClusterAccepted", f"cluster {cluster.name} is accepted")
         accepted = Condition.true(ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", message)
         await self.status.set_condition(MANAGED_CLUSTERS, current, accepted)
 
@@ -175,6 +177,7 @@ class ClusterAcceptanceReconciler:
         for driver in self.drivers:
             if driver.recognises(cluster):
                 await driver.revoke(cluster)
+        self.events.normal(cluster.object, "RightsRevoked", f"the rights of cluster {cluster.name} are revoked")
         await self._record_denial(cluster)
 
     async def _record_denial(self, cluster: Cluster) -> None:

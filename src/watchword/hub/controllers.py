@@ -29,6 +29,7 @@ from watchword.hub.cluster_lease import ClusterLeaseReconciler
 from watchword.hub.cluster_removal import ClusterRemovalReconciler
 from watchword.hub.cluster_sets import ClusterSetBindingReconciler, ClusterSetReconciler, sets_affected_by
 from watchword.hub.cluster_taints import ClusterTaintReconciler
+from watchword.hub.credential_events import credential_event_controllers
 from watchword.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
 from watchword.hub.work_expiry import WorkExpiryReconciler
 from watchword.kube.client import Client
@@ -154,6 +155,7 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
             workers=2,
         ),
     ]
+    specs += credential_event_controllers(reader, parts.events)
     for driver in parts.drivers:
         specs += getattr(driver, "controllers", tuple)()
     return specs
