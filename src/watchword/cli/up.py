@@ -62,6 +62,7 @@ def command(**flags: Any) -> None:
 
 
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
+    from watchword.local.data_directory import discard_failed_start  # noqa: PLC0415 - same
     from watchword.local.output import choose_output  # noqa: PLC0415 - help must not pay for it
     from watchword.local.up import up  # noqa: PLC0415 - same
     from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
@@ -77,7 +78,7 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     # What the imports made lives as long as the process: looking for garbage in it is a waste.
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
-    with folder.lock(), open_log(folder.log) as log:
+    with folder.lock(), discard_failed_start(folder), open_log(folder.log) as log:
         configure_logging(stream=log, json=True)
         run(main())
 
