@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("watchword.cli.status", "Show who holds which credential until when."),
     "forecast": ("watchword.cli.forecast", "List what would break soon if nothing were renewed."),
     "doctor": ("watchword.cli.doctor", "Check a hub or a cluster, and say what to do."),
+    "logs": ("watchword.cli.logs", "Print what the hub, the agent or the operator of a cluster logs."),
     "rotate": ("watchword.cli.rotate", "Renew a credential now."),
     "init": ("watchword.cli.init", "Make this cluster a hub that others can find and join."),
     "join": ("watchword.cli.join", "Bring this cluster to a hub."),

@@ -7,7 +7,7 @@ import gc
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
@@ -64,6 +64,7 @@ def command(**flags: Any) -> None:
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     from watchword.local.data_directory import discard_failed_start  # noqa: PLC0415 - same
     from watchword.local.output import choose_output  # noqa: PLC0415 - help must not pay for it
+    from watchword.local.pod_logs import PodLogStream  # noqa: PLC0415 - same
     from watchword.local.up import up  # noqa: PLC0415 - same
     from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
     from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - same
@@ -79,7 +80,7 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     with folder.lock(), discard_failed_start(folder), open_log(folder.log) as log:
-        configure_logging(stream=log, json=True)
+        configure_logging(stream=cast("TextIO", PodLogStream(log)), json=True)
         run(main())
 
 

@@ -209,6 +209,16 @@ def test_forecast_names_what_ends_within_two_days(fleet: Path, capsys: pytest.Ca
     assert [row["expires"] for row in outlooks] == sorted(row["expires"] for row in outlooks)
 
 
+@pytest.mark.parametrize(("context", "component"), [("hub", "hub"), ("hub", "operator"), ("cluster1", "agent")])
+def test_each_pod_has_a_log_of_its_own(
+    fleet: Path, context: str, component: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["logs", component, "--kubeconfig", str(fleet / "kubeconfig"), "--context", context]) == 0
+
+    lines = [orjson.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (lines[0]["message"], lines[0]["command"]) == ("container started", component)
+
+
 @pytest.mark.parametrize("context", ["hub", "cluster1"])
 def test_doctor_finds_nothing(fleet: Path, context: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["doctor", "--kubeconfig", str(fleet / "kubeconfig"), "--context", context])

@@ -10,6 +10,7 @@ from pathlib import Path
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid_of
 from watchword.apiserver.admission.service_accounts import MOUNT_PATH
 from watchword.apiserver.node.model import HttpProbe, Launch, NodeSettings
+from watchword.apiserver.node.pod_logs import container_log
 
 SERVICE_ACCOUNT = "WATCHWORD_SERVICE_ACCOUNT"
 """Where a process that is no pod finds the files of its ServiceAccount."""
@@ -43,7 +44,7 @@ def build_launch(pod: Object, container: Object, settings: NodeSettings, own: Ma
         **({"TMPDIR": str(mounts["/tmp"])} if "/tmp" in mounts else {}),  # noqa: S108 - the pod's own
         **variables,
     }
-    log = root.parent / f"{container['name']}.log"
+    log = container_log(settings.folder, pod, container["name"])
     return Launch(ObjectKey.of(pod), container["name"], tuple(arguments), environment, root, log)
 
 
