@@ -89,10 +89,8 @@ class ClusterAcceptor:
             self.hub_admin.client, secret, requester, cluster, dry_run=self.hub_admin.dry_run
         )
         if objection:
-            raise OperationRefused(
-                f"cluster {cluster} may not come in by the token of {requester}: {objection}; "
-                + (f"if you know who asked, run again with --requesters {requester}" if secret is None else "")
-            )
+            known = f"; if you know who asked, run again with --requesters {requester}" if secret is None else ""
+            raise OperationRefused(f"cluster {cluster} may not come in by the token of {requester}: {objection}{known}")
 
 
 def validate_accepted(found: Object | None) -> str:

@@ -151,8 +151,10 @@ class Unjoiner:
         """Return what was done; whatever happens to the hub, this side is cleaned up."""
         trouble = "" if self.dry_run else await self._notify_hub(membership)
         removed = await self._remove(choose_removal(membership))
-        if self.purge_operator and not self.dry_run:
-            removed += await self._remove(await unneeded_operator_objects(self.client, membership.namespace))
+        if self.purge_operator:
+            going = membership.klusterlet["metadata"]["name"] if membership.klusterlet is not None else ""
+            unneeded = await unneeded_operator_objects(self.client, membership.namespace, going=going)
+            removed += await self._remove(unneeded)
         finish = f"watchword deny --clusters {membership.cluster}   # on the hub, if it is still there"
         left = [Leftover(trouble, finish)] if trouble else []
         return UnjoinResult(membership.cluster, not trouble, tuple(removed), (*left, *await self._work_left()))
@@ -180,7 +182,8 @@ class Unjoiner:
 
     async def _remove(self, rows: Sequence[Manifest]) -> list[str]:
         if self.dry_run:
-            return names_of(rows)
+            there = [row for row in rows if await self.client.find(row[0], ObjectKey.of(row[1])) is not None]
+            return names_of(there)
         removed: list[str] = []
         for resource, obj in rows:
             try:

@@ -13,6 +13,7 @@ from watchword.admin.hub_admin import AdmissionResult, HubAdmin
 from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.name_completion import complete_clusters
 from watchword.cli.output import echo
 from watchword.hub.manual_approval import ApprovalTerms
 from watchword.runtime.clock import SystemClock
@@ -20,7 +21,13 @@ from watchword.runtime.event_loop import run
 
 
 @click.command("accept")
-@click.option("--clusters", "-c", multiple=True, help="The clusters to accept; several, separated by commas.")
+@click.option(
+    "--clusters",
+    "-c",
+    multiple=True,
+    shell_complete=complete_clusters,
+    help="The clusters to accept; several, separated by commas.",
+)
 @click.option("--requesters", multiple=True, help="Users whose requests are approved besides the bootstrap identities.")
 @click.option("--request", default="", help="The one certificate request to approve, where several are pending.")
 @click.option(

@@ -14,6 +14,7 @@ from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.cli.cluster_output import COLUMNS, cluster_row, describe_cluster, without_managed_fields
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.name_completion import complete_clusters
 from watchword.cli.output import echo
 from watchword.cli.tables import render_table, terminal_width
 from watchword.runtime.clock import SystemClock
@@ -42,7 +43,7 @@ def list_(connection: ClusterConnection, output: str, selector: str) -> None:
 
 
 @command.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_clusters)
 @output_option()
 @connection_options
 def show(connection: ClusterConnection, name: str, output: str) -> None:
@@ -58,7 +59,8 @@ def _print_list(connection: ClusterConnection, selector: str, output: str) -> No
     clusters = run(_list(connection, selector))
     match output:
         case "name":
-            echo("".join(f"{cluster['metadata']['name']}\n" for cluster in clusters), nl=False)
+            kind = f"{MANAGED_CLUSTERS.kind.lower()}.{MANAGED_CLUSTERS.group}"
+            echo("".join(f"{kind}/{cluster['metadata']['name']}\n" for cluster in clusters), nl=False)
         case "table":
             rows = [cluster_row(cluster, datetime.now(UTC)) for cluster in clusters]
             echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)

@@ -161,7 +161,8 @@ def _join_command(hub: InitResult, *, secret: bool) -> str:
 
 def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: bool, kept: bool) -> None:
     """Print what came out of it; `kept` is whether a file has the whole join command."""
-    secret = hub.record is not None and (show_token or (output == "table" and sys.stdout.isatty()))
+    shown = show_token or (output == "table" and sys.stdout.isatty())
+    secret = hub.record is not None and shown and not options.dry_run  # a token that was not made opens nothing
     line = _join_command(hub, secret=secret)
     if output != "table":
         echo(format_document(_document(hub, line, secret=secret), output), nl=False)
@@ -169,6 +170,10 @@ def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: boo
     state = "would be" if options.dry_run else "is"
     ways = ", ".join(hub.drivers)
     echo(f"this cluster {state} a hub at {hub.info.server}; clusters register by {ways}")
+    if options.dry_run:
+        for name in hub.applied:
+            echo(f"would apply {name}")
+        return
     if hub.record is None:
         echo("no token was made: `watchword token create --print-join-command` makes one")
         return

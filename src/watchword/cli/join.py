@@ -13,7 +13,9 @@ from watchword.admin.bootstrap_access import require_joinable
 from watchword.admin.driver_names import choose_addon_driver, choose_registration_drivers
 from watchword.admin.join import KLUSTERLET, ClusterMembership, JoinWait, cluster_uid, join, with_present
 from watchword.admin.node_join import NodeJoin
-from watchword.api.names import AGENT_NAMESPACE
+from watchword.api.conditions import is_true
+from watchword.api.meta import Object
+from watchword.api.names import AGENT_NAMESPACE, ConditionType
 from watchword.api.time import rfc3339
 from watchword.api.validation import validate_dns_subdomain
 from watchword.cli.common_options import (
@@ -95,6 +97,9 @@ def command(
     if output != "table":
         echo(format_document(document, output), nl=False)
         return
+    if flags["dry_run"]:
+        for name in document["applied"]:
+            echo(f"would apply {name}")
     echo(f"{document['cluster']}: {document['state']}")
     if document["next"]:
         echo(document["next"])
@@ -130,15 +135,17 @@ async def _join(
         membership = await with_present(client, membership)
         access = await hub.find(print_progress)
         async with access.client() as joining:
-            await require_joinable(joining, membership.cluster, uid)
+            known = await require_joinable(joining, membership.cluster, uid)
             applied = await join(client, membership, access, deploy=flags["deploy"], dry_run=dry_run)
             print_progress(f"{'would apply' if dry_run else 'applied'} {len(applied)} objects")
             if wait is not None and not dry_run:
                 await JoinWait(client, joining, wait, print_progress).run(membership)
-    return _document(membership, access.info.server, applied, _state(dry_run=dry_run, joined=wait is not None))
+    return _document(membership, access.info.server, applied, _state(known, dry_run=dry_run, joined=wait is not None))
 
 
-def _state(*, dry_run: bool, joined: bool) -> str:
+def _state(known: Object | None, *, dry_run: bool, joined: bool) -> str:
+    if known is not None and is_true(known, ConditionType.JOINED) and is_true(known, ConditionType.HUB_ACCEPTED):
+        return "would stay joined, with these settings" if dry_run else "has joined before; its settings are applied"
     return "would ask to join" if dry_run else "joined" if joined else "asks to join"
 
 

@@ -13,6 +13,7 @@ from watchword.admin.join_command import await_signature, require_joinable_hub
 from watchword.cli.common_options import output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.name_completion import complete_tokens
 from watchword.cli.output import echo
 from watchword.cli.secret_input import SecretReader
 from watchword.cli.tables import render_table, terminal_width
@@ -63,7 +64,9 @@ def create(connection: ClusterConnection, token: str, output: str, **options: An
     record = _record(choose_token(given, force=options["force_weak_token"]), options)
     if not options["print_join_command"]:
         run(_create(connection, record, dry_run=options["dry_run"]))
-        echo(record.token.reveal() if output == "table" else format_tokens([record], output, secrets=True))
+        real = not options["dry_run"]  # a token that was not made opens nothing
+        shown = record.token.reveal() if real else str(record.token)
+        echo(shown if output == "table" else format_tokens([record], output, secrets=real))
     else:
         echo(run(_create_and_print(connection, record, dry_run=options["dry_run"])))
 
@@ -89,7 +92,7 @@ def list_(connection: ClusterConnection, show_secret: bool, output: str) -> None
 
 
 @command.command("delete")
-@click.argument("tokens", nargs=-1, required=True, metavar="TOKEN-ID...")
+@click.argument("tokens", nargs=-1, required=True, metavar="TOKEN-ID...", shell_complete=complete_tokens)
 @click.option("--ignore-not-found", is_flag=True, help="Do not fail for a token that is gone already.")
 @click.option("--dry-run", is_flag=True, help="Check that the tokens exist, and change nothing.")
 @connection_options
