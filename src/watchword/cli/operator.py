@@ -31,7 +31,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 async def _run(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
     from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
 
-    from watchword.operator.controllers import OperatorOptions, run_operator  # noqa: PLC0415 - same
+    from watchword.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - same
     from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
 
     options = OperatorOptions(

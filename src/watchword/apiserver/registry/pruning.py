@@ -35,7 +35,8 @@ class StrictDecoding(ApiError):
 
 def report_field_problems(kind: ResourceKind, call: WriteRequest, unknown: list[str], duplicates: list[str]) -> None:
     """Warn about fields, or refuse them with 400 when the caller asked for strictness."""
-    complaints = [*(f'duplicate field "{path}"' for path in duplicates), *unknown]
+    twice = [f'duplicate field "{path}"' for path in duplicates]
+    complaints = [*twice, *unknown] if kind.custom else [*unknown, *twice]  # as kube-apiserver's two decoders do
     if call.strictness == "Strict":
         raise StrictDecoding(kind, f"strict decoding error: {', '.join(complaints)}")
     call.warnings.extend(complaints)
