@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from watchword.admin.doctor.api_server import decide_skew_findings
-from watchword.admin.doctor.cluster import Membership, decide_acceptance_findings, decide_certificate_findings
+from watchword.admin.doctor.cluster import Membership, decide_acceptance_findings, decide_credential_findings
 from watchword.admin.doctor.model import CheckContext, CheckFinding, Level, has_no_failure
 from watchword.admin.doctor.operator import decide_report_findings
 from watchword.admin.doctor.runner import run_doctor
@@ -86,7 +86,7 @@ def test_judge_credential(age: int, level: Level, said: str) -> None:
     key = PrivateKey.generate()
     certificate = authority.issue_client(key.public, CertificateSubject("agent"), now=NOW, lifetime=100 * DAY)
 
-    finding = one(decide_certificate_findings({"tls.crt": certificate.pem}, EDGE, now=NOW + age * DAY))
+    finding = one(decide_credential_findings({"tls.crt": certificate.pem}, EDGE, now=NOW + age * DAY))
 
     assert finding.level is level
     assert said in finding.reason
@@ -101,7 +101,7 @@ def test_judge_credential(age: int, level: Level, said: str) -> None:
     ],
 )
 def test_judge_damaged_credential(data: dict[str, bytes], level: Level) -> None:
-    assert one(decide_certificate_findings(data, EDGE, now=NOW)).level is level
+    assert one(decide_credential_findings(data, EDGE, now=NOW)).level is level
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_judge_standing(accepted: bool, available: bool, said: str) -> None:  # 
 def test_the_key_that_asks_is_shown_as_the_hub_shows_it() -> None:
     key = PrivateKey.generate()
 
-    finding = one(decide_certificate_findings({"pending.key": key.pem.reveal()}, EDGE, now=NOW))
+    finding = one(decide_credential_findings({"pending.key": key.pem.reveal()}, EDGE, now=NOW))
 
     assert f"asks with the key {key.public.thumbprint[:16]}" in finding.reason
 

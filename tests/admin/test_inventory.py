@@ -26,6 +26,7 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTE
 from watchword.api.sensitive import Sensitive
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
+from watchword.drivers.catalog import CATALOG
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
@@ -207,7 +208,7 @@ def test_the_subject_is_known_when_the_request_is_gone() -> None:
     cluster = a_cluster("edge", {**WELL, ConditionType.CERTIFICATE_ROTATED: ("True", validity(-1, 9))})
     cluster["metadata"]["annotations"] = {Annotation.FIRST_KEY: "agent7 0123 2026-05-01T00:00:00Z"}
 
-    row = decide_cluster_credential_row(cluster, [], now=NOW)
+    row = decide_cluster_credential_row(cluster, [], now=NOW, catalog=CATALOG)
 
     assert row is not None
     assert row.subject == "system:open-cluster-management:edge:agent7"

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from watchword.admin.kept_settings import keep_unnamed
+from watchword.api.bootstrap import NODE_GROUP
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, DEPLOYMENTS, KLUSTERLETS
-from watchword.discovery.setup import NODE_GROUP, REQUESTERS_BINDING
+from watchword.discovery.setup import REQUESTERS_BINDING
+from watchword.operator.klusterlet_manifests import agent_flags
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Fleet, Member
@@ -97,3 +99,15 @@ async def test_join_keeps_what_the_command_line_does_not_name(member: Member) ->
     assert after["spec"] == before["spec"]
     assert not [name for name in json.loads(told)["applied"] if name.startswith("deployment/")]
     assert f"secret/{member.namespace}/bootstrap-hub-kubeconfig" in json.loads(told)["applied"]
+
+
+@pytest.mark.real_time
+async def test_join_replaces_a_lifetime_by_0_which_means_the_default(member: Member) -> None:
+    await member.join("--client-cert-expiration-seconds", "7200")
+
+    flags = ("--cluster-name", member.name, "--klusterlet-name", member.name, "--client-cert-expiration-seconds", "0")
+    await member.fleet.run("join", *member.join_arguments, *flags)
+
+    klusterlet = await member.fleet.client.get(KLUSTERLETS, ObjectKey.cluster(member.name))
+    assert klusterlet["spec"]["registrationConfiguration"]["clientCertExpirationSeconds"] == 0
+    assert not [flag for flag in agent_flags(klusterlet) if flag.startswith("--client-cert-expiration-seconds")]

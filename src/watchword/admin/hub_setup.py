@@ -13,6 +13,7 @@ from watchword.admin.apply import apply_all
 from watchword.admin.errors import InvalidInput, OperationRefused
 from watchword.admin.kept_settings import keep_unnamed, select_settings
 from watchword.admin.operator_deployment import operator_objects
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of
 from watchword.api.names import Annotation
 from watchword.api.resources import (
@@ -25,29 +26,19 @@ from watchword.api.resources import (
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.published_cluster_info import fetch_cluster_info
-from watchword.discovery.setup import (
-    MANAGED_CLUSTER_GROUP,
-    NODE_GROUP,
-    REQUESTERS_BINDING,
-    DiscoverySetup,
-    discovery_manifests,
-)
+from watchword.discovery.setup import REQUESTERS_BINDING, DiscoverySetup, discovery_manifests
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_to_spec
 from watchword.hub import prerequisites
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
 from watchword.operator.bundles import OPERATOR
+from watchword.operator.cluster_manager_manifests import gates_of, hub_settings
 from watchword.operator.rendering import IMAGE
 from watchword.runtime.manifests import is_own_definition
 
 CLUSTER_MANAGER = "cluster-manager"
 FIELD_MANAGER = "watchword-init"
-AUTO_APPROVAL = "ManagedClusterAutoApproval"
-DEFAULT_DRIVERS = [{"authType": "csr"}]
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "imagePullSpec": {},
-    "registrationConfiguration": {"registrationDrivers": {}, "autoApproveUsers": {}, "featureGates": {}},
-}
-"""The fields of a ClusterManager that `init` sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +47,14 @@ class HubSetup:
 
     info: ClusterInfo  # what joining clusters are told
     drivers: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=dict)  # of the drivers
     gates: Mapping[str, bool] = field(default_factory=dict)
-    approved_users: tuple[str, ...] = ()
     image: str = ""
     retention: str = ""  # how long clusters that left are kept
     deploy: bool | None = None  # False where the controllers run elsewhere
     approve_nodes: bool | None = None  # kubelets with a node token get their certificate without a person
     present: Object = field(default_factory=dict)  # the ClusterManager that is there already
+    catalog: Catalog = CATALOG
 
     @property
     def discovery(self) -> DiscoverySetup:
@@ -73,21 +65,18 @@ class HubSetup:
     @property
     def spec(self) -> Object:
         """What the ClusterManager says in the end."""
-        registration: Object = {}
-        if self.drivers:
-            registration["registrationDrivers"] = [{"authType": name} for name in self.drivers]
-        if self.approved_users:
-            registration["autoApproveUsers"] = list(self.approved_users)
-        if self.gates:
-            registration["featureGates"] = [
-                {"feature": name, "mode": "Enable" if on else "Disable"} for name, on in sorted(self.gates.items())
-            ]
-        named: Object = {"registrationConfiguration": registration}
+        named: Object = {"registrationConfiguration": named_registration(self)}
         if self.image:
             named["imagePullSpec"] = self.image
-        defaults = {"imagePullSpec": IMAGE, "registrationConfiguration": {"registrationDrivers": DEFAULT_DRIVERS}}
-        present = select_settings(self.present.get("spec") or {}, SETTINGS)
-        return keep_unnamed(keep_unnamed(defaults, present), named)
+        return keep_unnamed(keep_unnamed({"imagePullSpec": IMAGE}, self.kept), named)
+
+    @property
+    def kept(self) -> Object:
+        """What the ClusterManager that is there says in the fields that `init` sets."""
+        stored = [path[0] for option in self.catalog.options(Side.HUB) for path in option.paths]
+        registration: dict[str, Mapping[str, Any]] = {name: {} for name in (DRIVER_LIST, "featureGates", *stored)}
+        fields = {"imagePullSpec": {}, "registrationConfiguration": registration}
+        return select_settings(self.present.get("spec") or {}, fields)
 
     @property
     def chosen_image(self) -> str:
@@ -97,17 +86,37 @@ class HubSetup:
     @property
     def chosen_drivers(self) -> tuple[str, ...]:
         """The ways in which clusters may register."""
-        rows = self.spec["registrationConfiguration"]["registrationDrivers"]
-        return tuple(str(row.get("authType")) for row in rows)
+        rows = (self.kept.get("registrationConfiguration") or {}).get(DRIVER_LIST) or []
+        kept = tuple(str(row.get("authType") or self.catalog.default) for row in rows)
+        return self.drivers or kept or (self.catalog.default,)
 
 
-def validate_hub_setup(setup: HubSetup) -> str:
-    """Say in one sentence why settings contradict each other; empty when they do not."""
-    registration = setup.spec["registrationConfiguration"]
-    on = [row.get("feature") for row in registration.get("featureGates") or [] if row.get("mode") == "Enable"]
-    if registration.get("autoApproveUsers") and AUTO_APPROVAL not in on:
-        return f"users are approved without a person only with --feature-gates {AUTO_APPROVAL}=true: add it"
-    return ""
+def named_registration(setup: HubSetup) -> Object:
+    """Return what is asked for about registration; an entry of a driver keeps what is not named."""
+    catalog, settings = setup.catalog, setup.settings
+    registration = settings_to_spec(catalog.options(Side.HUB), settings)
+    registration[DRIVER_LIST] = [
+        {"authType": name, **settings_to_spec(catalog.options(Side.HUB, name), settings).get(DRIVER_LIST, {})}
+        for name in setup.chosen_drivers
+    ]
+    if setup.gates:
+        registration["featureGates"] = [
+            {"feature": name, "mode": "Enable" if on else "Disable"} for name, on in sorted(setup.gates.items())
+        ]
+    return registration
+
+
+def validate_hub_setup(setup: HubSetup) -> list[str]:
+    """Return why settings are wrong or contradict each other, one sentence each."""
+    manager, catalog = cluster_manager(setup), setup.catalog
+    settings = hub_settings(manager, catalog)
+    on = [row.get("feature") for row in gates_of(manager) if row.get("mode") == "Enable"]
+    ungated = [
+        f"{option.flag} has an effect only with --feature-gates {option.gate}=true: add it"
+        for option in catalog.options(Side.HUB)
+        if option.gate and option.read(settings) and option.gate not in on
+    ]
+    return [*catalog.validate(Side.HUB, settings, *setup.chosen_drivers), *ungated]
 
 
 async def read_present(client: Client, setup: HubSetup) -> HubSetup:
@@ -120,9 +129,9 @@ async def read_present(client: Client, setup: HubSetup) -> HubSetup:
         binding = await client.find(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(REQUESTERS_BINDING))
         nodes = any(subject.get("name") == NODE_GROUP for subject in (binding or {}).get("subjects") or [])
     merged = replace(setup, present=found or {}, deploy=deploy, approve_nodes=nodes)
-    objection = validate_hub_setup(merged)
-    if objection:
-        raise InvalidInput(objection)
+    objections = validate_hub_setup(merged)
+    if objections:
+        raise InvalidInput("; ".join(objections))
     return merged
 
 

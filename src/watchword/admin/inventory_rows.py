@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from watchword.admin.health import CredentialValidity, InventoryHealth
+from watchword.admin.health import InventoryHealth
+from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Object
 from watchword.discovery.token_secret import TokenRecord
 from watchword.pki.certificates import Certificate
 
-CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN = "cluster certificate", "add-on certificate", "add-on token"
 JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
-CREDENTIAL_KIND_ORDER = (AUTHORITY, CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN, JOIN_TOKEN)
-SELF_RENEWED = frozenset({CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +66,13 @@ class CredentialRow:
     validity: CredentialValidity
     health: InventoryHealth
     note: str = ""
+    consequence: str = ""  # what happens when it expires
+    renewed: bool = False  # by its holder
 
     @property
     def next_rotation(self) -> datetime | None:
-        """When its holder renews it, at the latest; None for what nobody renews by itself."""
-        return self.validity.latest_renewal if self.kind in SELF_RENEWED else None
+        """When its holder renews it, at the latest; None for what is not renewed by itself."""
+        return self.validity.latest_renewal if self.renewed else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,4 +115,10 @@ def credential_order(row: CredentialRow) -> tuple[Any, ...]:
 
 def credential_identity(row: CredentialRow) -> tuple[Any, ...]:
     """Return what no other credential shares: it orders those that end at the same instant."""
-    return CREDENTIAL_KIND_ORDER.index(row.kind), natural_sort_key(row.holder), natural_sort_key(row.subject)
+    return _kind_order(row), natural_sort_key(row.holder), natural_sort_key(row.subject)
+
+
+def _kind_order(row: CredentialRow) -> tuple[Any, ...]:
+    """Put the hub's authority first, then clusters, add-ons and join tokens."""
+    rank = {AUTHORITY: 0, JOIN_TOKEN: 3}.get(row.kind, 2 if row.holder.startswith("add-on ") else 1)
+    return rank, row.kind

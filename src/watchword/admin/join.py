@@ -11,7 +11,7 @@ from typing import Any
 from watchword.admin.apply import apply_all
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.deployment_trouble import DeploymentTrouble, find_deployment_trouble
-from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
 from watchword.admin.inventory import is_denied
 from watchword.admin.kept_settings import keep_unnamed, select_settings
 from watchword.admin.operator_deployment import FIELD_MANAGER as DEPLOYER
@@ -29,6 +29,8 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.options import Settings, Side, settings_from_spec, settings_to_spec
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.kube.kubeconfig_files import dump_kubeconfig
@@ -39,27 +41,21 @@ from watchword.operator.rendering import IMAGE
 FIELD_MANAGER = "watchword-join"
 KLUSTERLET = "klusterlet"
 KUBECONFIG_KEY = "kubeconfig"
-DEFAULTS: Object = {
-    "namespace": AGENT_NAMESPACE,
-    "imagePullSpec": IMAGE,
-    "deployOption": {"mode": "Singleton"},
-    "registrationConfiguration": {"registrationDriver": {"authType": "csr"}},
-}
+DEFAULTS: Object = {"namespace": AGENT_NAMESPACE, "imagePullSpec": IMAGE, "deployOption": {"mode": "Singleton"}}
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "clusterName": {},
     "namespace": {},
     "imagePullSpec": {},
     "deployOption": {"mode": {}},
-    "registrationConfiguration": {
-        "registrationDriver": {},
-        "addOnKubeClientRegistrationDriver": {},
-        "clientCertExpirationSeconds": {},
-        "clusterLabels": {},
-        "clusterAnnotations": {},
-        "featureGates": {},
-    },
 }
-"""The fields of a Klusterlet that `join` sets."""
+REGISTRATION_SETTINGS = (
+    "registrationDriver",
+    "addOnKubeClientRegistrationDriver",
+    "clusterLabels",
+    "clusterAnnotations",
+    "featureGates",
+)
+"""The fields of a Klusterlet that `join` sets, besides those of the drivers' options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,36 +68,49 @@ class ClusterMembership:
     image: str = ""
     registration_auth: str = ""
     addon_auth: str = ""
-    addon_token_seconds: int | None = None
-    certificate_seconds: int | None = None
+    settings: Settings = field(default_factory=dict)  # of the drivers
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
     present: Object = field(default_factory=dict)  # the Klusterlet that is there already
+    catalog: Catalog = CATALOG
 
     @property
     def spec(self) -> Object:
         """What the Klusterlet says in the end."""
-        present = select_settings(self.present.get("spec") or {}, SETTINGS)
-        return keep_unnamed(keep_unnamed(DEFAULTS, present), named_settings(self))
+        registration = {"registrationDriver": {"authType": self.catalog.default}}
+        defaults = {**DEFAULTS, "registrationConfiguration": registration}
+        return keep_unnamed(keep_unnamed(defaults, self.kept), named_settings(self))
+
+    @property
+    def kept(self) -> Object:
+        """What the Klusterlet that is there says in the fields that `join` sets."""
+        stored = [path[0] for option in self.catalog.options(Side.CLUSTER) for path in option.paths]
+        registration: dict[str, Mapping[str, Any]] = {name: {} for name in (*REGISTRATION_SETTINGS, *stored)}
+        return select_settings(self.present.get("spec") or {}, {**SETTINGS, "registrationConfiguration": registration})
 
     @property
     def agent_namespace(self) -> str:
         """Where the agent runs."""
         return str(self.spec["namespace"])
 
+    @property
+    def registration_driver(self) -> str:
+        """The way in which the cluster registers."""
+        return str(self.spec["registrationConfiguration"]["registrationDriver"]["authType"])
+
 
 def named_settings(membership: ClusterMembership) -> Object:
     """Return what is asked for; what is not is left to what is there, and to the agent's defaults."""
-    addon: Object = {"authType": membership.addon_auth} if membership.addon_auth else {}
-    if membership.addon_token_seconds is not None:
-        addon["token"] = {"expirationSeconds": membership.addon_token_seconds}
+    catalog, auth = membership.catalog, membership.registration_auth
     gates = [{"feature": f, "mode": "Enable" if on else "Disable"} for f, on in sorted(membership.gates.items())]
-    driver = {"authType": membership.registration_auth} if membership.registration_auth else {}
+    drivers = settings_to_spec(catalog.options(Side.CLUSTER), membership.settings)
+    cluster = {"authType": catalog.cluster_driver(auth)} if auth else {}
+    addon = {"authType": membership.addon_auth} if membership.addon_auth else {}
     registration: Object = {
-        "registrationDriver": driver,
-        "addOnKubeClientRegistrationDriver": addon,
-        "clientCertExpirationSeconds": membership.certificate_seconds,
+        **drivers,
+        "registrationDriver": {**cluster, **drivers.get("registrationDriver", {})},
+        "addOnKubeClientRegistrationDriver": {**addon, **drivers.get("addOnKubeClientRegistrationDriver", {})},
         "clusterLabels": dict(membership.labels),
         "clusterAnnotations": dict(membership.annotations),
         "featureGates": gates,
@@ -179,12 +188,25 @@ async def join(
 
 
 async def with_present(client: Client, membership: ClusterMembership) -> ClusterMembership:
-    """Return the membership with what an earlier run left on this cluster."""
+    """Return the membership with what an earlier run left on this cluster; `InvalidInput` when settings contradict."""
     try:
         present = await client.find(KLUSTERLETS, ObjectKey.cluster(membership.klusterlet))
     except NotFound:  # the kind itself is not there
         present = None
-    return replace(membership, present=present or {})
+    merged = replace(membership, present=present or {})
+    objections = validate_membership(merged)
+    if objections:
+        raise InvalidInput("; ".join(objections))
+    return merged
+
+
+def validate_membership(membership: ClusterMembership) -> list[str]:
+    """Return why the settings of drivers are wrong or incomplete, one sentence each."""
+    registration, catalog = membership.spec["registrationConfiguration"], membership.catalog
+    rows = (registration.get(name) or {} for name in ("registrationDriver", "addOnKubeClientRegistrationDriver"))
+    chosen = [str(row["authType"]) for row in rows if row.get("authType")]
+    settings = settings_from_spec(catalog.options(Side.CLUSTER), registration)
+    return catalog.validate(Side.CLUSTER, settings, *chosen)
 
 
 async def cluster_uid(client: Client) -> str:

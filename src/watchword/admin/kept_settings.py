@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from watchword.api.meta import Object
+from watchword.drivers.options import DRIVER_LIST
 
 UNITED_BY = {"featureGates": "feature"}
 """Lists whose entries are settings of their own: an entry that is not named stays."""
 
-REPLACED_BY = {"registrationDrivers": "authType"}
+REPLACED_BY = {DRIVER_LIST: "authType"}
 """Lists that are named as a whole: an entry that is not named goes, one that is named keeps its other fields."""
 
 

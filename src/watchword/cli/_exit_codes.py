@@ -59,6 +59,7 @@ EXIT_CODES: tuple[tuple[str, str, ExitCode], ...] = (
     ("watchword.admin.errors", "NotReady", ExitCode.UNREACHABLE),
     ("watchword.agent.errors", "NameTaken", ExitCode.REFUSED),
     ("watchword.drivers.errors", "UnknownDriver", ExitCode.NOT_USABLE),
+    ("watchword.pullsecrets.errors", "CredentialRequestRefused", ExitCode.NOT_USABLE),
     ("watchword.pki.errors", "PkiError", ExitCode.NOT_USABLE),
     ("watchword.kube.errors", "ConfigError", ExitCode.NOT_USABLE),
     ("watchword.kube.errors", "Unreachable", ExitCode.UNREACHABLE),

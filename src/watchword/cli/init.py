@@ -6,25 +6,33 @@ import shlex
 import sys
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import click
 
-from watchword.admin.driver_names import choose_registration_drivers
 from watchword.admin.hub_setup import HubSetup
 from watchword.admin.init import HubInitializer, InitOptions, InitResult
 from watchword.admin.initial_token import TokenSpec
-from watchword.cli.common_options import format_document, output_option, split, wait_options, with_options
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
+from watchword.cli.common_options import (
+    JOIN_COMMAND_OPTIONS,
+    format_document,
+    output_option,
+    split,
+    wait_options,
+    with_options,
+)
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.driver_options import driver_options, driver_settings
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
 from watchword.discovery.addresses import parse_endpoint
 from watchword.discovery.cluster_info_lookup import cluster_info_from_kubeconfig
-from watchword.discovery.setup import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.discovery.token_store import choose_token, join_command
+from watchword.drivers.catalog import CATALOG
+from watchword.drivers.options import Side
 from watchword.kube.files import write_private_file
 from watchword.operator.rendering import IMAGE
 from watchword.runtime.clock import SystemClock
@@ -39,17 +47,10 @@ OPTIONS = (
         "--registration-drivers",
         "drivers",
         multiple=True,
-        help="How clusters may register; several, separated by commas. By default csr.",
+        help=f"How clusters may register; several, separated by commas; {CATALOG.default} on a new hub.",
     ),
     click.option(
         "--feature-gates", type=FeatureGates(), default="", help="For example ManagedClusterAutoApproval=true."
-    ),
-    click.option(
-        "--auto-approved-csr-users",
-        "--auto-approved-csr-identities",
-        "users",
-        multiple=True,
-        help="Users whose first request is approved without a person; needs ManagedClusterAutoApproval.",
     ),
     click.option(
         "--hub-apiserver", "endpoints", multiple=True, help="Address under which clusters reach this hub; repeatable."
@@ -68,13 +69,7 @@ OPTIONS = (
     ),
     click.option("--deploy/--no-deploy", default=None, help="Run the controllers in this cluster, or elsewhere."),
     click.option("--probe/--no-probe", default=True, help="Try whether this hub issues client certificates."),
-    click.option("--show-token", is_flag=True, help="Print the token also where the output is not a terminal."),
-    click.option(
-        "--output-join-command-file",
-        "command_file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="Write the join command, token included, to this file (0600).",
-    ),
+    *JOIN_COMMAND_OPTIONS,
     click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing."),
     click.option("--use-bootstrap-token", is_flag=True, hidden=True, help="Accepted: it is always used."),
 )
@@ -82,6 +77,7 @@ OPTIONS = (
 
 @click.command("init")
 @with_options(*OPTIONS)
+@driver_options(Side.HUB, stored=True)
 @wait_options("the controllers run and the token can be used")
 @output_option()
 @connection_options
@@ -94,7 +90,7 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
     """
     token_spec = _token_spec(flags)
     options = InitOptions(
-        _setup(connection, flags, _drivers(flags)),
+        _setup(connection, flags),
         token_spec,
         keep_published=not flags["endpoints"],
         probe=flags["probe"],
@@ -109,12 +105,6 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
         write_private_file(flags["command_file"], f"{_join_command(hub, secret=True)}\n".encode())
         print_progress(f"wrote the join command to {flags['command_file']}")
     _show(hub, options, output, show_token=flags["show_token"], kept=kept)
-
-
-def _drivers(flags: dict[str, Any]) -> tuple[str, ...]:
-    """Return the drivers that the command line names; none leaves them as they are."""
-    names = split(flags["drivers"])
-    return choose_registration_drivers(names) if names else ()
 
 
 def _retention(text: str) -> str:
@@ -134,14 +124,19 @@ def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
     return TokenSpec(parse_duration_flag(flags["token_ttl"], "--token-ttl"), token, groups)
 
 
-def _setup(connection: ClusterConnection, flags: dict[str, Any], drivers: tuple[str, ...]) -> HubSetup:
+def _setup(connection: ClusterConnection, flags: dict[str, Any]) -> HubSetup:
+    drivers = tuple(dict.fromkeys(CATALOG.cluster_driver(name) for name in split(flags["drivers"])))
+    settings = driver_settings(flags, Side.HUB)
+    objections = CATALOG.validate(Side.HUB, settings)
+    if objections:
+        raise click.UsageError("; ".join(objections))
     endpoints = tuple(parse_endpoint(text) for text in split(flags["endpoints"]))
     info = cluster_info_from_kubeconfig(connection.choice())
     return HubSetup(
         info=replace(info, endpoints=endpoints or info.endpoints),
         drivers=drivers,
+        settings=settings,
         gates=flags["feature_gates"],
-        approved_users=split(flags["users"]),
         image=flags["image"],
         retention=_retention(flags["retention"]),
         deploy=flags["deploy"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -21,10 +21,11 @@ from watchword.api.resources import (
     NAMESPACES,
     ROLE_BINDINGS,
 )
-from watchword.drivers.interface import HubDriver
+from watchword.drivers.interface import HubContext
 from watchword.hub.acceptance_guard import AcceptanceGuard
 from watchword.hub.cluster_acceptance import ClusterAcceptanceReconciler, ClusterAutoAcceptanceReconciler
 from watchword.hub.cluster_cleanup import RETENTION, ClusterCleanupReconciler
+from watchword.hub.cluster_drivers import HubDrivers
 from watchword.hub.cluster_lease import ClusterLeaseReconciler
 from watchword.hub.cluster_removal import ClusterRemovalReconciler
 from watchword.hub.cluster_sets import ClusterSetBindingReconciler, ClusterSetReconciler, sets_affected_by
@@ -69,7 +70,8 @@ class HubParts:
     client: Client
     events: EventRecorder
     clock: Clock
-    drivers: Sequence[HubDriver] = ()
+    drivers: HubDrivers
+    context: HubContext  # for what drivers bring for add-ons
     signing_namespaces: frozenset[str] = frozenset({HUB_NAMESPACE})  # where templates may name authorities
     left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
 
@@ -155,10 +157,8 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
             workers=2,
         ),
     ]
-    specs += credential_event_controllers(reader, parts.events)
-    for driver in parts.drivers:
-        specs += getattr(driver, "controllers", tuple)()
-    return specs
+    specs += credential_event_controllers(reader, parts.events, parts.drivers.catalog)
+    return [*specs, *parts.drivers.controllers()]
 
 
 def _of_cluster(name: str, reconciler: Reconciler, triggers: tuple[Trigger, ...] = ()) -> ControllerSpec:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from watchword.api.addon import Addon, credential_condition
-from watchword.api.conditions import Condition, find_condition
-from watchword.api.credential_validity import parse_validity_message
+from watchword.api.addon import Addon
+from watchword.api.conditions import Condition
+from watchword.api.credential_validity import parse_validity
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
-from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.certificates.name_ownership import read_name_owner
+from watchword.drivers.catalog import Catalog
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader
 
@@ -34,6 +34,7 @@ class CredentialEventReconciler:
     resource: Resource
     reader: Reader
     events: EventRecorder
+    catalog: Catalog
     seen: dict[ObjectKey, SeenCredential] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
@@ -42,7 +43,7 @@ class CredentialEventReconciler:
         if found is None:
             self.seen.pop(key, None)
             return Done()
-        now, before = observe_credential(self.resource, found), self.seen.get(key)
+        now, before = observe_credential(self.resource, found, self.catalog), self.seen.get(key)
         self.seen[key] = now
         if before is None or before.uid != now.uid:
             return Done()
@@ -54,22 +55,22 @@ class CredentialEventReconciler:
         return Done()
 
 
-def observe_credential(resource: Resource, found: Object) -> SeenCredential:
+def observe_credential(resource: Resource, found: Object, catalog: Catalog) -> SeenCredential:
     """Return what an object says of its holder's credential."""
     owner = read_name_owner(found) if resource is MANAGED_CLUSTERS else None
-    said = _condition(resource, found)
-    reported = said is not None and said.status == "True" and parse_validity_message(said.message) is not None
+    said = _condition(resource, found, catalog)
+    reported = said is not None and said.status == "True" and parse_validity(said.message) is not None
     validity = said.message if said is not None and reported else ""
     return SeenCredential(uid_of(found), validity, owner.key if owner is not None else "")
 
 
-def _condition(resource: Resource, found: Object) -> Condition | None:
+def _condition(resource: Resource, found: Object, catalog: Catalog) -> Condition | None:
     if resource is MANAGED_CLUSTERS:
-        return find_condition(found, ConditionType.CERTIFICATE_ROTATED)
-    return credential_condition(Addon.read(found))
+        return catalog.cluster_credential(found)
+    return catalog.addon_credential(Addon.read(found))
 
 
-def credential_event_controllers(reader: Reader, events: EventRecorder) -> Iterable[ControllerSpec]:
+def credential_event_controllers(reader: Reader, events: EventRecorder, catalog: Catalog) -> Iterable[ControllerSpec]:
     """Return one controller for each kind."""
     for name, resource in (("cluster-events", MANAGED_CLUSTERS), ("addon-events", MANAGED_CLUSTER_ADDONS)):
-        yield ControllerSpec(name, resource, CredentialEventReconciler(resource, reader, events), workers=1)
+        yield ControllerSpec(name, resource, CredentialEventReconciler(resource, reader, events, catalog), workers=1)

@@ -43,6 +43,7 @@ class LocalFleet:
     clock: Clock
     read: FlagParsers
     in_memory: bool = False
+    audit: bool = False
     is_new: bool = False
     hub: LocalControlPlane = field(init=False)
     clusters: list[LocalControlPlane] = field(init=False)
@@ -63,7 +64,13 @@ class LocalFleet:
     def _member(self, address: ControlPlaneAddress) -> LocalControlPlane:
         runner = PodCommands(self.clock, self.read).runner()
         return LocalControlPlane(
-            address, self.folder.control_plane_path(address.name), self.clock, runner, self.in_memory, self.is_new
+            address,
+            self.folder.control_plane_path(address.name),
+            self.clock,
+            runner,
+            self.in_memory,
+            audit=self.audit,
+            is_new=self.is_new,
         )
 
     @property

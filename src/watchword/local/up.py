@@ -35,6 +35,7 @@ class UpOptions:
 
     requested: LayoutRequest = field(default_factory=LayoutRequest)
     in_memory: bool = False
+    audit: bool = False  # write an audit log for each control plane
     leave: bool = False  # end once all is healthy
     patience: timedelta | None = None  # None: as long as it takes
 
@@ -47,7 +48,7 @@ async def up(
     layout = choose_layout(recorded, options.requested, FreePorts(), folder.path)
     folder.record(layout)
     clock: Clock = SystemClock()
-    fleet = LocalFleet(folder, layout, clock, read, options.in_memory, is_new=recorded is None)
+    fleet = LocalFleet(folder, layout, clock, read, options.in_memory, options.audit, is_new=recorded is None)
     steps = choose_steps(len(layout.clusters))
     tracker = track_steps(steps)
     tracker.listeners.append(output.step)

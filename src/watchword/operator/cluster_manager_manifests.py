@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +10,8 @@ from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
 from watchword.api.names import HUB_NAMESPACE, Annotation
 from watchword.api.resources import CRON_JOBS, NAMESPACES
 from watchword.api.validation import DurationError, parse_duration
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
 from watchword.operator.feature_gates import HUB_FEATURES, format_gates
 from watchword.operator.klusterlet_manifests import pod_fields, resources_of
 from watchword.operator.rbac import CLEANER_ROLE, CLEANER_RULES, HUB_ROLE, HUB_RULES, HUB_TOKENS_RULES
@@ -32,17 +34,13 @@ CLEANER_JOB = "cluster-cleaner"
 TOKEN_NAMESPACES = ("kube-system", "kube-public")
 
 
-def hub_flags(manager: Object) -> list[str]:
+def hub_flags(manager: Object, catalog: Catalog = CATALOG) -> list[str]:
     """Return the controllers' command line, rendered from the spec."""
-    registration: Mapping[str, Any] = (manager.get("spec") or {}).get("registrationConfiguration") or {}
-    drivers: list[Mapping[str, Any]] = registration.get("registrationDrivers") or []
-    names = [str(driver.get("authType") or "csr") for driver in drivers]
-    users = [str(user) for user in registration.get("autoApproveUsers") or []]
-    users += [str(user) for driver in drivers for user in (driver.get("csr") or {}).get("autoApprovedIdentities") or []]
     flags = [f"--namespace={HUB_NAMESPACE}"]
+    names = [str(entry.get("authType") or catalog.default) for entry in _registration(manager).get(DRIVER_LIST) or []]
     if names:
         flags.append(f"--enabled-registration-drivers={','.join(names)}")
-    flags += [f"--auto-approved-csr-users={user}" for user in dict.fromkeys(users)]
+    flags += settings_to_flags(catalog.options(Side.HUB), hub_settings(manager, catalog))
     retention = left_cluster_retention(manager)
     if retention:
         flags.append(f"--left-cluster-retention={retention}")
@@ -57,6 +55,33 @@ def left_cluster_retention(manager: Object) -> str:
         return text if text and parse_duration(text) >= timedelta(0) else ""
     except DurationError:
         return ""
+
+
+def hub_settings(manager: Object, catalog: Catalog) -> Settings:
+    """Return what the spec configures about drivers."""
+    registration = _registration(manager)
+    settings: dict[str, str] = {}
+    for driver in catalog.drivers:
+        entry = _entry(registration, driver.is_called)
+        settings |= settings_from_spec(catalog.options(Side.HUB, driver.name), registration, entry)
+    return settings
+
+
+def driver_manifests(manager: Object, catalog: Catalog = CATALOG) -> list[Manifest]:
+    """Return what the enabled drivers bring to the hub."""
+    settings = hub_settings(manager, catalog)
+    enabled = [str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or []]
+    names = catalog.known_cluster_drivers(enabled)
+    return [row for name in names for row in catalog.clusters[name].manifests(settings)]
+
+
+def _registration(manager: Object) -> Mapping[str, Any]:
+    return (manager.get("spec") or {}).get("registrationConfiguration") or {}
+
+
+def _entry(registration: Mapping[str, Any], is_called: Callable[[str], bool]) -> Mapping[str, Any]:
+    entries: list[Mapping[str, Any]] = registration.get(DRIVER_LIST) or []
+    return next((entry for entry in entries if is_called(str(entry.get("authType") or ""))), {})
 
 
 def gates_of(manager: Object) -> list[Mapping[str, Any]]:
@@ -110,7 +135,7 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
         pod=pod_fields(spec),
         resources=resources_of(spec),
     )
-    return [deployment(workload), cleaner_job(chosen, left_cluster_retention(manager))]
+    return [deployment(workload), cleaner_job(chosen, left_cluster_retention(manager)), *driver_manifests(manager)]
 
 
 def cleaner_job(image: str, retention: str = "") -> Manifest:

@@ -11,26 +11,24 @@ from urllib.parse import urlsplit
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
 from watchword.admin.doctor.operator import examine_agent_operator
 from watchword.admin.formatting import format_count, format_key
-from watchword.admin.health import CredentialValidity, InventoryHealth, decide_renewed_health
+from watchword.admin.health import InventoryHealth, decide_renewed_health
 from watchword.admin.inventory import is_denied
-from watchword.agent.kubeconfig_connector import KubeconfigConnector
-from watchword.agent.secret_data import KUBECONFIG, decode_data
+from watchword.agent.secret_data import decode_data
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, SECRETS
-from watchword.api.sensitive import Sensitive
-from watchword.drivers.csr.agent import PENDING_KEY
-from watchword.drivers.interface import SecretData
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.errors import CredentialUnreadable
+from watchword.drivers.hub_connector import ConnectorContext
+from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
 from watchword.kube.kubeconfig_parser import parse_kubeconfig
 from watchword.kube.retry import RetryPolicy
 from watchword.operator.klusterlet_manifests import namespace_of
-from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
-from watchword.pki.keys import PrivateKey
 
 ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
 ASK_THE_HUB = "watchword token create --print-join-command   # on the hub: it prints the rest of the command"
@@ -102,33 +100,35 @@ async def _examine_credential(context: CheckContext, member: Membership) -> list
         if bootstrap is None:
             return [fail("there is neither a credential for the hub nor one to join with", ASK_THE_HUB)]
         return [warn("the hub has not issued a credential yet", member.accept)]
-    return decide_certificate_findings(data, member, now=context.clock.now())
+    return decide_credential_findings(data, member, now=context.clock.now(), catalog=context.catalog)
 
 
-def decide_certificate_findings(data: SecretData, member: Membership, *, now: datetime) -> list[CheckFinding]:
-    """Judge the certificate that the Secret holds."""
-    asking = describe_pending_key(data)
-    if "tls.crt" not in data:
-        return [warn(f"the agent waits for its certificate{asking}", member.accept)]
+def decide_credential_findings(
+    data: SecretData, member: Membership, *, now: datetime, catalog: Catalog = CATALOG
+) -> list[CheckFinding]:
+    """Judge the credential that the Secret holds."""
+    asking = describe_pending_key(catalog.read_pending_key(data))
     try:
-        certificate = parse_certificate(data["tls.crt"])
-    except PkiError as trouble:
-        return [fail(f"the certificate cannot be read: {trouble}", member.rejoin)]
-    health = decide_renewed_health(CredentialValidity(certificate.not_before, certificate.not_after), now=now)
-    until = f"{certificate.not_after:%Y-%m-%d %H:%M}Z"
+        held = catalog.read_held(data)
+    except CredentialUnreadable as trouble:
+        return [fail(str(trouble), member.rejoin)]
+    if held is None:
+        return [warn(f"the agent waits for its credential{asking}", member.accept)]
+    if held.validity.expires is None:
+        return passed(f"{held.subject or 'the credential'} does not expire")
+    health = decide_renewed_health(held.validity, now=now)
+    until = f"{held.validity.expires:%Y-%m-%d %H:%M}Z"
     if health is InventoryHealth.EXPIRED:
-        return [fail(f"the certificate expired at {until}{asking}", member.rejoin)]
+        return [fail(f"the credential expired at {until}{asking}", member.rejoin)]
     if health is InventoryHealth.OVERDUE:
-        return [fail(f"the certificate ends at {until} and was not renewed: does the agent run?", member.look)]
-    return passed(f"{certificate.common_name} until {until}, with the key {format_key(certificate.key)}{asking}")
+        return [fail(f"the credential ends at {until} and was not renewed: does the agent run?", member.look)]
+    key = f", with the key {format_key(held.key)}" if held.key else ""
+    return passed(f"{held.subject or 'the credential'} until {until}{key}{asking}")
 
 
-def describe_pending_key(data: SecretData) -> str:
-    """Say with which key the agent asks for a certificate, as the hub shows it; empty when it does not ask."""
-    try:
-        return f"; it asks with the key {format_key(PrivateKey.from_pem(Sensitive(data[PENDING_KEY])).public)}"
-    except (KeyError, PkiError):
-        return ""
+def describe_pending_key(key: str) -> str:
+    """Say with which key the agent asks for a credential, as the hub shows it; empty when it does not ask."""
+    return f"; it asks with the key {format_key(key)}" if key else ""
 
 
 async def hub(context: CheckContext) -> Iterable[CheckFinding]:
@@ -138,10 +138,12 @@ async def hub(context: CheckContext) -> Iterable[CheckFinding]:
 
 async def _examine_hub(context: CheckContext, member: Membership) -> list[CheckFinding]:
     data = await _held(context, member)
-    if "tls.crt" not in data:
+    driver = context.catalog.holder_of(data)
+    if not driver:
         return [warn("the hub was not asked: there is no credential for it yet", member.accept)]
     try:
-        client = Client(KubeconfigConnector(None).own(data), retry=ONE_TRY)
+        connector = context.catalog.connector(driver, ConnectorContext(cluster=member.cluster, bootstrap=None))
+        client = Client(connector.own(data), retry=ONE_TRY)
     except (KubeError, PkiError) as trouble:
         return [fail(f"the credential cannot be used: {trouble}", member.rejoin)]
     try:
