@@ -14,7 +14,7 @@ from watchword.addons.sample.hub import NAME, REPORT
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, NAMESPACES
-from watchword.cli._exit_codes import REFUSED, UNREACHABLE
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.main import run
 from watchword.testing.credentials import write_private
 from watchword.testing.eventually import eventually
@@ -70,7 +70,7 @@ async def test_an_addon_on_offer_is_listed_before_it_is_enabled_anywhere(fleet: 
 async def test_what_cannot_be_enabled_or_shown_is_named(
     argv: list[str], sentence: str, fleet: AddonFleet, capsys: Output
 ) -> None:
-    await watchword(fleet, "addon", *argv, code=REFUSED)
+    await watchword(fleet, "addon", *argv, code=ExitCode.REFUSED)
 
     assert sentence in capsys.readouterr().err
 
@@ -81,7 +81,7 @@ async def test_enabling_what_nobody_serves_is_remarked_and_waited_for_in_vain(
     cluster, name = await fleet.cluster(), f"misspelt{fleet.mark}"
 
     argv = ["addon", "enable", name, "-c", cluster, "--wait", "--timeout", "1s"]
-    await watchword(fleet, *argv, code=UNREACHABLE)
+    await watchword(fleet, *argv, code=ExitCode.UNREACHABLE)
 
     said = capsys.readouterr().err
     assert f"nobody on this hub has heard of add-on {name}: is it spelt right?" in said

@@ -23,7 +23,7 @@ def an_addon_credential(name: str, namespace: str, cluster: str) -> Object:
 async def leave(plane: Plane, namespace: str, cluster: str) -> None:
     stay = await find_membership(plane.client(), "nobody", cluster, namespace)
     assert stay is not None
-    await Unjoiner(plane.client(), purge_operator=False).run(stay)
+    await Unjoiner(plane.client(), plane.clock, purge_operator=False).run(stay)
 
 
 async def test_the_credentials_of_its_add_ons_go_with_it(plane: Plane) -> None:

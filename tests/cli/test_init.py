@@ -172,3 +172,10 @@ def test_a_signer_that_fails_is_named() -> None:
     }
     assert "no client certificates here" in validate_probe_result(failed)
     assert validate_probe_result({"status": {"certificate": "…"}}) == ""
+
+
+async def test_init_names_the_deployment_that_does_not_run(fleet: Fleet) -> None:
+    said = await fleet.run("init", "--deploy", "--no-probe", "--wait", "--timeout", "1s", code=3)
+
+    assert "Deployment open-cluster-management/watchword-operator has no pod" in said
+    assert "kubectl -n open-cluster-management describe deployment watchword-operator" in said

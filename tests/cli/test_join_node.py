@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from watchword.cli._exit_codes import UNREACHABLE
+from watchword.cli._exit_codes import ExitCode
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.connect import connect
 from watchword.kube.kubeconfig_files import read_kubeconfig
@@ -49,7 +49,7 @@ async def test_without_approval_waiting_ends_and_the_next_try_continues(fleet: F
     fleet.start_hub()
     path, name = fleet.folder / "kubelet.conf", fleet.unique("node")
     flags = ["--node-name", name, "--credential-file", str(path), "--timeout", "1s"]
-    said = [await fleet.run("join", *arguments, *flags, code=UNREACHABLE) for _ in range(2)]
+    said = [await fleet.run("join", *arguments, *flags, code=ExitCode.UNREACHABLE) for _ in range(2)]
     assert "was not approved within" in said[0]
     assert said[0].split("request ")[1].split()[0] == said[1].split("request ")[1].split()[0]
     assert not path.exists()

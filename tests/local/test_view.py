@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from watchword.admin.formatting import format_age, format_time_left
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import ClusterRow, CredentialRow, Inventory
+from watchword.admin.inventory_rows import ClusterRow, CredentialRow, Inventory
 from watchword.admin.recent_events import FleetEvent, collect_fleet_events
 from watchword.admin.terminal import (
     Screen,
@@ -175,6 +175,15 @@ def test_lines_are_cut_with_a_mark_and_painted_only_when_asked() -> None:
     assert truncate(line, 9) == line
     assert render_line(line, color=False) == "watchword"
     assert render_line(line, color=True) == "\x1b[1mwatch\x1b[0m\x1b[32mword\x1b[0m"
+
+
+def test_what_a_cluster_says_moves_no_cursor() -> None:
+    stream = io.StringIO()
+    screen = Screen(stream, color=False, size=lambda: TerminalSize(80, 24))
+
+    screen.draw([[("edge\x1b[2J\r\nfalse \u202eline", Style.PLAIN)]])
+
+    assert "edge\\u001b[2J\\r\\nfalse \\u202eline\r\n" in stream.getvalue()
 
 
 def test_happenings_are_told_once_in_order() -> None:

@@ -47,6 +47,7 @@ OF_THE_HUB = {
     "create rolebindings": 2,
     "create leases": 1,
     "patch managedclusters/status": 2,  # accepted; clocks agree
+    "create events": 1,  # accepted
 }
 OF_THE_HUB_FOR_ANY_NUMBER = {
     "create managedclusters": 3,  # tries whether somebody may accept a cluster who must not

@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from watchword.api.sensitive import Sensitive
+from watchword.api.text import is_safe_text
 from watchword.runtime.logs import configure_logging
 from watchword.runtime.redaction import redact, redact_text
 
@@ -110,6 +111,15 @@ def test_lines_of_libraries_take_the_same_road(log_lines: io.StringIO) -> None:
     logging.getLogger("some.library").warning("sent %s", JWT)
 
     assert json.loads(log_lines.getvalue())["message"] == "sent ***"
+
+
+def test_what_a_cluster_says_moves_no_cursor(stream: io.StringIO) -> None:
+    configure_logging(stream=stream, json=False)
+
+    structlog.get_logger().info("refused\x1b[2J\nfalse line", message="\x1b[1mbold", other="\u202eenil")
+
+    assert is_safe_text(stream.getvalue(), keep="\n")
+    assert len(stream.getvalue().splitlines()) == 1
 
 
 def test_a_person_at_a_terminal_gets_text(stream: io.StringIO) -> None:

@@ -46,7 +46,7 @@ class ClusterAcceptor:
                 # A cluster that needs no certificate request is let in by its driver as soon as it is accepted.
                 needed = self.catalog.clusters[self.catalog.driver_of(cluster)].needs_approval
                 approved = await self.approve(cluster) if needed else AdmissionResult(name)
-                changed = await self.hub_admin.set_accepted(cluster, accepted=True, owner=approved.owner)
+                changed = await self.hub_admin.accept(cluster, approved.owner)
                 return AdmissionResult(name, approved.requests, approved.key, changed)
             except Conflict:
                 if attempt == ATTEMPTS - 1:
@@ -116,10 +116,8 @@ class ClusterAcceptor:
             self.hub_admin.client, secret, requester, cluster, dry_run=self.hub_admin.dry_run
         )
         if objection:
-            raise OperationRefused(
-                f"cluster {cluster} may not come in by the token of {requester}: {objection}; "
-                + (f"if you know who asked, run again with --requesters {requester}" if secret is None else "")
-            )
+            known = f"; if you know who asked, run again with --requesters {requester}" if secret is None else ""
+            raise OperationRefused(f"cluster {cluster} may not come in by the token of {requester}: {objection}{known}")
 
 
 def validate_accepted(found: Object | None) -> str:

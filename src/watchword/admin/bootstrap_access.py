@@ -11,7 +11,7 @@ from watchword.agent.cluster_registration import RegistrationRequest, validate_c
 from watchword.agent.errors import NameTaken
 from watchword.api.bootstrap import TOKEN_PATTERN
 from watchword.api.cluster import Cluster
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.discovery.cluster_info import ClusterInfo
@@ -25,7 +25,7 @@ from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, Us
 from watchword.pki.certificates import split_bundle
 from watchword.pki.pins import Pin
 
-# The names that the shipped system writes, so that either side reads the other's file.
+# The names that Open Cluster Management writes, so that either side reads the other's file.
 HUB, BOOTSTRAP = "hub", "bootstrap"
 
 
@@ -88,8 +88,8 @@ async def find_hub(discovery: ClusterDiscovery, address: HubAddress) -> Bootstra
     return BootstrapAccess(info, address.token)
 
 
-async def require_joinable(hub: Client, cluster: str, uid: str) -> None:
-    """Return when a cluster may introduce itself under that name; else raise `OperationRefused` or `NameTaken`.
+async def require_joinable(hub: Client, cluster: str, uid: str) -> Object | None:
+    """Return what the hub knows of a cluster that may join under that name; else `OperationRefused` or `NameTaken`.
 
     Asked before anything is written on the managed cluster, so that a wrong token is found here and not in a log.
     """
@@ -108,10 +108,11 @@ async def require_joinable(hub: Client, cluster: str, uid: str) -> None:
     try:
         found = await hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
     except (NotFound, Forbidden):
-        return
+        return None
     objection = validate_cluster_ownership(Cluster.read(found), RegistrationRequest(cluster, uid))
     if objection:
         raise NameTaken(
             f"{objection}; for a cluster that was rebuilt, the hub's administrator frees the name with "
             f"`watchword rejoin --take-over --cluster-name {cluster}`"
         )
+    return found

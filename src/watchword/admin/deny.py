@@ -15,7 +15,7 @@ from watchword.certificates.approval import is_pending
 async def deny(hub_admin: HubAdmin, name: str) -> AdmissionResult:
     """Take a cluster's rights away, and deny what is pending under its name."""
     cluster = await hub_admin.cluster(name)
-    changed = await hub_admin.set_accepted(cluster, accepted=False)
+    changed = await hub_admin.deny(cluster)
     pending = [csr for csr in await hub_admin.csrs_of(name) if is_pending(csr)]
     for csr in pending:
         await hub_admin.record_decision(csr, "Denied", "the hub's administrator denied this cluster")

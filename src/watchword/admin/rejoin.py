@@ -17,6 +17,7 @@ from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECR
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.certificates.approval import is_pending
 from watchword.certificates.manual_approval import well_formed_requests
+from watchword.certificates.name_ownership import NameOwner, name_owner_patch
 from watchword.certificates.request_validation import ClusterRequest
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.drivers.catalog import CATALOG, Catalog
@@ -91,6 +92,7 @@ class TakeOver:
             except NotReady:
                 decision = AdmissionResult(name)
             if decision.requests:
+                await self._record_owner(name, decision.owner)
                 return decision
             early = NotReady(
                 f"the name {name} is free for a new key, but nobody has asked yet: run it again then, or use --wait"
@@ -103,6 +105,14 @@ class TakeOver:
             except PollAgain as early:
                 raise early.then from early
         return await poll_until(look, PollOptions(patience, pause=timedelta(seconds=2)), self.progress)
+
+    async def _record_owner(self, name: str, owner: NameOwner | None) -> None:
+        """Note the new key on the cluster: requests on record are forgotten after an hour."""
+        hub_admin = self.acceptor.hub_admin
+        if owner is not None:
+            cluster = await hub_admin.cluster(name)
+            patch = name_owner_patch(cluster, owner)
+            await hub_admin.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), patch, dry_run=hub_admin.dry_run)
 
     async def _clear_recorded_uid(self, name: str) -> Object:
         cluster = await self.acceptor.hub_admin.cluster(name)

@@ -13,11 +13,12 @@ from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.operator_deployment import unneeded_operator_objects
 from watchword.admin.wait import ObjectWaiter
 from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
-from watchword.api.meta import Manifest, Object, ObjectKey, finalizers_of, labels_of, uid_of
+from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, labels_of, uid_of
 from watchword.api.names import (
     AGENT_NAMESPACE,
     BOOTSTRAP_KUBECONFIG_SECRET,
     HUB_KUBECONFIG_SECRET,
+    Annotation,
     Finalizer,
     Label,
 )
@@ -28,6 +29,7 @@ from watchword.api.resources import (
     NAMESPACES,
     SECRETS,
 )
+from watchword.api.time import rfc3339
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.drivers.catalog import CATALOG
 from watchword.drivers.hub_connector import ConnectorContext
@@ -39,6 +41,7 @@ from watchword.kube.kubeconfig_parser import parse_kubeconfig
 from watchword.kube.retry import RetryPolicy
 from watchword.operator.klusterlet_manifests import agent_manifests, bound_agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
+from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 
 HUB_PATIENCE = timedelta(seconds=25)  # for the hub to take the rights away, once told
@@ -143,6 +146,7 @@ class Unjoiner:
     """Leaves a hub in at most a minute: tells it first, then removes what the membership brought here."""
 
     client: Client
+    clock: Clock
     progress: Progress = field(default=ignore_progress)
     dry_run: bool = False
     purge_operator: bool = True  # with the last that it deployed
@@ -151,8 +155,10 @@ class Unjoiner:
         """Return what was done; whatever happens to the hub, this side is cleaned up."""
         trouble = "" if self.dry_run else await self._notify_hub(membership)
         removed = await self._remove(choose_removal(membership))
-        if self.purge_operator and not self.dry_run:
-            removed += await self._remove(await unneeded_operator_objects(self.client, membership.namespace))
+        if self.purge_operator:
+            going = membership.klusterlet["metadata"]["name"] if membership.klusterlet is not None else ""
+            unneeded = await unneeded_operator_objects(self.client, membership.namespace, going=going)
+            removed += await self._remove(unneeded)
         finish = f"watchword deny --clusters {membership.cluster}   # on the hub, if it is still there"
         left = [Leftover(trouble, finish)] if trouble else []
         return UnjoinResult(membership.cluster, not trouble, tuple(removed), (*left, *await self._work_left()))
@@ -174,13 +180,14 @@ class Unjoiner:
         return ""
 
     async def _withdraw_acceptance(self, hub: Client, cluster: str) -> None:
-        if await withdraw_acceptance(hub, cluster):
+        if await withdraw_acceptance(hub, cluster, self.clock):
             waiter = ObjectWaiter(hub, HUB_PATIENCE, self.progress)
             await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), validate_denied, advice="")
 
     async def _remove(self, rows: Sequence[Manifest]) -> list[str]:
         if self.dry_run:
-            return names_of(rows)
+            there = [row for row in rows if await self.client.find(row[0], ObjectKey.of(row[1])) is not None]
+            return names_of(there)
         removed: list[str] = []
         for resource, obj in rows:
             try:
@@ -253,17 +260,25 @@ def _rendered(klusterlet: Object) -> list[Manifest]:
     return list(reversed({(resource, ObjectKey.of(obj)): (resource, obj) for resource, obj in rows}.values()))
 
 
-async def withdraw_acceptance(hub: Client, cluster: str) -> bool:
-    """Set `hubAcceptsClient` to false as the cluster itself; return whether the hub knows the cluster at all."""
+async def withdraw_acceptance(hub: Client, cluster: str, clock: Clock) -> bool:
+    """Set `hubAcceptsClient` to false as the cluster itself; return whether the hub knows the cluster at all.
+
+    The record of it, written with the same request, tells the hub this from a denial.
+    """
     for attempt in range(ATTEMPTS):
         found = await hub.find(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
         if found is None:
             return False
         if (found.get("spec") or {}).get("hubAcceptsClient") is not True:
             return True
-        denied = {**found, "spec": {**found["spec"], "hubAcceptsClient": False}}
+        notes = {**annotations_of(found), Annotation.LEFT_ON: rfc3339(clock.now())}
+        left = {
+            **found,
+            "metadata": {**found["metadata"], "annotations": notes},
+            "spec": {**found["spec"], "hubAcceptsClient": False},
+        }
         try:
-            await hub.update(MANAGED_CLUSTERS, denied)  # agents may update, not patch, as in the shipped system
+            await hub.update(MANAGED_CLUSTERS, left)  # agents may update, not patch, as in Open Cluster Management
         except Conflict:
             if attempt == ATTEMPTS - 1:
                 raise

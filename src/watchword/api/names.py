@@ -82,13 +82,24 @@ class Annotation:
     CLUSTER_UID: Final = "agent.open-cluster-management.io/cluster-uid"
     # Ours: which key was let in first under this name. Only who may accept clusters may write it.
     FIRST_KEY: Final = "watchword.dev/first-key"
+    # Ours: when an administrator denied the cluster. Only who may accept clusters may write it.
+    DENIED_ON: Final = "watchword.dev/denied-on"
+    # Ours: when the cluster's own side took it out, by `unjoin`.
+    LEFT_ON: Final = "watchword.dev/left-on"
+    # Ours, on a ClusterManager: how long clusters that left are kept.
+    LEFT_CLUSTER_RETENTION: Final = "watchword.dev/left-cluster-retention"
     # Ours: an earlier cluster had this name, and its certificates may still be valid. Written like FIRST_KEY.
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
     # Ours: a new value asks the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
 
 
-HUB_ANNOTATIONS = (Annotation.AUTO_ACCEPTED_ON, Annotation.FIRST_KEY, Annotation.NAME_USED_BEFORE)
+HUB_ANNOTATIONS = (
+    Annotation.AUTO_ACCEPTED_ON,
+    Annotation.FIRST_KEY,
+    Annotation.NAME_USED_BEFORE,
+    Annotation.DENIED_ON,
+)
 """What the hub notes on a ManagedCluster; its agent, who may edit everything else there, may not touch it."""
 
 AGENT_ANNOTATION_PREFIX = "agent.open-cluster-management.io/"
@@ -120,6 +131,7 @@ class ConditionType:
     CLOCK_SYNCED: Final = "ManagedClusterConditionClockSynced"
     CERTIFICATE_ROTATED: Final = "ClusterCertificateRotated"
     DELETING: Final = "Deleting"
+    CLEANUP_SCHEDULED: Final = "CleanupScheduled"
     SET_EMPTY: Final = "ClusterSetEmpty"
     SET_BOUND: Final = "Bound"
     ADDON_AVAILABLE: Final = "Available"

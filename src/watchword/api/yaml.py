@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from watchword.api.text import escape_text, is_safe_text
+
 MAXIMUM_BYTES = 4 * 1024 * 1024
 MAXIMUM_DEPTH = 64
 MAXIMUM_NODES = 200_000
@@ -53,8 +55,15 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
         return True
 
 
-# Enumerations whose members are words are written as those words.
-_Dumper.add_multi_representer(str, lambda dumper, word: dumper.represent_str(str(word)))
+def _represent_text(dumper: Any, word: str) -> yaml.Node:
+    """Quote a text that holds characters unsafe for a terminal, so that they can be escaped."""
+    text = str(word)
+    style = None if is_safe_text(text, keep="\n\t") else '"'
+    return yaml.ScalarNode(_PREFIX + "str", text, style=style) if style else dumper.represent_str(text)
+
+
+_Dumper.add_representer(str, _represent_text)
+_Dumper.add_multi_representer(str, _represent_text)
 
 # The core schema of YAML 1.2: `yes`, `12:30` and dates stay the strings that people meant.
 # The writer knows it too, so that it quotes every string that would read as something else.
@@ -99,7 +108,7 @@ def load_all(text: str | bytes) -> list[Any]:
 def dump(value: Any) -> str:
     """Write plain data as YAML, keys in the order given."""
     written = yaml.dump(value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True)
-    return str(written)
+    return escape_text(str(written), keep="\n")
 
 
 def _decoded(text: str | bytes) -> str:

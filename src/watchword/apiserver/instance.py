@@ -7,21 +7,23 @@ import logging
 import os
 import stat
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
 
 from watchword.apiserver.access_config import AccessConfig, access_control_factory
+from watchword.apiserver.access_control import AccessControl
 from watchword.apiserver.audit import AuditLog
 from watchword.apiserver.authn.static_tokens import StaticToken
 from watchword.apiserver.background import BackgroundTasks, PeriodicTask
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.ephemeral_access import ADMIN
 from watchword.apiserver.listener import API_LIMITS, api_listener
-from watchword.apiserver.model import Now
+from watchword.apiserver.model import Now, Registry
 from watchword.apiserver.node.model import COMMANDS, IMAGES, NodeSettings, Runner
+from watchword.apiserver.node.pod_logs import PodLogHandler
 from watchword.apiserver.pki_directory import PkiDirectory, write_private
 from watchword.apiserver.rate_limits import RequestRateLimiter
 from watchword.apiserver.store.encryption import read_encryption_keys
@@ -101,7 +103,7 @@ class Instance:
         self.plane = ControlPlane(
             self._store,
             self._now,
-            access_control_factory(self._rules(), now=self._now, entropy=os.urandom),
+            self._compose_access,
             limit=RequestRateLimiter(clock),
             observe=self._audit,
         )
@@ -131,6 +133,13 @@ class Instance:
         if self._audit is not None:
             self._audit.close()
         log.info("stopped %s", self.server)
+
+    def _compose_access(self, registry: Registry) -> AccessControl:
+        access = access_control_factory(self._rules(), now=self._now, entropy=os.urandom)(registry)
+        if not self._settings.node:
+            return access
+        logs = PodLogHandler(registry, self._settings.data_dir / "pods")
+        return replace(access, handlers={**access.handlers, ("", "pods", "log"): logs})
 
     def _rules(self) -> AccessConfig:
         return AccessConfig(

@@ -6,7 +6,8 @@ import os
 import secrets
 import ssl
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.listener import serving_context
 from watchword.apiserver.model import Now
+from watchword.apiserver.store.errors import StoreOpenError
 from watchword.pki.authority import CA_LIFETIME, Authority
 from watchword.pki.certificates import Certificate, join_bundle, parse_certificate
 from watchword.pki.chains import verify_chain
@@ -128,18 +130,28 @@ class PkiDirectory:
         return authority
 
     def _load_authorities(self) -> CertificateAuthorities:
-        found = [
-            Authority.from_pem(file.with_suffix(".crt").read_bytes(), file.read_bytes())
-            for file in self._folder.glob("ca-*.key")
-        ]
+        found: list[Authority] = []
+        for file in self._folder.glob("ca-*.key"):
+            with naming(file):
+                found.append(Authority.from_pem(file.with_suffix(".crt").read_bytes(), file.read_bytes()))
         return CertificateAuthorities(tuple(sorted(found, key=lambda each: each.certificate.not_before)))
 
     def _token_key(self) -> PrivateKey:
-        pem = _once(self._folder / "service-accounts.key", _new_key)
-        return PrivateKey.from_pem(pem)
+        path = self._folder / "service-accounts.key"
+        with naming(path):
+            return PrivateKey.from_pem(_once(path, _new_key))
 
     def _admin_token(self) -> Sensitive[str]:
         return Sensitive(_once(self._folder / "admin.token", lambda: secrets.token_hex(32).encode()).decode("ascii"))
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Say which file it is that cannot be used."""
+    try:
+        yield
+    except PkiError as cause:
+        raise StoreOpenError(f"{path}: {cause}; restore it from a backup, or begin anew in another folder") from cause
 
 
 def _new_key() -> bytes:

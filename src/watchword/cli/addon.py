@@ -25,6 +25,7 @@ from watchword.cli.common_options import (
 )
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.output import echo
 from watchword.cli.tables import render_table, terminal_width
 from watchword.runtime.event_loop import run
 
@@ -53,12 +54,12 @@ def list_(connection: ClusterConnection, cluster: str, output: str) -> None:
         items = [without_managed_fields(obj) for obj in found]
         kind = f"{MANAGED_CLUSTER_ADDONS.kind}List"
         document = {"apiVersion": MANAGED_CLUSTER_ADDONS.api_version, "kind": kind, "items": items}
-        click.echo(format_document(document, output), nl=False)
+        echo(format_document(document, output), nl=False)
         return
     rows = [addon_row(obj) for obj in found]
     enabled = {name for name, *_ in rows}
     rows += [(name, "-", "-", "-", "-") for name in available_addons if name not in enabled]
-    click.echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
+    echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
 
 
 def _which(rehearsal: str) -> Callable[[F], F]:
@@ -146,7 +147,7 @@ def show(connection: ClusterConnection, name: str, cluster: str, output: str) ->
             return found
 
     found = run(read())
-    click.echo(
+    echo(
         describe_addon(found) if output == "table" else format_document(without_managed_fields(found), output), nl=False
     )
 
@@ -159,10 +160,10 @@ def _report(
             {"addon": key.name, "cluster": key.namespace, "changed": news}
             for key, news in zip(keys, changed, strict=True)
         ]
-        click.echo(format_document(rows, output), nl=False)
+        echo(format_document(rows, output), nl=False)
         return
     for key, news in zip(keys, changed, strict=True):
-        click.echo(said[news].format(key.name, key.namespace) + (" (dry run)" if dry_run else ""))
+        echo(said[news].format(key.name, key.namespace) + (" (dry run)" if dry_run else ""))
 
 
 def _will_return(key: ObjectKey) -> str:

@@ -11,6 +11,7 @@ import click
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
+from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_until_stopped
 from watchword.drivers.catalog import CATALOG
 from watchword.drivers.options import Side
@@ -51,7 +52,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     if objections:
         raise click.UsageError("; ".join(objections))
     for warning in agent_option_warnings(options):
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     run_until_stopped(lambda stop: _run(connection, options, stop))
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from watchword.cli.output import echo
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -84,6 +86,6 @@ async def _run(instance: Instance, stop: asyncio.Event) -> None:
     gc.freeze()
     gc.enable()
     gc.set_threshold(20_000, 20, 50)
-    click.echo(f"serving {instance.server}\nexport KUBECONFIG={instance.kubeconfig.absolute()}")
+    echo(f"serving {instance.server}\nexport KUBECONFIG={instance.kubeconfig.absolute()}")
     await stop.wait()
     await instance.stop()

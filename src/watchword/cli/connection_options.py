@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from watchword.cli.name_completion import complete_contexts
+
 if TYPE_CHECKING:
     from watchword.kube.client import Client
     from watchword.kube.kubeconfig import ResolvedContext
@@ -47,7 +49,9 @@ def connection_options(command: F) -> F:
     """Add the options; the command gets one argument, `connection`."""
 
     @click.option("--kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig to use instead of $KUBECONFIG.")
-    @click.option("--context", default="", help="The context of the kubeconfig to use.")
+    @click.option(
+        "--context", default="", help="The context of the kubeconfig to use.", shell_complete=complete_contexts
+    )
     @wraps(command)
     def with_connection(*args: Any, kubeconfig: Path | None, context: str, **kwargs: Any) -> Any:
         return command(*args, connection=ClusterConnection(kubeconfig, context), **kwargs)

@@ -6,6 +6,8 @@ import sys
 
 import click
 
+from watchword.cli.output import echo
+
 LONGEST_REQUEST = 1024 * 1024
 
 
@@ -27,7 +29,7 @@ def command(context: click.Context, images: tuple[str, ...]) -> None:
     from watchword.pullsecrets.credential_provider import answer_request  # noqa: PLC0415 - same
 
     request = sys.stdin.buffer.read(LONGEST_REQUEST)
-    click.echo(answer_request(request, images=images, now=datetime.now(UTC)))
+    echo(answer_request(request, images=images, now=datetime.now(UTC)))
 
 
 @command.command("config")
@@ -47,4 +49,4 @@ def config(images: tuple[str, ...], audience: str, name: str) -> None:
         render_provider_configuration,
     )
 
-    click.echo(dump(render_provider_configuration(ProviderConfiguration(images, audience, name))), nl=False)
+    echo(dump(render_provider_configuration(ProviderConfiguration(images, audience, name))), nl=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from watchword.cli.output import echo_line
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
 
 if TYPE_CHECKING:
@@ -168,4 +169,4 @@ def parse_duration_flag(text: str, flag: str) -> timedelta:
 
 def print_progress(line: str) -> None:
     """Show progress on standard error, where it does not mix with the answer."""
-    click.echo(line, err=True)
+    echo_line(line, err=True)

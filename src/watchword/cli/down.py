@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from watchword.cli.data_directory_options import data_directory_option
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from watchword.local.data_directory import FleetDirectory
@@ -25,4 +26,4 @@ def command(folder: FleetDirectory) -> None:
     from watchword.local.data_directory import stop_running_fleet  # noqa: PLC0415 - help must not pay for it
 
     stopped = stop_running_fleet(folder, PATIENCE)
-    click.echo(f"stopped the fleet in {folder.path}" if stopped else f"no fleet runs in {folder.path}")
+    echo(f"stopped the fleet in {folder.path}" if stopped else f"no fleet runs in {folder.path}")

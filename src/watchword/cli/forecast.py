@@ -9,13 +9,14 @@ import click
 
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.output import echo
 from watchword.cli.tables import render_table, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from watchword.admin.forecast import ExpiringCredential
-    from watchword.admin.inventory import Inventory
+    from watchword.admin.inventory_rows import Inventory
 
 
 @click.command("forecast")
@@ -34,17 +35,17 @@ def command(connection: ClusterConnection, days: int, output: str) -> None:
     inventory = run(_read(connection, now))
     expiring = forecast_expiry(inventory, now=now, within=timedelta(days=days))
     for what, why in inventory.unseen.items():
-        click.echo(f"not foreseen: {what} ({why})", err=True)
+        echo(f"not foreseen: {what} ({why})", err=True)
     if output != "table":
-        click.echo(format_document([_document(credential, now) for credential in expiring], output), nl=False)
+        echo(format_document([_document(credential, now) for credential in expiring], output), nl=False)
         return
     if expiring:
-        click.echo(_table(expiring, now), nl=False)
+        echo(_table(expiring, now), nl=False)
     else:
-        click.echo(f"nothing of {len(inventory.credentials)} credentials ends within {days} days")
+        echo(f"nothing of {len(inventory.credentials)} credentials ends within {days} days")
     unknown = count_unknown_expiry(inventory)
     if unknown:
-        click.echo(f"credentials that do not say when they end: {unknown}; `watchword status` names them", err=True)
+        echo(f"credentials that do not say when they end: {unknown}; `watchword status` names them", err=True)
 
 
 async def _read(connection: ClusterConnection, now: datetime) -> Inventory:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_options, driver_settings
 from watchword.cli.process_options import FeatureGates, identity, process_options, run_until_stopped
 from watchword.drivers.catalog import CATALOG
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
     multiple=True,
     help="Where add-on templates may name signing authorities, besides the hub's namespace; separated by commas.",
 )
+@click.option(
+    "--left-cluster-retention",
+    default="24h",
+    show_default=True,
+    help="How long `clean-clusters` keeps clusters that left by `unjoin`; said on the cluster.",
+)
 @click.option("--install/--no-install", default=True, help="Apply the kinds and roles that the controllers need.")
 @process_options
 @connection_options
@@ -56,6 +63,7 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
         settings=driver_settings(flags, Side.HUB),
         auto_approval=flags["feature_gates"].get(AUTO_APPROVAL, False),
         signing_namespaces=frozenset(_split(flags["signing_namespaces"])),
+        left_cluster_retention=parse_duration_flag(flags["left_cluster_retention"], "--left-cluster-retention"),
         install=flags["install"],
         elect=not flags["disable_leader_election"],
         health=flags["listen"],

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from watchword.api.meta import Manifest
@@ -26,8 +29,25 @@ _namespace = click.option(
 def command() -> None:
     """Print what to apply to a cluster, without asking any server.
 
-    Pipe it to `kubectl apply --server-side -f -`. Each right in it is needed, and none is handed on.
-    """
+    Apply the kinds first, because kubectl refuses objects of a kind that is not established yet:
+
+    \b
+      watchword manifests crds | kubectl apply --server-side -f -
+      watchword manifests crds | kubectl wait --for=condition=Established -f -
+      watchword manifests hub | kubectl apply --server-side -f -
+
+    Each right in it is needed, and none is handed on.
+    """  # noqa: D301 - \b is the mark of click for lines that are kept
+
+
+@command.command("crds")
+@_output
+def crds(output: str) -> None:
+    """Print the kinds that the operator needs."""
+    from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS  # noqa: PLC0415 - help must not pay for it
+    from watchword.operator.crds import DEFINITIONS  # noqa: PLC0415 - same
+
+    _print([(CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in DEFINITIONS], output)
 
 
 @command.command("operator")
@@ -42,13 +62,42 @@ def operator(image: str, agent_namespace: str, output: str) -> None:
 
 
 @command.command("hub")
+@click.option("--hub-apiserver", "endpoints", multiple=True, help="Address under which clusters reach this hub.")
+@click.option(
+    "--ca-file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="The CA of the hub's API server (PEM), as the kubeconfig's certificate-authority-data holds it.",
+)
 @_image
 @_output
-def hub(image: str, output: str) -> None:
-    """Print the operator and a ClusterManager: they make a cluster a hub."""
+def hub(endpoints: tuple[str, ...], ca_file: Path | None, image: str, output: str) -> None:
+    """Print the operator and a ClusterManager: they make a cluster a hub.
+
+    With --hub-apiserver and --ca-file, cluster-info is among it, by which others find the hub with a token. The CA
+    is in your kubeconfig:
+
+    \b
+      kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' \\
+        | base64 -d > hub-ca.crt
+    """  # noqa: D301 - \b is the mark of click for lines that are kept
     from watchword.operator.bundles import BundleOptions, hub_bundle  # noqa: PLC0415 - help must not pay for it
 
-    _print(hub_bundle(options=BundleOptions(image, for_agent=False)), output)
+    if bool(endpoints) is not (ca_file is not None):
+        raise click.UsageError("--hub-apiserver and --ca-file go together: clusters need the address and its CA")
+    rows = hub_bundle(options=BundleOptions(image, for_agent=False))
+    if ca_file is None:
+        echo("note: no cluster can find the hub by a token without --hub-apiserver and --ca-file", err=True)
+    _print([*rows, *(_discovery(endpoints, ca_file) if ca_file is not None else ())], output)
+
+
+def _discovery(endpoints: tuple[str, ...], ca_file: Path) -> list[Manifest]:
+    from watchword.discovery.addresses import parse_endpoint  # noqa: PLC0415 - help must not pay for it
+    from watchword.discovery.cluster_info import ClusterInfo  # noqa: PLC0415 - same
+    from watchword.discovery.setup import DiscoverySetup, discovery_manifests  # noqa: PLC0415 - same
+    from watchword.pki.certificates import split_bundle  # noqa: PLC0415 - same
+
+    info = ClusterInfo(tuple(parse_endpoint(text) for text in endpoints), split_bundle(ca_file.read_bytes()))
+    return list(discovery_manifests(DiscoverySetup(info)))
 
 
 @command.command("agent")
@@ -58,7 +107,17 @@ def hub(image: str, output: str) -> None:
 @_namespace
 @_output
 def agent(cluster_name: str, klusterlet_name: str, image: str, agent_namespace: str, output: str) -> None:
-    """Print the operator and a Klusterlet: with a Secret bootstrap-hub-kubeconfig beside it, they join a hub."""
+    """Print the operator and a Klusterlet: with a Secret beside it, they join a hub.
+
+    The Secret bootstrap-hub-kubeconfig holds a kubeconfig with a token of the hub. HOST:PORT, the token and the pin are
+    those that `watchword token create --print-join-command` prints on the hub:
+
+    \b
+      watchword discover HOST:PORT --token @TOKEN_FILE --discovery-token-ca-cert-hash PIN \\
+        --with-token -f bootstrap.kubeconfig
+      kubectl -n open-cluster-management-agent create secret generic bootstrap-hub-kubeconfig \\
+        --from-file=kubeconfig=bootstrap.kubeconfig
+    """  # noqa: D301 - \b is the mark of click for lines that are kept
     from watchword.api.cluster import validate_cluster_name  # noqa: PLC0415 - help must not pay for it
     from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
     from watchword.api.resources import KLUSTERLETS  # noqa: PLC0415 - same
@@ -117,8 +176,8 @@ def _print(rows: list[Manifest], form: str) -> None:
     if form == "json":
         import json  # noqa: PLC0415 - help must not pay for it
 
-        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
+        echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
         return
     from watchword.api.yaml import dump  # noqa: PLC0415 - same
 
-    click.echo("---\n".join(dump(obj) for obj in objects), nl=False)
+    echo("---\n".join(dump(obj) for obj in objects), nl=False)

@@ -9,6 +9,7 @@ import click
 
 from watchword.cli.common_options import output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.output import echo
 from watchword.cli.process_options import identity, process_options, run_until_stopped
 
 if TYPE_CHECKING:
@@ -127,9 +128,9 @@ def list_(connection: ClusterConnection, namespace: str, unhealthy: bool, output
     if unhealthy:
         rows = [row for row in rows if row.health is not PullSecretHealth.HEALTHY]
     if output != "table":
-        click.echo(_documents(rows, output), nl=False)
+        echo(_documents(rows, output), nl=False)
         return
-    click.echo(render_table(COLUMNS, [_cells(row, now) for row in rows], width=terminal_width()), nl=False)
+    echo(render_table(COLUMNS, [_cells(row, now) for row in rows], width=terminal_width()), nl=False)
 
 
 async def _list(connection: ClusterConnection, namespace: str, now: Any) -> list[PullSecretRow]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from watchword.cli.data_directory_options import data_directory_option
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from watchword.local.data_directory import FleetDirectory
@@ -24,7 +25,7 @@ def command(folder: FleetDirectory, yes: bool) -> None:  # noqa: FBT001 - a flag
     from watchword.local.data_directory import remove_fleet  # noqa: PLC0415 - help must not pay for it
 
     if not folder.path.exists():
-        click.echo(f"there is nothing in {folder.path}")
+        echo(f"there is nothing in {folder.path}")
         return
     folder.require_ours()
     if not yes:
@@ -32,4 +33,4 @@ def command(folder: FleetDirectory, yes: bool) -> None:  # noqa: FBT001 - a flag
             raise click.UsageError(f"this removes everything in {folder.path}: give --yes")
         click.confirm(f"Remove everything in {folder.path}?", abort=True)
     remove_fleet(folder)
-    click.echo(f"removed {folder.path}")
+    echo(f"removed {folder.path}")

@@ -9,6 +9,8 @@ import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.name_completion import complete_clusters
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from watchword.admin.rotate import CredentialRotator
@@ -29,7 +31,7 @@ def _waiting(verb: Callable[..., None]) -> Any:
 
 
 @command.command("cluster")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_clusters)
 @_waiting
 @connection_options
 def cluster(connection: ClusterConnection, name: str, no_wait: bool, timeout: str) -> None:  # noqa: FBT001 - a flag
@@ -40,7 +42,14 @@ def cluster(connection: ClusterConnection, name: str, no_wait: bool, timeout: st
 
 @command.command("addon")
 @click.argument("name")
-@click.option("--cluster", "--clusters", "cluster_name", required=True, help="The cluster that the add-on is on.")
+@click.option(
+    "--cluster",
+    "--clusters",
+    "cluster_name",
+    required=True,
+    shell_complete=complete_clusters,
+    help="The cluster that the add-on is on.",
+)
 @_waiting
 @connection_options
 def addon(connection: ClusterConnection, name: str, cluster_name: str, no_wait: bool, timeout: str) -> None:  # noqa: FBT001 - a flag
@@ -60,4 +69,4 @@ def _rotate(connection: ClusterConnection, whom: str, act: Callable[[CredentialR
             return await act(CredentialRotator(client, SystemClock(), print_progress))
 
     said = run(main())
-    click.echo(f"{whom}: {said}" if said else f"{whom}: asked to renew")
+    echo(f"{whom}: {said}" if said else f"{whom}: asked to renew")

@@ -8,10 +8,11 @@ import os
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.data_directory_options import fleet_directory_of
 from watchword.cli.discovery_options import parse_duration_flag
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from watchword.local.data_directory import FleetDirectory
     from watchword.local.pods import FlagParsers
     from watchword.local.up import UpOptions
-
-INTERRUPTED = 130
 
 
 @click.command("up")
@@ -71,7 +70,9 @@ def command(**flags: Any) -> None:
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     from watchword.api.names import RESTRICTED_KUBECONFIGS  # noqa: PLC0415 - help must not pay for it
     from watchword.http.limits import raise_descriptor_limit  # noqa: PLC0415 - same
+    from watchword.local.data_directory import discard_failed_start  # noqa: PLC0415 - same
     from watchword.local.output import choose_output  # noqa: PLC0415 - same
+    from watchword.local.pod_logs import PodLogStream  # noqa: PLC0415 - same
     from watchword.local.up import up  # noqa: PLC0415 - same
     from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
     from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - same
@@ -88,8 +89,8 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     # What the imports made lives as long as the process: looking for garbage in it is a waste.
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
-    with folder.lock(), open_log(folder.log) as log:
-        configure_logging(stream=log, json=True)
+    with folder.lock(), discard_failed_start(folder), open_log(folder.log) as log:
+        configure_logging(stream=cast("TextIO", PodLogStream(log)), json=True)
         run(main())
 
 
@@ -128,7 +129,7 @@ def listen_for_signals(stop: asyncio.Event) -> None:
 
     def on_signal() -> None:
         if stop.is_set():
-            os._exit(INTERRUPTED)
+            os._exit(ExitCode.INTERRUPTED)
         stop.set()
 
     loop = asyncio.get_running_loop()

@@ -20,6 +20,7 @@ from watchword.kube.client import Client
 
 FIELD_MANAGER = "watchword-init"
 CLUSTER_INFO_READERS = ObjectKey(KUBE_PUBLIC, "watchword:cluster-info")
+REQUESTERS_BINDING = "watchword:bootstrap-requests"
 NODE_BOOTSTRAPPER = "system:node-bootstrapper"  # may create, get, list and watch certificate requests
 NODE_APPROVER = "system:certificates.k8s.io:certificatesigningrequests:nodeclient"
 NODE_RENEWER = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"
@@ -39,7 +40,7 @@ def discovery_manifests(setup: DiscoverySetup) -> Iterator[Manifest]:
     yield NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(KUBE_PUBLIC))
     yield CONFIG_MAPS, CONFIG_MAPS.manifest(CLUSTER_INFO, data={KUBECONFIG_KEY: write_cluster_info(setup.info)})
     yield from _readers()
-    yield _binding("watchword:bootstrap-requests", NODE_BOOTSTRAPPER, setup.requesters)
+    yield _binding(REQUESTERS_BINDING, NODE_BOOTSTRAPPER, setup.requesters)
     if setup.approve_nodes_of:
         yield _binding("watchword:bootstrap-node-approval", NODE_APPROVER, setup.approve_nodes_of)
         yield _binding("watchword:node-renewal-approval", NODE_RENEWER, ("system:nodes",))

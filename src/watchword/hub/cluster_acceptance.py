@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import Enum, auto
 
 from watchword.api.cluster import Cluster, validate_cluster_name
-from watchword.api.conditions import Condition, is_true
+from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.names import (
     HUB_FINALIZERS,
@@ -56,6 +56,7 @@ class AcceptanceDecision(Enum):
     REFUSE_NAME = auto()
     GRANT = auto()
     DENY = auto()
+    RECORD_DENIAL = auto()  # it never had rights, and shall not get any
 
 
 def decide_acceptance(cluster: Cluster, *, has_cluster_rbac: bool) -> AcceptanceDecision:
@@ -66,8 +67,10 @@ def decide_acceptance(cluster: Cluster, *, has_cluster_rbac: bool) -> Acceptance
         return AcceptanceDecision.REFUSE_NAME
     if cluster.accepted:
         return AcceptanceDecision.GRANT
-    denied = has_cluster_rbac or is_true(cluster.object, ConditionType.HUB_ACCEPTED)
-    return AcceptanceDecision.DENY if denied else AcceptanceDecision.NOTHING
+    if has_cluster_rbac or is_true(cluster.object, ConditionType.HUB_ACCEPTED):
+        return AcceptanceDecision.DENY
+    denied = Annotation.DENIED_ON in cluster.annotations
+    return AcceptanceDecision.RECORD_DENIAL if denied else AcceptanceDecision.NOTHING
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,8 @@ class ClusterAcceptanceReconciler:
                 await self._grant(cluster)
             case AcceptanceDecision.DENY:
                 await self._deny(cluster)
+            case AcceptanceDecision.RECORD_DENIAL:
+                await self._record_denial(cluster)
             case AcceptanceDecision.NOTHING:
                 pass
         return _outcome_after(await self.retired_cluster_names.remove_expired(key.name))
@@ -130,6 +135,8 @@ class ClusterAcceptanceReconciler:
             raise
         await driver.grant(cluster)
         message = f"the hub's administrator accepted this cluster{self.retired_cluster_names.condition_note(current)}"
+        if not is_true(current, ConditionType.HUB_ACCEPTED):
+            self.events.normal(current, "ManagedClusterAccepted", f"cluster {cluster.name} is accepted")
         accepted = Condition.true(ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", message)
         await self.status.set_condition(MANAGED_CLUSTERS, current, accepted)
 
@@ -177,10 +184,16 @@ class ClusterAcceptanceReconciler:
         for name in (registration_binding(cluster.name), work_binding(cluster.name)):
             await force_delete_binding(self.client, self.reader, ObjectKey(cluster.name, name))
         await self.drivers.revoke(cluster)
+        self.events.normal(cluster.object, "RightsRevoked", f"the rights of cluster {cluster.name} are revoked")
+        await self._record_denial(cluster)
+
+    async def _record_denial(self, cluster: Cluster) -> None:
+        said = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
+        if said is None or said.reason != "HubClusterAdminDenied":
+            self.events.normal(cluster.object, "ManagedClusterDenied", f"cluster {cluster.name} is denied")
         await self._set_not_accepted(
             cluster.object, "HubClusterAdminDenied", "the hub's administrator denied this cluster"
         )
-        self.events.normal(cluster.object, "ManagedClusterDenied", f"cluster {cluster.name} is denied")
 
     async def _set_not_accepted(self, obj: Object, reason: str, message: str) -> None:
         refusal = Condition.false(ConditionType.HUB_ACCEPTED, reason, message)
@@ -262,6 +275,8 @@ class ClusterAutoAcceptanceReconciler:
             return Done()
         cluster = Cluster.read(found)
         if cluster.deleting or cluster.accepted or Annotation.AUTO_ACCEPTED_ON in annotations_of(found):
+            return Done()
+        if Annotation.DENIED_ON in annotations_of(found):
             return Done()
         if was_accepted_before(self.reader, cluster):  # the agent may have erased the annotation
             return Done()

@@ -49,11 +49,13 @@ class ClusterLeaseReconciler:
             self.seen.pop(key, None)
             return Done()
         cluster = Cluster.read(found)
-        if not is_true(found, ConditionType.HUB_ACCEPTED):
+        accepted = is_true(found, ConditionType.HUB_ACCEPTED)
+        # A denied agent cannot renew its lease: its last word about itself holds until the lease ends.
+        if not accepted and not is_true(found, ConditionType.AVAILABLE):
             return Done()
 
         lease = self.reader.get(LEASES, cluster.lease_key)
-        if lease is None and not cluster.deleting:
+        if lease is None and accepted and not cluster.deleting:
             await self.ensurer.ensure_exists(LEASES, lease_manifest(cluster, now=self.clock.now()))
             return Done()  # its arrival triggers this again
         if lease is not None and not cluster.deleting and not (lease.get("spec") or {}).get("renewTime"):
@@ -132,10 +134,11 @@ def decide_lease_conditions(cluster: Cluster, observed: LeaseObservation, *, now
     """Decide from facts alone: no I/O and no hidden clock, so every case is one table row."""
     patience = cluster.lease_duration * MISSED_RENEWALS_TOLERATED
     renewed_at = parse_rfc3339(observed.renew_time)
-    if renewed_at is None and not cluster.deleting:  # the agent has not come yet, so there is nothing to miss
+    expected = cluster.deleting or not cluster.accepted
+    if renewed_at is None and not expected:  # the agent has not come yet, so there is nothing to miss
         return LeaseDecision((), recheck_in=patience)
 
-    # A deleted cluster is judged on, also without a lease: its removal waits for an agent that may never come.
+    # A deleted or denied cluster is judged on, also without a lease: its agent may never come again.
     clock = _decide_clock_condition(cluster, observed, renewed_at, patience) if renewed_at else ()
     known = (observed.seen_at, renewed_at or cluster.deleted_at or now)  # what a restart of the hub does not forget
     silent_for = now - (observed.seen_at if observed.live else min(known))

@@ -102,6 +102,18 @@ class FleetDirectory:
             os.close(descriptor)
 
 
+@contextmanager
+def discard_failed_start(folder: FleetDirectory) -> Iterator[None]:
+    """Remove what a first start made that was refused before it served anything; the folder is locked."""
+    is_new = folder.recorded() is None
+    try:
+        yield
+    except (OperationRefused, InvalidInput):
+        if is_new and not folder.kubeconfig.exists():
+            shutil.rmtree(folder.path, ignore_errors=True)
+        raise
+
+
 def stop_running_fleet(folder: FleetDirectory, patience: timedelta) -> int:
     """Ask the process that runs a fleet to stop and wait for it; return its id, 0 when none runs."""
     try:

@@ -12,7 +12,8 @@ from typing import Any
 
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.hub_observer import HubObserver
-from watchword.admin.inventory import Inventory, build_inventory
+from watchword.admin.inventory import build_inventory
+from watchword.admin.inventory_rows import Inventory
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import CLUSTER_LEASE
 from watchword.api.resources import LEASES
@@ -43,6 +44,7 @@ class LocalFleet:
     read: FlagParsers
     in_memory: bool = False
     audit: bool = False
+    is_new: bool = False
     hub: LocalControlPlane = field(init=False)
     clusters: list[LocalControlPlane] = field(init=False)
     supervisor: Supervisor = field(default_factory=lambda: Supervisor(SystemRandom()))
@@ -62,7 +64,13 @@ class LocalFleet:
     def _member(self, address: ControlPlaneAddress) -> LocalControlPlane:
         runner = PodCommands(self.clock, self.read).runner()
         return LocalControlPlane(
-            address, self.folder.control_plane_path(address.name), self.clock, runner, self.in_memory, self.audit
+            address,
+            self.folder.control_plane_path(address.name),
+            self.clock,
+            runner,
+            self.in_memory,
+            audit=self.audit,
+            is_new=self.is_new,
         )
 
     @property

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from random import SystemRandom
 
 import msgspec
@@ -64,7 +66,14 @@ def read_layout(data: bytes) -> FleetLayout | None:
     return found
 
 
-def choose_layout(recorded: FleetLayout | None, requested: LayoutRequest, free_port: FreePort) -> FleetLayout:
+def reset_command(folder: Path) -> str:
+    """Return the command that removes the fleet of this folder, and no other."""
+    return shlex.join(["watchword", "reset", "--data-dir", str(folder)])
+
+
+def choose_layout(
+    recorded: FleetLayout | None, requested: LayoutRequest, free_port: FreePort, folder: Path
+) -> FleetLayout:
     """Return the layout to start; recorded addresses stay, because credentials name them. Raise `OperationRefused`."""
     if recorded is None:
         count = DEFAULT_CLUSTERS if requested.clusters is None else requested.clusters
@@ -72,12 +81,12 @@ def choose_layout(recorded: FleetLayout | None, requested: LayoutRequest, free_p
     if requested.port is not None and requested.port != recorded.hub.port:
         raise OperationRefused(
             f"this fleet's hub listens on port {recorded.hub.port}, and its clusters know it by that: leave --port "
-            "out, or begin anew with `watchword reset`"
+            f"out, or begin anew with `{reset_command(folder)}`"
         )
     if requested.clusters is not None and requested.clusters < len(recorded.clusters):
         raise OperationRefused(
             f"this fleet has {len(recorded.clusters)} clusters: give --clusters {len(recorded.clusters)} or more, or "
-            "begin anew with `watchword reset`"
+            f"begin anew with `{reset_command(folder)}`"
         )
     return add_clusters(recorded, requested.clusters or 0, requested, free_port)
 

@@ -20,6 +20,7 @@ from watchword.admin.terminal import (
     supports_unicode,
     terminal_size,
 )
+from watchword.api.text import escape_text
 from watchword.api.time import rfc3339
 from watchword.local.background_writer import BackgroundWriter
 from watchword.local.step_tracker import StepState, StepStatus
@@ -112,8 +113,8 @@ class PlainOutput:
 
     def close(self, final_message: str) -> None:
         """Write how it ended."""
-        if final_message:
-            self._write(final_message)
+        for line in final_message.splitlines():
+            self._write(line)
         self.writer.close()
 
     @property
@@ -122,7 +123,7 @@ class PlainOutput:
         return self.writer.reader_closed
 
     def _write(self, line: str) -> None:
-        self.writer.write(f"{line}\n")
+        self.writer.write(f"{escape_text(line)}\n")
 
 
 @dataclass
@@ -158,7 +159,7 @@ class JsonOutput:
         return self.writer.reader_closed
 
     def _write(self, event: str, **fields: Any) -> None:
-        self.writer.write(orjson.dumps({"event": event, **fields}).decode() + "\n")
+        self.writer.write(escape_text(orjson.dumps({"event": event, **fields}).decode()) + "\n")
 
 
 def select_unreported(rows: Sequence[FleetEvent], reported: set[FleetEvent]) -> list[FleetEvent]:

@@ -6,9 +6,10 @@ import asyncio
 import shutil
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 
 from watchword.admin.errors import NotReady
-from watchword.admin.inventory import Inventory
+from watchword.admin.inventory_rows import Inventory
 from watchword.api.validation import format_duration
 from watchword.local.fleet import LocalFleet
 from watchword.local.step_tracker import StepTracker
@@ -49,12 +50,16 @@ def unhealthy_reasons(fleet: LocalFleet, tracker: StepTracker, current: str) -> 
     step = tracker.step(current)
     waited = f"{step.title.lower()}: {step.detail or 'under way'}"
     failing = [f"{name} fails: {why}" for name, why in sorted(fleet.supervisor.last_errors.items())]
-    return [waited, *_full_disk(fleet), *failing, *inventory_problems(fleet.inventory())]
+    return [waited, *full_disk_reasons(fleet.folder.path), *failing, *inventory_problems(fleet.inventory())]
 
 
-def _full_disk(fleet: LocalFleet) -> list[str]:
-    free = shutil.disk_usage(fleet.folder.path).free
-    return [f"the disk of {fleet.folder.path} is full: free some space"] if free < MIN_FREE_BYTES else []
+def full_disk_reasons(folder: Path) -> list[str]:
+    """Say that the disk of a folder is full; nothing while it is not, or cannot be looked at."""
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return []
+    return [f"the disk of {folder} is full: free some space"] if free < MIN_FREE_BYTES else []
 
 
 def inventory_problems(inventory: Inventory | None) -> list[str]:

@@ -18,7 +18,7 @@ from watchword.local.fleet import LocalFleet
 from watchword.local.layout import FreePorts, LayoutRequest, choose_layout
 from watchword.local.output import UpOutput
 from watchword.local.pods import FlagParsers
-from watchword.local.startup import run_steps, track_steps
+from watchword.local.startup import full_disk_reasons, run_steps, track_steps
 from watchword.local.step_tracker import StepTracker
 from watchword.local.steps import choose_steps
 from watchword.local.view import FleetView
@@ -44,10 +44,11 @@ async def up(
     folder: FleetDirectory, options: UpOptions, output: UpOutput, read: FlagParsers, stop: asyncio.Event
 ) -> None:
     """Run a fleet until asked to stop; the folder is claimed. Raises what keeps it from coming up."""
-    layout = choose_layout(folder.recorded(), options.requested, FreePorts())
+    recorded = folder.recorded()
+    layout = choose_layout(recorded, options.requested, FreePorts(), folder.path)
     folder.record(layout)
     clock: Clock = SystemClock()
-    fleet = LocalFleet(folder, layout, clock, read, options.in_memory, options.audit)
+    fleet = LocalFleet(folder, layout, clock, read, options.in_memory, options.audit, is_new=recorded is None)
     steps = choose_steps(len(layout.clusters))
     tracker = track_steps(steps)
     tracker.listeners.append(output.step)
@@ -96,9 +97,14 @@ class ProgressDisplay:
             recent_events=fleet.observer.recent_events() if fleet.observer is not None else (),
             commands=self.commands,
             now=fleet.clock.now(),
-            hint="Ctrl-C stops it, and " + ("nothing is kept" if fleet.in_memory else "everything is kept"),
+            hint=self._hint(),
             unicode=supports_unicode(sys.stdout),
         )
+
+    def _hint(self) -> str:
+        full = full_disk_reasons(self.fleet.folder.path)
+        kept = "nothing is kept" if self.fleet.in_memory else "everything is kept"
+        return "; ".join([*full, f"Ctrl-C stops it, and {kept}"])
 
     async def show(self) -> None:
         """Show it for ever."""

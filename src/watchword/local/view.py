@@ -8,7 +8,7 @@ from datetime import datetime
 
 from watchword.admin.formatting import format_renewal, format_time_left
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import ClusterRow, CredentialRow, Inventory
+from watchword.admin.inventory_rows import ClusterRow, CredentialRow, Inventory
 from watchword.admin.recent_events import FleetEvent
 from watchword.admin.terminal import Style, StyledLine, TerminalSize
 from watchword.local.step_tracker import StepState, StepStatus

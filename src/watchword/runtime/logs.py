@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from watchword._structlog import structlog
+from watchword.api.text import escape_text
 from watchword.api.time import rfc3339_micro
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.redaction import redact_fields
@@ -63,6 +64,14 @@ def redact_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) ->
     return redact_fields(event)
 
 
+def escape_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Take control characters out of a line for a terminal: a structlog processor; JSON escapes them by itself."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = escape_text(value, keep="\n" if name == "exception" else "")
+    return event
+
+
 def _shared(clock: Clock) -> list[Processor]:
     def stamp(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         event["timestamp"] = rfc3339_micro(clock.now())
@@ -75,7 +84,8 @@ def _shared(clock: Clock) -> list[Processor]:
 def _renderer(*, as_json: bool, colors: bool) -> list[Processor]:
     if as_json:
         return [structlog.processors.EventRenamer("message"), structlog.processors.JSONRenderer()]
-    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)]
+    console = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+    return [escape_event, console]
 
 
 def _adopt_standard_logging(target: TextIO, level: int, shared: list[Processor], render: list[Processor]) -> None:

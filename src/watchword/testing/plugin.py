@@ -1,4 +1,4 @@
-"""The pytest plugin: the same test on every control plane, chosen by `--plane`.
+"""The pytest plugin: the same test on every control plane, chosen by `--plane`, in any order, by `--shuffle`.
 
 Load it with `-p watchword.testing.plugin`. Fixtures: `plane`, `private_plane`, `canary`. The mark
 `planes("kube-apiserver")` names the only control planes on which a test makes sense.
@@ -6,6 +6,7 @@ Load it with `-p watchword.testing.plugin`. Fixtures: `plane`, `private_plane`, 
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -29,8 +30,15 @@ LOOP_PARAMETER = "_asyncio_loop_factory"  # pytest-asyncio's own, set for each i
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--plane`."""
-    parser.getgroup("watchword").addoption(
+    """Add `--plane` and `--shuffle`."""
+    group = parser.getgroup("watchword")
+    group.addoption(
+        "--shuffle",
+        type=int,
+        metavar="SEED",
+        help="run the modules, and the tests of each module, in the random order of this seed",
+    )
+    group.addoption(
         "--plane",
         choices=(*PLANES, "all"),
         default=EMBEDDED,
@@ -55,6 +63,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize(fixture, _choices(metafunc), indirect=True)
 
 
+@pytest.hookimpl(trylast=True)  # pytest itself orders by fixtures first
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give real processes real time; with `--plane=kube-apiserver`, leave the other tests out."""
     with_plane = [item for item in items if _plane_of(item)]
@@ -64,6 +73,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--plane") == REAL:
         config.hook.pytest_deselected(items=[item for item in items if not _plane_of(item)])
         items[:] = with_plane
+    if config.getoption("--shuffle") is not None:
+        shuffle(items, config.getoption("--shuffle"))
+
+
+def shuffle(items: list[pytest.Item], seed: int) -> None:
+    """Bring tests into the order of a seed; those of a module stay together, for they share its fixtures."""
+    order = random.Random(seed)  # noqa: S311 - an order that can be had again, not a secret
+    modules: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    groups = list(modules.values())
+    order.shuffle(groups)
+    for group in groups:
+        order.shuffle(group)
+    items[:] = [item for group in groups for item in group]
 
 
 def _choices(metafunc: pytest.Metafunc) -> list[object]:

@@ -132,7 +132,10 @@ def test_a_port_that_is_taken_is_named(start_up: Start, tmp_path: Path) -> None:
         fleet = start_up("--data-dir", str(tmp_path / "fleet"), "--port", str(port), "--exit")
 
         assert fleet.ended() == 4
-    assert f"port {port} of hub is taken" in fleet.errors.read_text()
+    assert f"port {port} of hub is taken by another program: stop that one, or give another --port" in (
+        fleet.errors.read_text()
+    )
+    assert not (tmp_path / "fleet").exists()
 
 
 def test_what_is_not_healthy_in_time_is_said(start_up: Start, tmp_path: Path) -> None:

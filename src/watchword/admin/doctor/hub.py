@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
-from watchword.admin.formatting import format_count
+from watchword.admin.doctor.operator import examine_hub_operator, has_operator
+from watchword.admin.formatting import format_age, format_count
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import AUTHORITY, Inventory, build_inventory
+from watchword.admin.inventory import build_inventory
+from watchword.admin.inventory_rows import AUTHORITY, Inventory
 from watchword.admin.signer_probe import SignerProbe
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
 from watchword.api.meta import ObjectKey, annotations_of, labels_of
@@ -81,16 +83,19 @@ async def rights(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def controllers(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look whether the hub's controllers renew their lease; a single one may run without."""
+    """Look whether the hub's controllers renew their lease."""
     lease = await context.client.find(LEASES, LEASE)
+    command = f"kubectl -n {HUB_NAMESPACE} get pods" if await has_operator(context.client) else "watchword hub"
     if lease is None:
-        return passed("no replicas compete: a single process runs the controllers, or none does")
+        unseen = "a hub that runs with --disable-leader-election cannot be seen from here"
+        return [fail(f"no controllers hold the lease {LEASE}: the hub does not run ({unseen})", command)]
     renewed = parse_rfc3339(str((lease.get("spec") or {}).get("renewTime") or ""))
     holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
-    if renewed is None or context.clock.now() - renewed > STALE_LEASE or not holder:
-        return [
-            fail("the hub's controllers do not run: their lease is not renewed", f"kubectl -n {HUB_NAMESPACE} get pods")
-        ]
+    if renewed is None or not holder:
+        return [fail(f"no controllers hold the lease {LEASE}: the hub does not run", command)]
+    silent = context.clock.now() - renewed
+    if silent > STALE_LEASE:
+        return [fail(f"the hub's controllers do not run: {holder} renewed its lease {format_age(silent)} ago", command)]
     return passed(f"run as {holder}")
 
 
@@ -130,8 +135,9 @@ async def discovery(context: CheckContext) -> Iterable[CheckFinding]:
     now = context.clock.now()
     signing = [record for record in records if record.allows(TokenUsage.SIGNING, now)]
     unsigned = [record.token.id for record in signing if not published.has_valid_signature_for(record.token)]
+    signing_command = f"kubectl -n {HUB_NAMESPACE} get pods" if await has_operator(context.client) else "watchword hub"
     findings = [
-        fail(f"cluster-info is not signed for token {token}: do the hub's controllers run?", "watchword hub")
+        fail(f"cluster-info is not signed for token {token}: do the hub's controllers run?", signing_command)
         for token in unsigned
     ]
     findings += [warn(f"Secret {each.name} is meant to be a token and is none: {each.why}") for each in ignored]
@@ -211,6 +217,7 @@ CHECKS = (
     Check("hub", kinds, required=True),
     Check("rights", rights),
     Check("controllers", controllers),
+    Check("operator", examine_hub_operator),
     Check("acceptance", guard),
     Check("discovery", discovery),
     Check("signer", signer),

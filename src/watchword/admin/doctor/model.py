@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from watchword.admin.hub_reader import read_hub_facts
-from watchword.admin.inventory import HubFacts
+from watchword.admin.inventory_rows import HubFacts
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unreachable

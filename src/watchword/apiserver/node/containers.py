@@ -11,6 +11,7 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid
 from watchword.api.names import RESTRICTED_KUBECONFIGS
 from watchword.apiserver.admission.service_accounts import MOUNT_PATH
 from watchword.apiserver.node.model import HttpProbe, Launch, NodeSettings
+from watchword.apiserver.node.pod_logs import container_log
 
 SERVICE_ACCOUNT = "WATCHWORD_SERVICE_ACCOUNT"
 """Where a process that is no pod finds the files of its ServiceAccount."""
@@ -45,7 +46,7 @@ def build_launch(pod: Object, container: Object, settings: NodeSettings, own: Ma
         **variables,
         RESTRICTED_KUBECONFIGS: "1",
     }
-    log = root.parent / f"{container['name']}.log"
+    log = container_log(settings.folder, pod, container["name"])
     return Launch(ObjectKey.of(pod), container["name"], tuple(arguments), environment, root, log)
 
 

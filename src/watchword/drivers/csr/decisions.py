@@ -117,7 +117,15 @@ def read_held_certificate(held: SecretData) -> HeldCredential | None:
         leaf = parse_certificate(held[CERTIFICATE])
     except PkiError as cause:
         raise CredentialUnreadable(f"the certificate cannot be read: {cause}") from cause
-    return HeldCredential(leaf.common_name, CredentialValidity(leaf.not_before, leaf.not_after))
+    return HeldCredential(leaf.common_name, CredentialValidity(leaf.not_before, leaf.not_after), leaf.key.thumbprint)
+
+
+def read_pending_key(held: SecretData) -> str:
+    """Return the thumbprint of the key whose request is under way, empty when there is none that can be read."""
+    try:
+        return PrivateKey.from_pem(Sensitive(held[PENDING_KEY])).public.thumbprint
+    except (KeyError, PkiError):
+        return ""
 
 
 def is_obsolete_join_request(wanted: WantedCredential, held: SecretData, request: Object, *, now: datetime) -> bool:
