@@ -34,7 +34,7 @@ fmt: setup ## format the code and apply the safe fixes
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
 
-lint: setup ## check style and the import contracts of the rooms
+lint: setup ## check style and the import contracts
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/lint-imports
