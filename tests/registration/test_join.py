@@ -26,10 +26,13 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
+from watchword.drivers.csr.agent import request_manifest
+from watchword.drivers.interface import CredentialSubject, WantedCredential
 from watchword.hub.retired_cluster_names import retired_name_key
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.pki.keys import PrivateKey
 from watchword.testing.eventually import eventually, exists, is_gone
 from watchword.testing.fleet import (
     AGENTS_NAMESPACE,
@@ -188,10 +191,6 @@ async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: FleetHarnes
 
 
 async def request_as_a_stranger(joining: Client, name: str) -> str:
-    from watchword.drivers.csr.agent import request_manifest  # noqa: PLC0415 - the stranger's own tool
-    from watchword.drivers.interface import CredentialSubject, WantedCredential  # noqa: PLC0415 - same
-    from watchword.pki.keys import PrivateKey  # noqa: PLC0415 - same
-
     groups = (f"system:open-cluster-management:{name}", "system:open-cluster-management:managed-clusters")
     wanted = WantedCredential(name, CredentialSubject(f"system:open-cluster-management:{name}:intruder", groups))
     created = await joining.create(CERTIFICATE_SIGNING_REQUESTS, request_manifest(wanted, PrivateKey.generate()))

@@ -10,14 +10,14 @@ from watchword.runtime.reconcile import ControllerSpec
 
 def addons(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
     """Keep the credentials of add-ons, and tell how the add-ons are."""
-    from watchword.agent.addons.controllers import addon_controllers  # noqa: PLC0415 - as the module says
+    from watchword.agent.addons.controllers import addon_controllers
 
     return addon_controllers(parts)
 
 
 def works(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
     """Apply what the hub asks this cluster to have."""
-    from watchword.agent.work import work_controllers  # noqa: PLC0415 - as the module says
+    from watchword.agent.work import work_controllers
 
     return work_controllers(parts)
 

@@ -115,8 +115,8 @@ def endpoint_monitor_job(
 
     async def follow(unreachable: asyncio.Event, endpoint_changed: Callable[[], None]) -> None:
         await asyncio.sleep(START_DELAY.total_seconds())
-        from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor  # noqa: PLC0415 - as this function says
-        from watchword.discovery.client_factory import HttpsClientFactory  # noqa: PLC0415 - same
+        from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor
+        from watchword.discovery.client_factory import HttpsClientFactory
 
         await HubEndpointMonitor(hub, HttpsClientFactory(), random).run(unreachable, endpoint_changed)
 

@@ -127,7 +127,7 @@ def _reviews(tokens: TokenChain, authorizer: RbacAuthorizer, now: Now) -> dict[R
     def answerer(resource: Resource) -> Handler:
         async def answer(request: HandlerRequest) -> Response:
             if not made:
-                from watchword.apiserver.reviews.catalog import review_handlers  # noqa: PLC0415 - a start asks nothing
+                from watchword.apiserver.reviews.catalog import review_handlers
 
                 made.update(review_handlers(tokens, authorizer, now))
             return await made[resource](request)

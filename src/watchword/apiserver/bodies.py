@@ -69,7 +69,7 @@ def decode(body: bytes, media: str, accepted: tuple[str, ...] = ACCEPTED) -> Obj
     if len(body) > MAX_BODY_BYTES:
         raise too_large()
     if media == PROTOBUF:
-        from watchword.apiserver.protobuf import decode as decode_protobuf  # noqa: PLC0415 - tables load on first use
+        from watchword.apiserver.protobuf import decode as decode_protobuf
 
         return require_object(decode_protobuf(body))
     return require_object(decode_yaml(body) if media == YAML else decode_json(body))
@@ -120,7 +120,7 @@ def decode_yaml(body: bytes) -> Any:
             return decode_json(body)
         except orjson.JSONDecodeError:  # flow-style YAML also starts with a brace
             pass
-    from watchword.apiserver.yaml_bodies import load  # noqa: PLC0415 - few clients send YAML
+    from watchword.apiserver.yaml_bodies import load
 
     value = load(body)
     require_shallow(value)

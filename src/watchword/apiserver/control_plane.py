@@ -99,7 +99,7 @@ class ControlPlane:
     async def _openapi(self, request: HandlerRequest) -> Response:
         """Answer from documents that the first question makes."""
         if self._openapi_documents is None:
-            from watchword.apiserver.openapi import OpenApiHandler  # noqa: PLC0415 - controllers never ask for them
+            from watchword.apiserver.openapi import OpenApiHandler
 
             self._openapi_documents = OpenApiHandler(self.kinds.all)
         return await self._openapi_documents.handle(request)

@@ -135,8 +135,8 @@ class Instance:
         )
 
     def _make_node(self) -> ProcessNode:
-        from watchword.apiserver.node.node import NodeContext, ProcessNode  # noqa: PLC0415 - few instances run workloads
-        from watchword.apiserver.node.processes import ProcessRunner  # noqa: PLC0415 - same
+        from watchword.apiserver.node.node import NodeContext, ProcessNode
+        from watchword.apiserver.node.processes import ProcessRunner
 
         rules = self._rules()
         issuer = TokenIssuer(rules.issuer, TokenSigner(rules.token_keys.signing))
@@ -151,7 +151,7 @@ class Instance:
         return ProcessNode(context, settings, self._settings.runner or ProcessRunner())
 
     def _admin_kubeconfig(self) -> bytes:
-        import base64  # noqa: PLC0415 - once per start
+        import base64
 
         ca = base64.b64encode(self.material.root_bundle).decode()
         return orjson.dumps(

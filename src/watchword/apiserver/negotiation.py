@@ -87,7 +87,7 @@ def encoded_response(media: Media, obj: Any, status: int = 200, headers: tuple[t
 def encode(media: Media, obj: Any) -> bytes:
     """Encode one object."""
     if media.type == YAML:
-        import yaml  # noqa: PLC0415 - few clients ask for YAML
+        import yaml
 
         return yaml.dump(obj, Dumper=yaml.CSafeDumper, allow_unicode=True, default_flow_style=False).encode()
     return orjson.dumps(obj, option=orjson.OPT_INDENT_2 if media.pretty else None)

@@ -50,6 +50,6 @@ class LazyGroup(click.Group):
 
 
 def _nearest(word: str, names: list[str]) -> list[str]:
-    from difflib import get_close_matches  # noqa: PLC0415 - only a misspelling needs it
+    from difflib import get_close_matches
 
     return get_close_matches(word, names, n=2)

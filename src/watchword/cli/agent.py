@@ -44,7 +44,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     It joins the hub with the bootstrap kubeconfig, keeps its own credential in a Secret, renews it in time,
     and applies the work that the hub hands to it.
     """
-    from watchword.agent.options import agent_option_warnings, validate_agent_options  # noqa: PLC0415 - help must not pay for it
+    from watchword.agent.options import agent_option_warnings, validate_agent_options
 
     options = options_of(flags)
     objections = validate_agent_options(options)
@@ -57,8 +57,8 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 def options_of(flags: dict[str, Any]) -> AgentOptions:
     """Return what the flags mean."""
-    from watchword.agent.cluster_facts import ClaimPolicy  # noqa: PLC0415 - help must not pay for it
-    from watchword.agent.options import ADDON_TOKEN_LIFETIME, AgentOptions  # noqa: PLC0415 - same
+    from watchword.agent.cluster_facts import ClaimPolicy
+    from watchword.agent.options import ADDON_TOKEN_LIFETIME, AgentOptions
 
     seconds, token_seconds = flags["certificate_seconds"], flags["addon_token_seconds"]
     return AgentOptions(
@@ -82,15 +82,15 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
 async def _run(
     connection: ClusterConnection, options: AgentOptions, flags: dict[str, Any], stop: asyncio.Event
 ) -> None:
-    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+    from random import SystemRandom
 
-    from watchword.agent.controllers import CONTROLLER_FACTORIES  # noqa: PLC0415 - same
-    from watchword.agent.hub_endpoint import HubEndpoint, endpoint_monitor_job  # noqa: PLC0415 - same
-    from watchword.agent.kubeconfig_connector import KubeconfigConnector  # noqa: PLC0415 - same
-    from watchword.agent.process import Agent, AgentParts  # noqa: PLC0415 - same
-    from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
-    from watchword.runtime.manager import ManagerOptions  # noqa: PLC0415 - same
+    from watchword.agent.controllers import CONTROLLER_FACTORIES
+    from watchword.agent.hub_endpoint import HubEndpoint, endpoint_monitor_job
+    from watchword.agent.kubeconfig_connector import KubeconfigConnector
+    from watchword.agent.process import Agent, AgentParts
+    from watchword.api.meta import ObjectKey
+    from watchword.runtime.clock import SystemClock
+    from watchword.runtime.manager import ManagerOptions
 
     elect = not flags["disable_leader_election"]
     lease = ObjectKey(options.namespace, f"{options.hub_secret}-lock") if elect else None

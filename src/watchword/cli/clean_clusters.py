@@ -19,7 +19,7 @@ def command(connection: ClusterConnection, minutes: int, dry_run: bool) -> None:
     A cluster has left when it gave its acceptance back, or was denied, and nobody accepted it again. The hub's
     CronJob runs this; clusters that still wait for their first acceptance are not touched.
     """
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - help must not pay for it
+    from watchword.runtime.event_loop import run
 
     names = run(_clean(connection, timedelta(minutes=minutes), dry_run=dry_run))
     for name in names:
@@ -29,8 +29,8 @@ def command(connection: ClusterConnection, minutes: int, dry_run: bool) -> None:
 
 
 async def _clean(connection: ClusterConnection, patience: timedelta, *, dry_run: bool) -> list[str]:
-    from watchword.hub.cluster_cleanup import ClusterCleanup  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.hub.cluster_cleanup import ClusterCleanup
+    from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
         return await ClusterCleanup(client, SystemClock(), patience, dry_run).run()

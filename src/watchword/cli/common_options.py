@@ -71,10 +71,10 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 def format_document(document: Any, form: str) -> str:
     """Return a document as JSON or YAML."""
     if form == "yaml":
-        from watchword.api import yaml  # noqa: PLC0415 - help must not pay for it
+        from watchword.api import yaml
 
         return yaml.dump(document)
-    import orjson  # noqa: PLC0415 - same
+    import orjson
 
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
 
@@ -86,7 +86,7 @@ def split(values: Iterable[str]) -> tuple[str, ...]:
 
 def cluster_names(values: Iterable[str], flag: str = "--clusters") -> tuple[str, ...]:
     """Return cluster names given to a flag; `click.UsageError` when one can be no cluster's."""
-    from watchword.api.cluster import validate_cluster_name  # noqa: PLC0415 - help must not pay for it
+    from watchword.api.cluster import validate_cluster_name
 
     names = split(values)
     if not names:

@@ -28,7 +28,7 @@ class ClusterConnection:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
         """Connect, and close the connection in the end."""
-        from watchword.kube.connect import connect  # noqa: PLC0415 - help must not pay for it
+        from watchword.kube.connect import connect
 
         client = connect(self.kubeconfig, self.context)
         try:
@@ -38,7 +38,7 @@ class ClusterConnection:
 
     def choice(self) -> ResolvedContext:
         """Return what the kubeconfig says about the cluster and the user."""
-        from watchword.kube.kubeconfig_files import load_kubeconfig  # noqa: PLC0415 - same
+        from watchword.kube.kubeconfig_files import load_kubeconfig
 
         return load_kubeconfig(self.kubeconfig).choose(self.context)
 

@@ -47,10 +47,10 @@ class DiscoveryPlan:
 
     async def discover(self, progress: Progress) -> ClusterInfo:
         """Find the cluster; raises `DiscoveryError`."""
-        from watchword.discovery.client_factory import HttpsClientFactory  # noqa: PLC0415 - help must not pay for it
-        from watchword.discovery.discover import ClusterDiscovery  # noqa: PLC0415 - same
-        from watchword.discovery.document_reader import DocumentReader  # noqa: PLC0415 - same
-        from watchword.discovery.polling import PollOptions  # noqa: PLC0415 - same
+        from watchword.discovery.client_factory import HttpsClientFactory
+        from watchword.discovery.discover import ClusterDiscovery
+        from watchword.discovery.document_reader import DocumentReader
+        from watchword.discovery.polling import PollOptions
 
         discovery = ClusterDiscovery(HttpsClientFactory(), PollOptions(self.timeout), progress)
         if self.by_token is not None:
@@ -61,7 +61,7 @@ class DiscoveryPlan:
 
 def choose_plan(flags: DiscoveryFlags, secrets: SecretReader, *, timeout: timedelta) -> DiscoveryPlan:
     """Decide on exactly one way of discovery; raise `click.UsageError` when the flags name none or several."""
-    from watchword.discovery.tokens import BootstrapToken  # noqa: PLC0415 - help must not pay for it
+    from watchword.discovery.tokens import BootstrapToken
 
     if flags.discovery_file == STANDARD_INPUT:
         secrets.take_standard_input()
@@ -89,10 +89,10 @@ def choose_plan(flags: DiscoveryFlags, secrets: SecretReader, *, timeout: timede
 
 
 def _by_token(flags: DiscoveryFlags, token: str) -> BootstrapTokenDiscovery:
-    from watchword.discovery.addresses import parse_endpoint  # noqa: PLC0415 - help must not pay for it
-    from watchword.discovery.discover import BootstrapTokenDiscovery  # noqa: PLC0415 - same
-    from watchword.discovery.tokens import BootstrapToken  # noqa: PLC0415 - same
-    from watchword.pki.pins import Pin  # noqa: PLC0415 - same
+    from watchword.discovery.addresses import parse_endpoint
+    from watchword.discovery.discover import BootstrapTokenDiscovery
+    from watchword.discovery.tokens import BootstrapToken
+    from watchword.pki.pins import Pin
 
     if not flags.endpoint:
         raise click.UsageError("discovery by token needs the address of the API server: give HOST:PORT")
@@ -155,7 +155,7 @@ def discovery_flags(command: F) -> F:
 
 def parse_duration_flag(text: str, flag: str) -> timedelta:
     """Read a duration given to a flag; raise `click.UsageError` when it is none."""
-    from watchword.api.validation import DurationError, parse_duration  # noqa: PLC0415 - help must not pay for it
+    from watchword.api.validation import DurationError, parse_duration
 
     try:
         parsed = parse_duration(text)

@@ -22,7 +22,7 @@ def command(folder: FleetDirectory) -> None:
 
     Everything is kept, and the next `up` goes on from there. To remove it, run `watchword reset`.
     """
-    from watchword.local.data_directory import stop_running_fleet  # noqa: PLC0415 - help must not pay for it
+    from watchword.local.data_directory import stop_running_fleet
 
     stopped = stop_running_fleet(folder, PATIENCE)
     click.echo(f"stopped the fleet in {folder.path}" if stopped else f"no fleet runs in {folder.path}")

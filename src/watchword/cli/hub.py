@@ -50,8 +50,8 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 def options_of(flags: dict[str, Any]) -> HubOptions:
     """Return what the flags mean."""
-    from watchword.drivers.interface import AllowList  # noqa: PLC0415 - help must not pay for it
-    from watchword.hub.process import HubOptions  # noqa: PLC0415 - same
+    from watchword.drivers.interface import AllowList
+    from watchword.hub.process import HubOptions
 
     allow = AllowList(
         enabled=flags["feature_gates"].get(AUTO_APPROVAL, False),
@@ -70,11 +70,11 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
 
 
 async def _run(connection: ClusterConnection, options: HubOptions, stop: asyncio.Event) -> None:
-    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+    from random import SystemRandom
 
-    from watchword.hub.addons.controllers import hub_addon_controllers  # noqa: PLC0415 - same
-    from watchword.hub.process import run_hub  # noqa: PLC0415 - same
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.hub.addons.controllers import hub_addon_controllers
+    from watchword.hub.process import run_hub
+    from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
         await run_hub(

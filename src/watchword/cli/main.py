@@ -116,7 +116,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _report(error: Exception) -> int:
-    from watchword.cli._exit_codes import decide_failure  # noqa: PLC0415 - only failures pay for it
+    from watchword.cli._exit_codes import decide_failure
 
     failure = decide_failure(error)
     click.echo(f"watchword: {failure.sentence}", err=True)

@@ -36,7 +36,7 @@ def command() -> None:
 @_output
 def operator(image: str, agent_namespace: str, output: str) -> None:
     """Print the operator with its kinds, namespaces and rights."""
-    from watchword.operator.bundles import BundleOptions, operator_bundle  # noqa: PLC0415 - help must not pay for it
+    from watchword.operator.bundles import BundleOptions, operator_bundle
 
     _print(operator_bundle(BundleOptions(image, agent_namespace)), output)
 
@@ -46,7 +46,7 @@ def operator(image: str, agent_namespace: str, output: str) -> None:
 @_output
 def hub(image: str, output: str) -> None:
     """Print the operator and a ClusterManager: they make a cluster a hub."""
-    from watchword.operator.bundles import BundleOptions, hub_bundle  # noqa: PLC0415 - help must not pay for it
+    from watchword.operator.bundles import BundleOptions, hub_bundle
 
     _print(hub_bundle(options=BundleOptions(image, for_agent=False)), output)
 
@@ -59,10 +59,10 @@ def hub(image: str, output: str) -> None:
 @_output
 def agent(cluster_name: str, klusterlet_name: str, image: str, agent_namespace: str, output: str) -> None:
     """Print the operator and a Klusterlet: with a Secret bootstrap-hub-kubeconfig beside it, they join a hub."""
-    from watchword.api.cluster import validate_cluster_name  # noqa: PLC0415 - help must not pay for it
-    from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
-    from watchword.api.resources import KLUSTERLETS  # noqa: PLC0415 - same
-    from watchword.operator.bundles import BundleOptions, agent_bundle  # noqa: PLC0415 - same
+    from watchword.api.cluster import validate_cluster_name
+    from watchword.api.meta import ObjectKey
+    from watchword.api.resources import KLUSTERLETS
+    from watchword.operator.bundles import BundleOptions, agent_bundle
 
     objection = validate_cluster_name(cluster_name)
     if objection:
@@ -75,10 +75,10 @@ def agent(cluster_name: str, klusterlet_name: str, image: str, agent_namespace: 
 def _print(rows: list[Manifest], form: str) -> None:
     objects = [obj for _, obj in rows]
     if form == "json":
-        import json  # noqa: PLC0415 - help must not pay for it
+        import json
 
         click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
         return
-    from watchword.api.yaml import dump  # noqa: PLC0415 - same
+    from watchword.api.yaml import dump
 
     click.echo("---\n".join(dump(obj) for obj in objects), nl=False)

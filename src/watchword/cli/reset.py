@@ -21,7 +21,7 @@ def command(folder: FleetDirectory, yes: bool) -> None:  # noqa: FBT001 - a flag
 
     A folder that is not a fleet's is never touched, and neither is a fleet that runs.
     """
-    from watchword.local.data_directory import remove_fleet  # noqa: PLC0415 - help must not pay for it
+    from watchword.local.data_directory import remove_fleet
 
     if not folder.path.exists():
         click.echo(f"there is nothing in {folder.path}")

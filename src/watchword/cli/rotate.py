@@ -50,11 +50,11 @@ def addon(connection: ClusterConnection, name: str, cluster_name: str, no_wait: 
 
 
 def _rotate(connection: ClusterConnection, whom: str, act: Callable[[CredentialRotator], Awaitable[str]]) -> None:
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - help must not pay for it
+    from watchword.runtime.event_loop import run
 
     async def main() -> str:
-        from watchword.admin.rotate import CredentialRotator  # noqa: PLC0415 - same
-        from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+        from watchword.admin.rotate import CredentialRotator
+        from watchword.runtime.clock import SystemClock
 
         async with connection.client() as client:
             return await act(CredentialRotator(client, SystemClock(), print_progress))

@@ -45,9 +45,9 @@ def command(**flags: Any) -> None:
     patience = parse_duration_flag(flags["timeout"], "--timeout")
     if sys.stdout.isatty() and not flags["as_json"]:
         click.echo("starting…\r", nl=False)  # before a second of imports; the first picture covers it
-    from watchword.local.data_directory import temporary_fleet_directory  # noqa: PLC0415 - same
-    from watchword.local.layout import LayoutRequest  # noqa: PLC0415 - help must not pay for it
-    from watchword.local.up import UpOptions  # noqa: PLC0415 - same
+    from watchword.local.data_directory import temporary_fleet_directory
+    from watchword.local.layout import LayoutRequest
+    from watchword.local.up import UpOptions
 
     options = UpOptions(
         requested=LayoutRequest(flags["clusters"], flags["port"]),
@@ -63,10 +63,10 @@ def command(**flags: Any) -> None:
 
 
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
-    from watchword.local.output import choose_output  # noqa: PLC0415 - help must not pay for it
-    from watchword.local.up import up  # noqa: PLC0415 - same
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
-    from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - same
+    from watchword.local.output import choose_output
+    from watchword.local.up import up
+    from watchword.runtime.event_loop import run
+    from watchword.runtime.logs import configure_logging
 
     output = choose_output(sys.stdout, json=as_json)
 
@@ -96,8 +96,8 @@ def open_log(log: Path) -> Iterator[TextIO]:
 
 def flag_readers() -> FlagParsers:
     """Return how pods read what the operator rendered: as the program itself does."""
-    from watchword.cli import agent, hub  # noqa: PLC0415 - help must not pay for it
-    from watchword.local.pods import AgentFlags, FlagParsers  # noqa: PLC0415 - same
+    from watchword.cli import agent, hub
+    from watchword.local.pods import AgentFlags, FlagParsers
 
     def read_hub(arguments: Sequence[str]) -> HubOptions:
         return hub.options_of(hub.command.make_context("hub", list(arguments)).params)
@@ -114,8 +114,8 @@ def listen_for_signals(stop: asyncio.Event) -> None:
 
     Everything that was acknowledged is on disk at every moment, so an end without ceremony costs nothing.
     """
-    import os  # noqa: PLC0415 - help must not pay for it
-    import signal  # noqa: PLC0415 - same
+    import os
+    import signal
 
     def on_signal() -> None:
         if stop.is_set():

@@ -24,6 +24,7 @@ from watchword.kube.endpoint import Endpoint, FileOrBytes, read
 from watchword.kube.errors import ConfigError
 from watchword.kube.exec_plugin import ExecCredential
 from watchword.kube.files import WatchedFile
+from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.incluster import incluster_credential, incluster_endpoint, is_in_cluster
 from watchword.kube.kubeconfig import ClusterEntry, ResolvedContext, UserEntry
 from watchword.kube.kubeconfig_files import find_kubeconfigs, load_kubeconfig
@@ -61,8 +62,6 @@ def client_for_context(choice: ResolvedContext, **options: Any) -> Client:
 
 def make_client(endpoint: Endpoint, credentials: CredentialSource, **options: Any) -> Client:
     """Return a client over sockets."""
-    from watchword.kube.https_transport import HttpsTransport  # noqa: PLC0415 - help and in-process clients need no sockets
-
     return Client(HttpsTransport(endpoint, credentials), **options)
 
 

@@ -6,6 +6,7 @@ from watchword.kube.client import Client
 from watchword.kube.credentials import FixedCredential
 from watchword.kube.endpoint import Endpoint, normalize_server_url
 from watchword.kube.errors import ConfigError
+from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.retry import RetryPolicy
 
 BODY_LIMIT = 1024 * 1024
@@ -20,7 +21,5 @@ def unverified_client_for_discovery_only(server: str, *, retry: RetryPolicy | No
     address = normalize_server_url(server)
     if not address.startswith("https:"):
         raise ConfigError("discovery needs an https address")
-    from watchword.kube.https_transport import HttpsTransport  # noqa: PLC0415 - help and in-process clients need no sockets
-
     endpoint = Endpoint(address, insecure=True)
     return Client(HttpsTransport(endpoint, FixedCredential(), body_limit=BODY_LIMIT), retry=retry)

@@ -35,14 +35,14 @@ class TokenSigner:
 
     def sign(self, claims: Mapping[str, Any]) -> Sensitive[str]:
         """Return a compact JWT."""
-        from watchword.pki.jose import signed  # noqa: PLC0415 - the library is slow to import, and a start signs nothing
+        from watchword.pki.jose import signed
 
         header = {"alg": algorithm_of(self.key.public), "kid": self.key.public.key_id}
         return Sensitive(signed(header, orjson.dumps(claims), self._native))
 
     @cached_property
     def _native(self) -> NativeKey:
-        from watchword.pki.jose import native_key  # noqa: PLC0415 - same
+        from watchword.pki.jose import native_key
 
         return native_key(self.key.public.type, self.key.pem.reveal())
 
@@ -58,7 +58,7 @@ class TokenVerifier:
 
         Only the signature is judged here; `claims.check_claims` judges time, issuer and audience.
         """
-        from watchword.pki.jose import is_signed_by  # noqa: PLC0415 - same
+        from watchword.pki.jose import is_signed_by
 
         header, claims = split_token(token)
         wanted = header.get("kid")
@@ -69,7 +69,7 @@ class TokenVerifier:
 
     @cached_property
     def _natives(self) -> list[tuple[str, NativeKey, str]]:
-        from watchword.pki.jose import native_key  # noqa: PLC0415 - same
+        from watchword.pki.jose import native_key
 
         return [(k.key_id, native_key(k.type, k.pem), algorithm_of(k)) for k in self.keys]
 
@@ -90,7 +90,7 @@ def key_set_document(keys: Sequence[PublicKey]) -> dict[str, Any]:
 
 
 def _public_jwk(key: PublicKey) -> dict[str, Any]:
-    from watchword.pki.jose import public_jwk  # noqa: PLC0415 - same
+    from watchword.pki.jose import public_jwk
 
     return {
         **public_jwk(key.type, key.pem),

@@ -14,7 +14,7 @@ T = TypeVar("T")
 def new_loop() -> asyncio.AbstractEventLoop:
     """Make a loop that runs in real time: uvloop where it is installed, asyncio's own elsewhere."""
     try:
-        import uvloop  # noqa: PLC0415 - costs start-up time that `--help` must not pay
+        import uvloop
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()

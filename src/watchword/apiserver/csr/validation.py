@@ -108,7 +108,7 @@ def validate_pem_request(csr: Object) -> str:
 
 def _signer_errors(signer: str) -> Iterator[FieldError]:
     # kinds lists the rules of this module, so it cannot be imported before them
-    from watchword.apiserver.kinds.names import dns_label, dns_subdomain  # noqa: PLC0415
+    from watchword.apiserver.kinds.names import dns_label, dns_subdomain
 
     path = "spec.signerName"
     if signer == LEGACY_UNKNOWN:

@@ -47,7 +47,7 @@ class Apply:
         return await self.create(target.kind, target.key.namespace, new, call)
 
     def _applied(self, target: UpdateTarget, live: Object | None, config: Object, call: WriteRequest) -> Object:
-        from watchword.apiserver.fieldmanager.apply import apply  # noqa: PLC0415 - a start applies nothing
+        from watchword.apiserver.fieldmanager.apply import apply
 
         kind = target.kind
         new = apply(

@@ -27,19 +27,19 @@ Merge = Callable[[Object, Any, ResourceKind], Object]
 
 
 def _json(document: Object, patch: Any, _: ResourceKind) -> Object:
-    from watchword.apiserver.patching.json_patch import apply_json_patch  # noqa: PLC0415 - a start patches nothing
+    from watchword.apiserver.patching.json_patch import apply_json_patch
 
     return apply_json_patch(document, patch)
 
 
 def _merge(document: Object, patch: Any, _: ResourceKind) -> Object:
-    from watchword.apiserver.patching.merge_patch import apply_merge_patch  # noqa: PLC0415 - a start patches nothing
+    from watchword.apiserver.patching.merge_patch import apply_merge_patch
 
     return apply_merge_patch(document, patch)
 
 
 def _strategic(document: Object, patch: Any, kind: ResourceKind) -> Object:
-    from watchword.apiserver.patching.strategic import apply_strategic_patch  # noqa: PLC0415 - a start patches nothing
+    from watchword.apiserver.patching.strategic import apply_strategic_patch
 
     return apply_strategic_patch(document, patch, kind.schema)
 
@@ -99,7 +99,7 @@ def _unknown_patch_fields(media: str, body: bytes, patch: Any) -> list[str]:
     """Return what a JSON patch says that no operation understands, or says twice."""
     if media != JSON_PATCH:
         return []
-    from watchword.apiserver.patching.json_patch import unknown_operation_fields  # noqa: PLC0415 - a start patches nothing
+    from watchword.apiserver.patching.json_patch import unknown_operation_fields
 
     twice = [f'json patch duplicate field "{path}"' for path in duplicate_fields(body, patch) if path.count(".") == 1]
     return [*twice, *(f'json patch unknown field "{path}"' for path in unknown_operation_fields(patch))]

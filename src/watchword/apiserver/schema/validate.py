@@ -47,7 +47,7 @@ def validate(value: Any, schema: Schema, *, old: Any = ABSENT, path: str = "") -
         if any(error.reason in _BLOCKING for error in errors):
             errors.append(invalid("<nil>", None, _RULES_NOT_CHECKED))
         else:
-            from watchword.apiserver.schema.validation_rules import check_rules  # noqa: PLC0415 - built-in kinds have no rules
+            from watchword.apiserver.schema.validation_rules import check_rules
 
             check_rules(value, schema, path, old, errors)
     return errors

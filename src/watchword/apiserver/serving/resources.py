@@ -57,7 +57,7 @@ class ResourceServer:
         return await serve(request, kind)
 
     async def _scale(self, request: HandlerRequest, kind: ResourceKind) -> Response:
-        from watchword.apiserver.serving.scale import ScaleServer  # noqa: PLC0415 - few scale anything
+        from watchword.apiserver.serving.scale import ScaleServer
 
         return await ScaleServer(self.verbs).serve(request, kind)
 
