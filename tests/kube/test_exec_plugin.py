@@ -166,7 +166,7 @@ def test_choose_interactive(mode: str, terminal: bool, interactive: bool) -> Non
     assert choose_interactive(mode, terminal=terminal) is interactive
 
 
-def test_a_plugin_that_must_ask_needs_somebody_to_ask() -> None:
+def test_plugin_that_needs_a_terminal_is_refused_without_one() -> None:
     with pytest.raises(ConfigError, match="there is no terminal"):
         choose_interactive("Always", terminal=False)
 

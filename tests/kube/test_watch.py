@@ -145,7 +145,7 @@ async def test_a_request_that_was_given_up_below_is_made_again() -> None:
     script = Script(given_up, watching(bookmark(5, end=True)))
 
     assert await facts(script, 1, on_error=troubles.append) == [Snapshot([], "5")]
-    assert [str(trouble) for trouble in troubles] == ["the request was given up with its connection"]
+    assert [str(trouble) for trouble in troubles] == ["the request was cancelled when its connection was closed"]
 
 
 async def test_a_follower_that_is_asked_to_end_ends() -> None:

@@ -101,7 +101,7 @@ def test_an_ed25519_key_signs_no_tokens() -> None:
         pytest.param({"exp": None}, "expired", id="never ends"),
         pytest.param({"exp": "soon"}, "not a number", id="unreadable end"),
         pytest.param({"nbf": NOW.timestamp() + 1}, "not valid yet", id="starts later"),
-        pytest.param({"iss": "https://other"}, "somebody else", id="another issuer"),
+        pytest.param({"iss": "https://other"}, "another issuer", id="another issuer"),
         pytest.param({"aud": "elsewhere"}, "another audience", id="another audience"),
         pytest.param({"aud": [1]}, "another audience", id="an audience that is a number"),
     ],

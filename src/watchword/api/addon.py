@@ -1,4 +1,4 @@
-"""The add-on as the hub, a cluster's agent and the add-on's author speak of it."""
+"""The ManagedClusterAddOn as the hub, the agent and the add-on's author read it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _READY = re.compile(r"(?:ServiceAccount (?P<namespace>[^/\s]+)/(?P<name>[^/\s]+)
 
 @dataclass(frozen=True, slots=True)
 class AddonSubject:
-    """Who the holder of an add-on's credential is. Read from a status it is a claim, for its agent may write it."""
+    """The subject of an add-on's credential. Read from a status it is a claim: the agent may write it."""
 
     user: str = ""
     groups: tuple[str, ...] = ()
@@ -47,14 +47,14 @@ class AddonSubject:
         return cls(str(row.get("user") or ""), tuple(row.get("groups") or ()), tuple(units))
 
     def document(self) -> Object:
-        """Return the subject as a status holds it; what is empty is left out."""
+        """Return the subject as a status holds it; empty fields are left out."""
         rows = {"user": self.user, "groups": list(self.groups), "organizationUnits": list(self.organization_units)}
         return {name: value for name, value in rows.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One credential that an add-on needs, as its status says."""
+    """One credential that an add-on needs, according to its status."""
 
     type: str
     signer: str
@@ -97,14 +97,14 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Addon:
-    """A ManagedClusterAddOn, read from its object. Its status is written by hub and agent alike."""
+    """A ManagedClusterAddOn, read from its object. Hub and agent both write its status."""
 
     name: str
     cluster: str
     uid: str
     deleting: bool
     finalizers: tuple[str, ...]
-    install_namespace: str  # empty: whatever the agent's default is
+    install_namespace: str  # empty: the agent's default
     registrations: tuple[Registration, ...]
     healthy_by_lease: bool
     object: Object = field(repr=False)
@@ -147,11 +147,11 @@ class Addon:
         return self.deleting and Finalizer.ADDON_PRE_DELETE in self.finalizers
 
     def namespace_on_cluster(self, default: str = ADDON_NAMESPACE) -> str:
-        """Return where the add-on's agent runs."""
+        """Return the namespace in which the add-on's agent runs."""
         return self.install_namespace or default
 
     def registration_fields(self, registrations: tuple[Registration, ...]) -> Object:
-        """Return the status fields that say so, in the shape the add-on's author uses."""
+        """Return the status fields with that namespace, in the version the add-on's author uses."""
         fields: Object = {"registrations": [row.document() for row in registrations]}
         legacy = next((row for row in registrations if row.legacy and row.type == KUBE_CLIENT), None)
         if legacy is not None and legacy.driver:
@@ -160,7 +160,7 @@ class Addon:
 
 
 def requested_namespace(obj: Object) -> str:
-    """Return where an administrator wants an add-on installed; its agent has no say in it."""
+    """Return the namespace that an administrator chose for an add-on; its agent cannot change it."""
     said = annotations_of(obj).get(Annotation.INSTALL_NAMESPACE, "")
     asked = "" if said == EXPLICITLY_EMPTY else said
     return str(asked or (obj.get("spec") or {}).get("installNamespace") or "")
@@ -168,16 +168,16 @@ def requested_namespace(obj: Object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SubjectRule:
-    """Who an add-on may be under one driver: rebuilt from cluster and add-on, never taken from a claim."""
+    """The subject of an add-on under one driver: rebuilt from cluster and add-on, never taken from a claim."""
 
     default: Callable[[str, str], AddonSubject]
     is_own: Callable[[str, str, AddonSubject], bool]
     conditions: tuple[str, ...]  # the types with which the agent reports about this driver's credential
-    declared_by_agent: bool  # False: shipped agents leave it to the hub, which then fills in the default
+    declared_by_agent: bool  # False: Open Cluster Management's agents leave it to the hub, which fills in the default
 
 
 def service_accounts(cluster: str, addon: str) -> tuple[str, str]:
-    """Return both names that an add-on's ServiceAccount may have: the default, and the shipped system's."""
+    """Return both names that an add-on's ServiceAccount may have: the default, and Open Cluster Management's."""
     return addon_service_account(cluster, addon), addon_service_account_short(addon)
 
 
@@ -218,11 +218,11 @@ KUBE_CLIENT_DRIVERS: Mapping[str, SubjectRule] = MappingProxyType(
         ),
     }
 )
-"""Every driver by which an add-on gets a credential for the hub's API, and who it makes of the add-on."""
+"""Every driver by which an add-on gets a credential for the hub's API, and the subject it gets."""
 
 
 def credential_condition(addon: Addon) -> Condition | None:
-    """Return what is said of an add-on's credential, by our agents or by shipped ones; None when nothing is."""
+    """Return the condition about an add-on's credential, by either spelling of its type; None when there is none."""
     rule = KUBE_CLIENT_DRIVERS.get(addon.driver or "csr")
     found = (find_condition(addon.object, type_) for type_ in (rule.conditions if rule is not None else ()))
     return next((condition for condition in found if condition is not None), None)
@@ -230,7 +230,7 @@ def credential_condition(addon: Addon) -> Condition | None:
 
 @dataclass(frozen=True, slots=True)
 class TokenAccount:
-    """The ServiceAccount that the hub has made ready, as the condition's message says."""
+    """The ServiceAccount that the hub made ready, read from the condition's message."""
 
     name: str  # empty when the message does not name it
     uid: str
@@ -238,12 +238,12 @@ class TokenAccount:
 
 
 def ready_message(account: ObjectKey, uid: str) -> str:
-    """Return the message from which agents, ours and shipped ones, learn the UID."""
+    """Return the message from which agents, ours and Open Cluster Management's, read the UID."""
     return f"ServiceAccount {account} (UID: {uid}) is ready"
 
 
 def parse_ready_message(message: str) -> TokenAccount | None:
-    """Return what the message says, None when it has no UID."""
+    """Return what the message contains, None when it has no UID."""
     found = _READY.search(message)
     if found is None:
         return None

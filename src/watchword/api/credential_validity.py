@@ -1,4 +1,4 @@
-"""The life of a credential as conditions tell it in words, read by those who only see the condition."""
+"""Reads a credential's validity from the message of a condition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOLD = re.compile(rf"(?:(?P<word>from|until|to|at) )?(?P<instant>{_INSTANT})", 
 
 @dataclass(frozen=True, slots=True)
 class CredentialValidity:
-    """From when until when something is good, and when it is to be renewed; None: nobody said."""
+    """When a credential was issued, expires and is renewed; None: the message does not say."""
 
     issued: datetime | None
     expires: datetime
@@ -23,7 +23,7 @@ class CredentialValidity:
 
 
 def parse_validity_message(message: str) -> CredentialValidity | None:
-    """Return the life that a message tells, None when it tells no end of it."""
+    """Return the validity in a message, None when it names no expiry."""
     told: dict[str, datetime] = {}
     for found in _TOLD.finditer(message):
         instant = parse_rfc3339(found["instant"].replace(" +0000 UTC", "Z").replace(" ", "T"))

@@ -1,4 +1,4 @@
-"""Every name the wire knows: labels, annotations, finalizers, groups, conditions, reasons."""
+"""Every name on the wire: labels, annotations, finalizers, groups, conditions, reasons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AGENT_NAMESPACE = "open-cluster-management-agent"
 ADDON_NAMESPACE = "open-cluster-management-agent-addon"
 BOOTSTRAP_NAMESPACE = "open-cluster-management"
 
-# Names that are never a cluster's, because the hub itself lives there
+# Names that no cluster may have, because they are namespaces of the hub itself
 RESERVED_CLUSTER_NAMES = frozenset(
     {
         "default",
@@ -39,13 +39,13 @@ REGISTER_GROUP = "register.open-cluster-management.io"
 
 
 class Label:
-    """Label keys. Plain strings: they stand as keys in objects, and the encoder takes no enum there."""
+    """Label keys. Plain strings: they are keys of objects, where the encoder accepts no enum."""
 
     CLUSTER_NAME: Final = "open-cluster-management.io/cluster-name"
     ADDON_NAME: Final = "open-cluster-management.io/addon-name"
-    ADDON_CLUSTER: Final = "addon.open-cluster-management.io/cluster-name"  # of rights made for an add-on's agent
+    ADDON_CLUSTER: Final = "addon.open-cluster-management.io/cluster-name"  # of RBAC objects for an add-on's agent
     CLUSTER_SET: Final = "cluster.open-cluster-management.io/clusterset"
-    PLACEMENT: Final = "cluster.open-cluster-management.io/placement"  # on decisions: whose they are
+    PLACEMENT: Final = "cluster.open-cluster-management.io/placement"  # on decisions: the placement
     TOKEN_ADDON: Final = "addon.open-cluster-management.io/name"  # noqa: S105 - a label key
     TOKEN_INFRASTRUCTURE: Final = "addon.open-cluster-management.io/token-infrastructure"  # noqa: S105 - a label key
     SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
@@ -70,22 +70,22 @@ class Annotation:
     DISABLE_AUTOMATIC_INSTALLATION: Final = "addon.open-cluster-management.io/disable-automatic-installation"
     HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
     INSTALL_NAMESPACE: Final = "addon.open-cluster-management.io/v1alpha1-install-namespace"
-    # As the design spells it, and as Open Cluster Management ships it: a cluster that registers by AWS IAM has one.
+    # As the design spells it, and as Open Cluster Management does: a cluster that registers by AWS IAM has one.
     EKS_CLUSTER_ARN: Final = "eks-managed-cluster-arn"
     MANAGED_CLUSTER_ARN: Final = "agent.open-cluster-management.io/managed-cluster-arn"
     IAM_ROLE_SUFFIX: Final = "agent.open-cluster-management.io/managed-cluster-iam-role-suffix"
-    # What server-side apply last brought over, so that changes of the work are told from those of the cluster.
+    # What server-side apply last wrote, so that changes of the work are told from changes of the cluster.
     APPLIED_DIGEST: Final = "open-cluster-management.io/config-spec-hash"
-    # Ours: who the cluster is, so that two clusters never share a name.
+    # Ours: the cluster's identity, so that two clusters never share a name.
     CLUSTER_UID: Final = "agent.open-cluster-management.io/cluster-uid"
-    # Ours: which key was let in first under this name. Only who may accept clusters may write it.
+    # Ours: the key that was accepted first under this name. Only users who may accept clusters may write it.
     FIRST_KEY: Final = "watchword.dev/first-key"
-    # Ours: a new value asks the holder to renew its credential now, once.
+    # Ours: a new value requests the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
 
 
 HUB_ANNOTATIONS = (Annotation.AUTO_ACCEPTED_ON, Annotation.FIRST_KEY)
-"""What the hub notes on a ManagedCluster; its agent, who may edit everything else there, may not touch it."""
+"""Annotations of the hub on a ManagedCluster; its agent may edit all others there, but not these."""
 
 AGENT_ANNOTATION_PREFIX = "agent.open-cluster-management.io/"
 
@@ -104,7 +104,7 @@ class Finalizer:
 
 
 HUB_FINALIZERS = (Finalizer.CLUSTER_ACCESS, Finalizer.CLUSTER_CONTENT)
-"""What holds a deleted ManagedCluster until nothing of it is left; its agent may not lift it."""
+"""Finalizers that keep a deleted ManagedCluster until it is cleaned up; its agent may not remove them."""
 
 
 class ConditionType:
@@ -139,10 +139,10 @@ MANAGED_CLUSTERS_GROUP = "system:open-cluster-management:managed-clusters"
 
 
 AGENT_GROUP_PREFIXES = ("system:open-cluster-management:", "open-cluster-management:")
-"""How the groups of clusters and of their add-ons begin, in both spellings: no other identity is in one."""
+"""Prefixes of the groups of clusters and add-ons, in both spellings: no other identity is in such a group."""
 
 LONGEST_AGENT_TOKEN_SECONDS = 366 * 24 * 3600
-"""A year and a day: what agents ask for by default is a year."""
+"""A year and a day: agents request a year by default."""
 
 
 def cluster_group(cluster: str) -> str:
@@ -151,7 +151,7 @@ def cluster_group(cluster: str) -> str:
 
 
 def cluster_group_plain(cluster: str) -> str:
-    """Return the same group as clouds spell it that reserve the `system:` prefix."""
+    """Return the same group for clouds that reserve the `system:` prefix."""
     return f"open-cluster-management:{cluster}"
 
 
@@ -186,7 +186,7 @@ def addon_service_account(cluster: str, addon: str) -> str:
 
 
 def addon_service_account_short(addon: str) -> str:
-    """Return the same as the shipped system spells it."""
+    """Return the same as Open Cluster Management spells it."""
     return f"{addon}-agent"
 
 
@@ -200,7 +200,7 @@ COMMON_WORK_ROLE = "open-cluster-management:managedcluster:work"
 
 
 def registration_binding(cluster: str) -> str:
-    """Return the name of the binding that lets an agent keep its lease and add-ons."""
+    """Return the name of the binding that lets an agent maintain its lease and add-ons."""
     return f"{cluster_role(cluster)}:registration"
 
 

@@ -1,4 +1,4 @@
-"""Turns the tree of an expression into a function of its variables."""
+"""Compiles the tree of an expression into a function of its variables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from watchword.cel.syntax import (
     parse,
 )
 
-MAX_STEPS = 200_000  # of loops in one evaluation: a rule is asked on every write
+MAX_STEPS = 200_000  # of loops in one evaluation: a rule runs on every write
 
 Scope = dict[str, Any]
 Program = Callable[[Scope], Any]
@@ -35,7 +35,7 @@ Program = Callable[[Scope], Any]
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled expression and the variables that it mentions."""
+    """A compiled expression and the variables that it uses."""
 
     program: Program
     referenced_variables: frozenset[str]
@@ -50,7 +50,7 @@ class Expression:
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """The variables that expressions may mention, and what they may call besides the language's own functions."""
+    """The variables that expressions may use, and the functions besides the language's own."""
 
     variables: frozenset[str]
     functions: Mapping[tuple[str, int], Callable[..., Any]] = field(default_factory=dict)  # by name and arity
@@ -151,7 +151,7 @@ def _truth(value: Any) -> bool:
 
 
 def _any_item_is(items: list[Any], test: Test, verdict: bool) -> bool:  # noqa: FBT001 - the verdict is the data here
-    """Look for one item that decides; errors count only when none does."""
+    """Search for one item that decides; errors count only when none does."""
     failure: CelError | None = None
     for item in items:
         try:
@@ -205,7 +205,7 @@ _LAZY: dict[str, Callable[..., Program]] = {
 
 
 def _unescape(field: str) -> str:
-    """Return the property that an identifier stands for: `__dot__` and the like, `__namespace__`."""
+    """Return the property that an escaped identifier stands for: `__dot__` and the like, `__namespace__`."""
     if not field.startswith("__") and "__" not in field:
         return field
     for name, mark in (("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"), ("__underscores__", "__")):

@@ -1,4 +1,4 @@
-"""What operators and functions of rules compute; arguments of a wrong type have no overload."""
+"""Operators and functions of expressions; arguments of a wrong type have no overload."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class CelError(Exception):
 
 
 def no_overload() -> NoReturn:
-    """Refuse arguments that the function has no meaning for."""
+    """Refuse arguments that the function does not support."""
     raise CelError("no such overload")
 
 
 def cel_type(value: Any) -> str:
-    """Return what CEL calls the type of a value."""
+    """Return the CEL type of a value."""
     return _TYPES.get(type(value), "dyn")
 
 
@@ -105,7 +105,7 @@ def _index(container: Any, key: Any) -> Any:
 
 
 def select(target: Any, key: Any) -> Any:
-    """Return a field that must be there."""
+    """Return a field that must exist."""
     if type(target) is not dict:
         no_overload()
     if key not in target:
@@ -114,7 +114,7 @@ def select(target: Any, key: Any) -> Any:
 
 
 def _string_method(check: Callable[..., Any], *kinds: type) -> Callable[..., Any]:
-    """Guard a method of text: target and arguments must have just these types."""
+    """Wrap a string method: target and arguments must have exactly these types."""
     expected = (str, *kinds)
 
     def checked(*arguments: Any) -> Any:

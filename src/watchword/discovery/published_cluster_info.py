@@ -52,7 +52,7 @@ def _decode(body: bytes) -> PublishedClusterInfo:
     try:
         decoded = orjson.loads(body)
     except orjson.JSONDecodeError as cause:
-        raise MalformedResponse("the answer is not JSON: is this address a Kubernetes API server?") from cause
+        raise MalformedResponse("the response is not JSON: is this address a Kubernetes API server?") from cause
     data = decoded.get("data") if isinstance(decoded, dict) else None
     if not isinstance(data, dict) or not isinstance(data.get(KUBECONFIG_KEY), str):
         raise MalformedResponse("cluster-info holds no kubeconfig yet: run `watchword init` on the hub")

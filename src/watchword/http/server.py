@@ -1,4 +1,4 @@
-"""Serves a function from requests to answers on a socket."""
+"""Serves a function from requests to responses on a socket."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from watchword.http.connection import RejectionHandler, RequestHandler, ServerCo
 from watchword.http.request_parser import RequestLimits
 
 SWEEP_EVERY = 5.0
-"""How often connections are looked at that may have had their time; one timer for all of them."""
+"""How often connections are checked for timeouts; one timer serves all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What a socket bears before it refuses."""
+    """Limits of a listening socket."""
 
     connections: int = 4096
     header_bytes: int = 64 * 1024
     body_bytes: int = 3 * 1024 * 1024
-    keepalive_seconds: float = 180.0  # how long a connection may rest between requests
+    keepalive_seconds: float = 180.0  # how long a connection may be idle between requests
     request_seconds: float = 60.0  # how long a client may take to send one request
-    drain_seconds: float = 10.0  # how long requests under way may take when the server stops
+    drain_seconds: float = 10.0  # how long current requests may take when the server stops
 
 
 class HttpServer:
-    """Accepts connections, hands plain requests to a function, and writes its answers."""
+    """Accepts connections, passes requests to a function, and writes its responses."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class HttpServer:
         self._date = (0, "")
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; return the port, which the system chooses when 0 was asked for."""
+        """Listen; return the port, which the system chooses when 0 was requested."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: ServerConnection(self), host, port, ssl=self._context, backlog=1024, reuse_address=True
@@ -59,7 +59,7 @@ class HttpServer:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Accept no more, end the watches cleanly, let the rest finish."""
+        """Stop accepting, end watches cleanly, and let current requests finish."""
         server, self._server = self._server, None
         if server is None:
             return
@@ -75,20 +75,20 @@ class HttpServer:
         await server.wait_closed()
 
     def register(self, connection: ServerConnection) -> bool:
-        """Take note of a connection; False when there are too many."""
+        """Register a connection; False when there are too many."""
         if len(self._connections) >= self._limits.connections or self._server is None:
             return False
         self._connections.add(connection)
         return True
 
     def unregister(self, connection: ServerConnection) -> None:
-        """Forget a connection."""
+        """Unregister a connection."""
         self._connections.discard(connection)
         if not self._connections:
             self._all_closed.set()
 
     def date(self) -> str:
-        """Return the time of day as HTTP writes it, made once a second."""
+        """Return the current time in HTTP's format, computed once a second."""
         now = int(time.time())
         if now != self._date[0]:
             self._date = now, http_date(now)
@@ -114,7 +114,7 @@ class HttpServer:
 
 
 def http_date(seconds: float) -> str:
-    """Return an instant as the headers of HTTP write it, whatever the locale."""
+    """Return an instant in the format of HTTP headers, independent of the locale."""
     at = time.gmtime(seconds)
     return (
         f"{_DAYS[at.tm_wday]}, {at.tm_mday:02} {_MONTHS[at.tm_mon - 1]} {at.tm_year} "

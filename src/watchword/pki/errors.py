@@ -1,12 +1,12 @@
-"""What can go wrong with keys, certificates and signatures.
+"""The errors of keys, certificates and signatures.
 
 PkiError
-├── KeyRefused            not a private or public key that is read here, or too weak
-├── InvalidCsr        not a certificate signing request that is read here
-├── CertificateRefused    not a certificate or bundle that is read here
-├── ChainRefused          a certificate that no trusted authority vouches for, here and now
-├── AuthorityExpired      the signer's own certificate is over
-├── PinRefused            not a pin of the form sha256:<64 hexadecimal digits>
+├── KeyRefused          not a supported private or public key, or too weak
+├── InvalidCsr          not a supported certificate signing request
+├── CertificateRefused  not a supported certificate or bundle
+├── ChainRefused        no trusted authority signed the certificate, or it is not valid now
+├── AuthorityExpired    the signer's own certificate has expired
+├── PinRefused          not a pin of the form sha256:<64 hexadecimal digits>
 └── InvalidJwt          a JWT whose form, signature or algorithm is not accepted
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 
 class PkiError(Exception):
-    """Base of everything this room raises."""
+    """Base of the errors of this package."""
 
 
 class KeyRefused(PkiError):
@@ -30,11 +30,11 @@ class CertificateRefused(PkiError):
 
 
 class ChainRefused(PkiError):
-    """No trusted authority vouches for the certificate at that instant."""
+    """No trusted authority signed the certificate, or it is not valid at that instant."""
 
 
 class AuthorityExpired(PkiError):
-    """The authority can no longer sign: its own certificate has ended."""
+    """The authority can no longer sign: its own certificate has expired."""
 
 
 class PinRefused(PkiError):

@@ -1,4 +1,4 @@
-"""JSON Web Tokens: service account tokens signed, verified, and read without belief."""
+"""Signs and verifies JSON Web Tokens of service accounts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALGORITHMS = {KeyType.EC: "ES256", KeyType.RSA: "RS256"}
 
 
 def algorithm_of(key: PublicKey) -> str:
-    """Return the one algorithm a key is used with: the token does not get to choose."""
+    """Return the one algorithm a key is used with; the token's header does not choose it."""
     if key.type not in _ALGORITHMS or (key.type == KeyType.EC and key.bits != 256):
         raise KeyRefused("tokens are signed with EC P-256 or RSA keys only")
     return _ALGORITHMS[key.type]
@@ -49,14 +49,14 @@ class TokenSigner:
 
 @dataclass(frozen=True)
 class TokenVerifier:
-    """Knows the keys whose tokens are believed. Each key has one algorithm: no token chooses."""
+    """Verifies tokens against trusted keys; each key has one algorithm, whatever the token's header says."""
 
     keys: tuple[PublicKey, ...]
 
     def verify(self, token: str) -> dict[str, Any]:
         """Return the claims of a token that one of the keys signed; raise `InvalidJwt` otherwise.
 
-        Only the signature is judged here; `claims.check_claims` judges time, issuer and audience.
+        Only the signature is checked here; `jwt_claims.check_claims` checks time, issuer and audience.
         """
         from watchword.pki.jose import is_signed_by
 
@@ -75,12 +75,12 @@ class TokenVerifier:
 
 
 def sign(claims: Mapping[str, Any], key: PrivateKey) -> Sensitive[str]:
-    """Sign one token; whoever signs many keeps a `TokenSigner`."""
+    """Sign one token; a caller that signs many keeps a `TokenSigner`."""
     return TokenSigner(key).sign(claims)
 
 
 def verify(token: str, keys: Sequence[PublicKey]) -> dict[str, Any]:
-    """Verify one token; whoever verifies many keeps a `TokenVerifier`."""
+    """Verify one token; a caller that verifies many keeps a `TokenVerifier`."""
     return TokenVerifier(tuple(keys)).verify(token)
 
 

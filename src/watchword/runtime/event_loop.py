@@ -1,4 +1,4 @@
-"""The one place where event loops for real work are made, and where they are asked to end."""
+"""Makes event loops for real time, and stops them on signals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
-    """Set `stop` on SIGINT and SIGTERM; a second signal does what it does by itself, and ends the process."""
+    """Set `stop` on SIGINT and SIGTERM; a second signal has its default effect and ends the process."""
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
 

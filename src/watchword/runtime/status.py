@@ -1,4 +1,4 @@
-"""Writes the status of objects: only what differs, only onto the object that was looked at."""
+"""Writes the status of objects: only differences, only to the version that was read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from watchword.runtime.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """What a status should say; everything that is not named stays as it is."""
+    """The desired content of a status; fields that are not named stay as they are."""
 
     conditions: tuple[Condition, ...] = ()
     without: tuple[str, ...] = ()  # types of conditions that no longer apply
@@ -25,25 +25,25 @@ class StatusChange:
 
 @dataclass(frozen=True, slots=True)
 class StatusWriter:
-    """Brings conditions and other status fields to the server, as a merge patch on `/status`.
+    """Writes conditions and other status fields as a merge patch on `/status`.
 
-    Lists in a merge patch replace each other whole, so each patch holds only for the version it was
-    made from. When somebody was faster, the object is read and the change made once more.
+    A merge patch replaces lists as a whole, so each patch is valid only for the version it was made from. After a
+    conflict the object is read again and the change is made once more.
     """
 
     client: Client
     clock: Clock
 
     async def set_condition(self, resource: Resource, obj: Object, condition: Condition) -> Object:
-        """Make one condition true to the facts; returns the object as it now is."""
+        """Set one condition; returns the object as it is afterwards."""
         return await self.write(resource, obj, StatusChange(conditions=(condition,)))
 
     async def set_conditions(self, resource: Resource, obj: Object, conditions: Iterable[Condition]) -> Object:
-        """Make several conditions true to the facts in one request."""
+        """Set several conditions in one request."""
         return await self.write(resource, obj, StatusChange(conditions=tuple(conditions)))
 
     async def write(self, resource: Resource, obj: Object, change: StatusChange) -> Object:
-        """Make a change; nothing is sent when the status already says so.
+        """Make a change; nothing is sent when the status has that content already.
 
         Raises `Conflict` when the object was replaced by another of the same name, or changes too fast.
         """
@@ -56,9 +56,9 @@ class StatusWriter:
             return await self.write_if_unchanged(resource, current, change)
 
     async def write_if_unchanged(self, resource: Resource, obj: Object, change: StatusChange) -> Object:
-        """Make a change that was decided from this very version; `Conflict` when somebody was faster.
+        """Make a change that was decided from this version; `Conflict` when it is outdated.
 
-        For fields that others write, too: made once more, the change would undo what they wrote.
+        For fields that others write, too: a retry would undo what they wrote.
         """
         status = choose_status_patch(obj, change, now=self.clock.now())
         if status is None:
@@ -70,7 +70,7 @@ class StatusWriter:
 
 
 def choose_status_patch(obj: Mapping[str, Any], change: StatusChange, *, now: datetime) -> Object | None:
-    """Return the part of the status that has to change, or None when it already says everything."""
+    """Return the part of the status that has to change, or None when nothing has."""
     patch: Object = {}
     rows = choose_conditions(obj, change, now=now)
     if rows is not None:
@@ -83,7 +83,7 @@ def choose_status_patch(obj: Mapping[str, Any], change: StatusChange, *, now: da
 
 
 def merge_patch(old: Any, new: Any) -> Any:
-    """Return the JSON merge patch that turns one value into another: what is gone has to be named."""
+    """Return the JSON merge patch that turns one value into another; removed fields become null."""
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return new
     gone = {name: None for name in old if name not in new}
@@ -92,7 +92,7 @@ def merge_patch(old: Any, new: Any) -> Any:
 
 
 def choose_conditions(obj: Mapping[str, Any], change: StatusChange, *, now: datetime) -> list[Object] | None:
-    """Return the whole list of conditions as it should be, or None when it already is."""
+    """Return the complete list of conditions as it should be, or None when it already is."""
     rows = before = conditions_of(obj)
     generation = (obj.get("metadata") or {}).get("generation")
     for condition in change.conditions:
