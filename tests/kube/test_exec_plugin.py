@@ -167,7 +167,7 @@ def test_choose_interactive(mode: str, terminal: bool, interactive: bool) -> Non
 
 
 def test_plugin_that_needs_a_terminal_is_refused_without_one() -> None:
-    with pytest.raises(ConfigError, match="there is no terminal"):
+    with pytest.raises(ConfigError, match="needs a terminal for input"):
         choose_interactive("Always", terminal=False)
 
 
