@@ -94,7 +94,7 @@ async def test_cluster_of_a_cloud_has_certificates_of_other_signers(fleet: Addon
     assert [csr["spec"]["username"] for csr in found.values() if is_own(csr)] == [cluster]
 
 
-async def test_account_made_anew_is_recovered_from_over_any_driver(fleet: AddonFleet) -> None:
+async def test_recreated_account_is_recovered_from_over_any_driver(fleet: AddonFleet) -> None:
     cluster = await with_vouchers(fleet, "cloud", "token")
     key = await fleet.enable("reporter", cluster)
     first = await fleet.secret(key)

@@ -75,9 +75,7 @@ async def test_what_cannot_be_enabled_or_shown_is_named(
     assert sentence in capsys.readouterr().err
 
 
-async def test_enabling_what_nobody_serves_is_remarked_and_waited_for_in_vain(
-    fleet: AddonFleet, capsys: Output
-) -> None:
+async def test_enabling_an_addon_without_a_manager_warns_and_times_out(fleet: AddonFleet, capsys: Output) -> None:
     cluster, name = await fleet.cluster(), f"misspelt{fleet.mark}"
 
     argv = ["addon", "enable", name, "-c", cluster, "--wait", "--timeout", "1s"]

@@ -182,7 +182,7 @@ async def test_addon_follows_the_decisions_of_its_placements(fleet: AddonFleet) 
 
 
 @pytest.mark.planes("embedded")  # a control plane that tests share may serve decisions already
-async def test_placements_that_nobody_decides_are_said_and_followed_once_somebody_does(fleet: AddonFleet) -> None:
+async def test_placements_without_decisions_are_reported_and_followed_once_decided(fleet: AddonFleet) -> None:
     cluster = await fleet.cluster()
     placement = {"namespace": fleet.namespace, "name": "near"}
     addon = ObjectKey(cluster, await known(fleet, "placed", "Placements", placements=[placement]))
@@ -236,7 +236,7 @@ class Refusing:
 
 
 @pytest.mark.planes("embedded")  # the same as above
-async def test_hub_that_may_not_read_decisions_says_so_and_does_the_rest(fleet: AddonFleet) -> None:
+async def test_hub_without_access_to_decisions_reports_it_and_does_the_rest(fleet: AddonFleet) -> None:
     await fleet.members.stop(fleet.hub)
     await establish_crds(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
     hub = Client(Refusing(fleet.plane.fresh_client().transport, PLACEMENT_DECISIONS.plural))

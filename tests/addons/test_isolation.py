@@ -133,7 +133,7 @@ async def test_what_was_there_before_is_never_adopted(fleet: AddonFleet, resourc
     await fleet.refreshed(addon, within=90)
 
 
-async def test_secret_that_is_somebodys_own_stays_as_it_is(fleet: AddonFleet) -> None:
+async def test_secret_of_another_owner_is_left_unchanged(fleet: AddonFleet) -> None:
     cluster = await fleet.cluster()
     name = "reporter-hub-kubeconfig"
     planted = await fleet.client.create(SECRETS, a_secret(name, namespace=fleet.namespace, data={"mine": "x"}))

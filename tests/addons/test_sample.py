@@ -60,7 +60,7 @@ def has_beaten_twice(report: Object | None) -> bool:
     return int(((report or {}).get("data") or {}).get("beats") or 0) >= 2
 
 
-async def test_agent_shows_that_it_lives_with_narrow_rights_of_its_own(fleet: AddonFleet) -> None:
+async def test_agent_renews_its_lease_with_narrow_rights(fleet: AddonFleet) -> None:
     cluster = await fleet.cluster()
     fleet.start_addon(replace(SAMPLE, install_namespace=fleet.namespace))
     addon = await fleet.enable(NAME, cluster)

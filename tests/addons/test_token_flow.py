@@ -29,7 +29,7 @@ def instant(data: dict[str, bytes], name: str) -> datetime:
     return found
 
 
-async def test_every_step_is_taken_by_whom_the_design_says(fleet: AddonFleet) -> None:
+async def test_every_step_is_taken_by_the_identity_that_the_design_names(fleet: AddonFleet) -> None:
     cluster = await fleet.cluster()
     key = await fleet.enable("reporter", cluster)
     said = await fleet.refreshed(key)
@@ -62,7 +62,7 @@ async def test_kubeconfig_beside_the_token_works_as_it_lies(fleet: AddonFleet) -
     }  # fmt: skip
 
 
-async def test_shipped_systems_condition_says_the_same(fleet: AddonFleet) -> None:
+async def test_condition_of_open_cluster_management_is_equivalent(fleet: AddonFleet) -> None:
     key = await fleet.enable("reporter", await fleet.cluster())
 
     ours = await fleet.refreshed(key)
@@ -72,7 +72,7 @@ async def test_shipped_systems_condition_says_the_same(fleet: AddonFleet) -> Non
 
 
 @pytest.mark.planes("embedded")  # in real time it would take half an hour
-async def test_token_is_refreshed_at_its_instant_and_before_four_fifths_of_its_life(fleet: AddonFleet) -> None:
+async def test_token_is_refreshed_at_its_instant_and_before_80_percent_of_its_validity(fleet: AddonFleet) -> None:
     key = await fleet.enable("reporter", await fleet.cluster(life=timedelta(hours=1)))
     first = await fleet.secret(key)
     due = instant(first, "refresh-at")
@@ -100,7 +100,7 @@ async def test_token_that_expired_while_no_agent_ran_is_replaced_at_once(fleet: 
     assert (await who_am_i(fleet.as_token(second["token"]))).uid == first["service-account-uid"].decode()
 
 
-async def test_life_that_the_server_refuses_is_said_with_its_reason(fleet: AddonFleet) -> None:
+async def test_refused_lifetime_is_reported_with_the_servers_reason(fleet: AddonFleet) -> None:
     key = await fleet.enable("reporter", await fleet.cluster(life=timedelta(minutes=1)))
 
     said = await fleet.says(key, ConditionType.ADDON_TOKEN_REFRESHED, "False", "TokenRequestInvalid")
@@ -108,7 +108,7 @@ async def test_life_that_the_server_refuses_is_said_with_its_reason(fleet: Addon
     assert "may not specify a duration less than 10 minutes" in said.message
 
 
-async def test_account_that_was_made_anew_brings_a_new_token(fleet: AddonFleet) -> None:
+async def test_recreated_account_brings_a_new_token(fleet: AddonFleet) -> None:
     key = await fleet.enable("reporter", await fleet.cluster())
     first = await fleet.secret(key)
 
@@ -202,7 +202,7 @@ async def test_addon_may_live_in_any_namespace_even_the_agents_own(fleet: AddonF
     await fleet.gone(SECRETS, secret)
 
 
-async def test_restarted_agent_asks_for_nothing(fleet: AddonFleet) -> None:
+async def test_restarted_agent_requests_no_credential(fleet: AddonFleet) -> None:
     cluster = await fleet.cluster()
     key = await fleet.enable("reporter", cluster)
     await fleet.refreshed(key)
@@ -227,7 +227,7 @@ async def test_addon_removed_while_no_agent_ran_leaves_nothing(fleet: AddonFleet
     await fleet.gone(SECRETS, fleet.secret_key(key))
 
 
-async def test_account_named_by_the_shipped_system_is_understood(fleet: AddonFleet) -> None:
+async def test_account_named_by_open_cluster_management_is_understood(fleet: AddonFleet) -> None:
     cluster = await fleet.cluster()
     await fleet.stop_agent(cluster)
     user = f"system:serviceaccount:{cluster}:reporter-agent"

@@ -62,7 +62,7 @@ def issued(at: datetime = START) -> NewCredential:
 REFUSED = Pending("CSRDenied", "no", recheck=DAY, failed=True)
 
 
-async def test_a_rotation_is_counted_with_the_life_that_was_left() -> None:
+async def test_rotation_is_counted_with_the_remaining_validity() -> None:
     counted = Counted()
 
     await counted.hears(issued(), after=timedelta(seconds=3))
@@ -74,7 +74,7 @@ async def test_a_rotation_is_counted_with_the_life_that_was_left() -> None:
     assert len(counted.passed_on) == 2
 
 
-async def test_the_time_left_passes_without_anybody_setting_it() -> None:
+async def test_remaining_time_decreases_without_updates() -> None:
     counted = Counted()
     await counted.hears(issued())
 

@@ -46,7 +46,7 @@ async def shown(look: Callable[[], float], expected: float) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_request_for_somebody_elses_name_is_counted_once(fleet: FleetHarness) -> None:
+async def test_request_for_another_clusters_name_is_counted_once(fleet: FleetHarness) -> None:
     metrics, name = Metrics(), fleet.name()
     fleet.start_hub(AUTOMATIC, metrics=metrics)
     joining = Client(PlaneConnector(fleet.plane).joining())

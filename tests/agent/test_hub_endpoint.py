@@ -71,7 +71,7 @@ def a_hub(published: ClusterInfo, authority: Authority = OLD) -> ClusterInfoServ
     return hub
 
 
-def test_a_hub_is_where_people_say_until_it_is_found_elsewhere() -> None:
+def test_hub_endpoint_is_the_configured_one_until_another_is_verified() -> None:
     hub = HubEndpoint(Said(an_entry()))
     assert hub.entry() == an_entry()
 
@@ -81,7 +81,7 @@ def test_a_hub_is_where_people_say_until_it_is_found_elsewhere() -> None:
     assert not hub.record_move(B, OLD.certificate.pem)
 
 
-def test_what_people_say_anew_counts() -> None:
+def test_new_manual_configuration_wins() -> None:
     people = Said(an_entry())
     hub = HubEndpoint(people)
     hub.record_move(B, OLD.certificate.pem)
@@ -92,7 +92,7 @@ def test_what_people_say_anew_counts() -> None:
     assert original_server(hub.entry()) == C
 
 
-def test_a_move_of_a_move_remembers_where_it_began() -> None:
+def test_hub_that_moved_twice_keeps_its_original_address() -> None:
     hub = HubEndpoint(Said(an_entry()))
     hub.record_move(B, OLD.certificate.pem)
     hub.record_move(C, NEW.certificate.pem)
@@ -147,7 +147,7 @@ async def test_a_hub_is_followed_when_its_address_ends() -> None:
         pytest.param(ClusterEntry(A, ca_data=b"nonsense"), id="by nonsense"),
     ],
 )
-async def test_what_people_arranged_is_left_alone(said: ClusterEntry | None) -> None:
+async def test_manual_configuration_is_left_unchanged(said: ClusterEntry | None) -> None:
     network = FakeNetwork({A: a_hub(info(A, by=(OLD, NEW)))})
 
     assert not await HubEndpointMonitor(HubEndpoint(Said(said)), network, Random(1)).check()
@@ -155,7 +155,7 @@ async def test_what_people_arranged_is_left_alone(said: ClusterEntry | None) -> 
     assert network.servers[A].requests == []
 
 
-async def test_an_idle_agent_looks_seldom_and_a_doubting_one_not_all_the_time() -> None:
+async def test_hub_endpoint_is_checked_seldom_when_idle_and_with_backoff_when_failing() -> None:
     hub, unreachable, moves = a_hub(info(A)), asyncio.Event(), list[str]()
     monitor = HubEndpointMonitor(HubEndpoint(Said(an_entry())), FakeNetwork({A: hub}), Random(1))
     running = asyncio.create_task(monitor.run(unreachable, lambda: moves.append("moved")))

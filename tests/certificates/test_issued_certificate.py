@@ -70,7 +70,7 @@ ITSELF = Authority.make("system:a:b", now=NOW, key=KEY).certificate
         pytest.param(issue(), "", id="the one asked for"),
     ],
 )
-def test_judge_issued(certificate: Certificate, complaint: str) -> None:
+def test_decide_issued(certificate: Certificate, complaint: str) -> None:
     issued = IssuedCertificate(KEY, (certificate,))
     judged = validate_issued_certificate(issued, WHO, now=NOW, roots=(CA.certificate,), lifetime=HOUR)
     assert complaint in judged
@@ -96,7 +96,7 @@ def a_request(certificate: bytes = b"", **conditions: str) -> Object:
         pytest.param(a_request(Approved="", Failed="no"), DiscoveryReason.REQUEST_FAILED, id="failed"),
     ],
 )
-def test_a_request_that_will_never_be_answered_is_given_up(request_: Object, reason: DiscoveryReason) -> None:
+def test_request_without_a_response_times_out(request_: Object, reason: DiscoveryReason) -> None:
     with pytest.raises(BootstrapFailed) as refusal:
         decide_bootstrap_request(request_)
     assert refusal.value.reason == reason
@@ -108,7 +108,7 @@ def test_a_request_waits_until_it_is_both_approved_and_issued(request_: Object) 
     assert decide_bootstrap_request(a_request(b"x", Approved="")) is not None
 
 
-def test_the_same_wish_with_the_same_key_is_the_same_request() -> None:
+def test_same_specification_with_the_same_key_is_the_same_request() -> None:
     assert choose_request_name(WISH, KEY) == choose_request_name(WISH, KEY)
     others = [
         choose_request_name(WISH, OTHER),
@@ -154,7 +154,7 @@ class _Clock:
         return NOW
 
 
-async def test_a_request_under_our_name_by_somebody_else_is_not_used() -> None:
+async def test_request_of_the_same_name_by_another_requester_is_not_used() -> None:
     api = MemoryApi()
     client = Client.from_handler(api.handle)
     ours = certificate_request_manifest(WISH, KEY)
@@ -185,7 +185,7 @@ async def test_a_request_that_is_approved_but_never_issued_ends_with_advice() ->
     assert refusal.value.reason == DiscoveryReason.NOT_ISSUED
 
 
-def test_a_key_is_kept_between_two_tries(tmp_path: Path) -> None:
+def test_key_is_reused_by_a_second_attempt(tmp_path: Path) -> None:
     path = tmp_path / "state" / "key.pem"
     first = load_or_create_key(path)
     assert load_or_create_key(path).public == first.public

@@ -60,7 +60,7 @@ async def token(fleet: Fleet) -> str:
     return arguments[arguments.index("--token") + 1]
 
 
-async def test_a_request_labelled_harmless_that_names_a_victim_is_refused(fleet: Fleet, token: str) -> None:
+async def test_request_with_a_harmless_label_and_another_clusters_subject_is_refused(fleet: Fleet, token: str) -> None:
     name = await has_cluster(fleet)
     request = await asks(fleet, name, "victim", token=token)
     for flags in ([], ["--skip-approve-check"], ["--request", request], ["--requesters", "anyone"]):
@@ -104,7 +104,7 @@ async def asks_as_administrator(fleet: Fleet, name: str) -> str:
     return f"{name}-1"
 
 
-async def test_a_token_bound_to_others_brings_nobody_in(fleet: Fleet, token: str) -> None:
+async def test_token_bound_to_other_cluster_names_lets_no_cluster_join(fleet: Fleet, token: str) -> None:
     bound = (await fleet.run("token", "create", "--for-cluster", "prod-*", "--max-uses", "1")).strip()
     name = await has_cluster(fleet)
     request = await asks(fleet, name, name, token=bound)
@@ -126,7 +126,7 @@ async def test_uses_of_a_token_are_counted(fleet: Fleet, token: str) -> None:
     assert secret["metadata"]["annotations"][ANNOTATION_USED_BY] == first
 
 
-async def test_a_token_that_is_gone_vouches_for_nobody(fleet: Fleet, token: str) -> None:
+async def test_deleted_token_signs_nothing(fleet: Fleet, token: str) -> None:
     short = (await fleet.run("token", "create")).strip()
     name = await has_cluster(fleet)
     await asks(fleet, name, name, token=short)
@@ -136,7 +136,7 @@ async def test_a_token_that_is_gone_vouches_for_nobody(fleet: Fleet, token: str)
     await fleet.run("accept", "--clusters", name, "--requesters", f"system:bootstrap:{short[:6]}")
 
 
-async def test_who_has_not_asked_is_not_accepted_unless_insisted(fleet: Fleet, token: str) -> None:
+async def test_cluster_without_a_request_is_accepted_only_when_the_check_is_skipped(fleet: Fleet, token: str) -> None:
     name = await has_cluster(fleet)
     assert "has not asked" in await fleet.run("accept", "--clusters", name, code=3)
     assert "no cluster nobody" in await fleet.run("accept", "--clusters", "nobody", code=3)

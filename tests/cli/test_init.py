@@ -92,7 +92,7 @@ async def test_a_given_token_is_taken_once_and_found_again(fleet: Fleet) -> None
     await fleet.run("token", "delete", own[:6])
 
 
-async def test_a_probe_tells_that_certificates_are_issued_and_leaves_nothing(fleet: Fleet) -> None:
+async def test_probe_detects_that_certificates_are_issued_and_leaves_nothing(fleet: Fleet) -> None:
     document = json.loads(await fleet.run("init", "--no-deploy", "-o", "json"))
     requests = (await fleet.client.list(CERTIFICATE_SIGNING_REQUESTS)).items
     assert not [warning for warning in document["warnings"] if "certificate" in warning]
@@ -134,7 +134,7 @@ async def test_without_controllers_waiting_ends_with_a_question(fleet: Fleet) ->
     assert "is `watchword hub` running" in said
 
 
-async def test_a_signer_that_does_not_answer_is_found_out(fleet: Fleet) -> None:
+async def test_missing_signer_is_detected(fleet: Fleet) -> None:
     probe = SignerProbe(fleet.client, fleet.plane.clock, "example.com/nobody", patience=timedelta(seconds=1))
     trouble = await probe.run()
     requests = (await fleet.client.list(CERTIFICATE_SIGNING_REQUESTS)).items

@@ -43,7 +43,7 @@ def _read_all(descriptor: int) -> bytes:
         shown += chunk
 
 
-async def test_a_person_at_a_terminal_sees_the_whole_join_command(fleet: Fleet) -> None:
+async def test_terminal_shows_the_complete_join_command(fleet: Fleet) -> None:
     flags = ["--no-deploy", "--no-probe", "--token", "-", "--kubeconfig", str(fleet.plane.kubeconfig)]
     shown = await on_a_terminal("init", *flags, standard_input=TOKEN.encode())
     piped = await fleet.run("init", "--no-deploy", "--no-probe")

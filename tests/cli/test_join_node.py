@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
 
 
-async def test_a_machine_gets_in_without_a_person_where_nodes_are_approved(fleet: Fleet) -> None:
+async def test_machine_joins_where_node_requests_are_approved_automatically(fleet: Fleet) -> None:
     arguments = await fleet.init("--no-probe", "--approve-nodes")
     fleet.start_hub()
     path, name = fleet.folder / "kubelet.conf", fleet.unique("node")

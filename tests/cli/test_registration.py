@@ -122,7 +122,7 @@ async def test_a_second_cluster_of_the_same_name_comes_in_only_by_take_over(memb
     await member.has_credential()
 
 
-async def test_rejoin_hands_the_agent_a_new_token(member: Member) -> None:
+async def test_rejoin_gives_the_agent_a_new_token(member: Member) -> None:
     await member.asks()
     await member.fleet.run("accept", "-c", member.name)
     await member.joined()
@@ -150,7 +150,7 @@ async def test_a_dry_run_changes_nothing(member: Member) -> None:
 
 
 @pytest.mark.planes("embedded")  # the other one is shared: somebody is always served there
-async def test_an_operator_that_serves_nobody_any_more_goes_with_the_last_klusterlet(member: Member) -> None:
+async def test_operator_is_removed_with_the_last_klusterlet(member: Member) -> None:
     await member.fleet.run("join", *member.join_arguments, *member.own)
     operator = ObjectKey("open-cluster-management", "watchword-operator")
     assert await member.fleet.client.find(DEPLOYMENTS, operator) is not None
@@ -176,7 +176,7 @@ async def test_a_rebuilt_cluster_gets_its_name_only_from_the_hub_s_administrator
     await member.joined()
 
 
-async def test_take_over_does_nothing_unless_a_person_says_yes(member: Member) -> None:
+async def test_take_over_does_nothing_without_confirmation(member: Member) -> None:
     claimed = a_cluster(member.name, accepted=True, annotations={Annotation.CLUSTER_UID: "of the old one"})
     await member.fleet.client.create(MANAGED_CLUSTERS, claimed)
     said = await member.fleet.run("rejoin", "--take-over", "--cluster-name", member.name, code=4)

@@ -75,11 +75,11 @@ def test_everything_is_shown_to_those_who_want_it(form: str, width: int | None) 
         pytest.param(1, "300 clusters, 300 credentials: 1 cluster to look at", id="one is silent"),
     ],
 )
-def test_one_line_says_how_the_fleet_fares(silent: int, sentence: str) -> None:
+def test_one_line_summarizes_the_fleet(silent: int, sentence: str) -> None:
     assert summarise(a_fleet(silent)) == sentence
 
 
-def test_the_doctor_names_some_of_many_and_says_where_the_rest_is() -> None:
+def test_doctor_names_some_of_many_and_where_to_find_the_rest() -> None:
     findings = decide_fleet_findings(a_fleet(60))
 
     page = render_results([CheckResult("fleet", findings)]).splitlines()

@@ -38,7 +38,7 @@ async def test_nothing_new_changes_nothing_and_costs_one_request() -> None:
     assert len(hub.requests) == 1
 
 
-async def test_a_client_that_looks_now_and_then_survives_a_rotation_of_the_authority() -> None:
+async def test_client_that_polls_survives_a_rotation_of_the_authority() -> None:
     hub, seen = a_hub(info(A)), list[RefreshResult]()
     client = a_client(FakeNetwork({A: hub}), info(A))
     for published, serving in (
@@ -72,7 +72,7 @@ async def test_a_client_follows_a_hub_that_moves() -> None:
     assert (await client.refresh(), client.address, client.info) == (RefreshResult.UPDATED, C, info(C))
 
 
-async def test_an_address_that_somebody_chose_is_kept_while_it_works() -> None:
+async def test_configured_address_is_kept_while_it_works() -> None:
     published = info(A, by=(OLD, NEW))
     network = FakeNetwork({A: a_hub(published), B: a_hub(published)})
     client = a_client(network, info(B))
@@ -90,7 +90,7 @@ async def test_what_is_published_is_not_taken_over_before_it_works() -> None:
     assert (await client.refresh(), client.info) == (RefreshResult.LOST, info(A))
 
 
-async def test_a_stranger_in_between_changes_nothing() -> None:
+async def test_cluster_info_of_an_untrusted_server_changes_nothing() -> None:
     stranger = a_hub(info(A, by=(STRANGER,)), STRANGER)
     client = a_client(FakeNetwork({A: stranger}), info(A))
 
@@ -98,7 +98,7 @@ async def test_a_stranger_in_between_changes_nothing() -> None:
     assert not any(request.header("Authorization") for request in stranger.requests)
 
 
-async def test_an_authority_without_an_address_that_proves_it_is_not_believed() -> None:
+async def test_authority_without_an_address_that_proves_it_is_not_trusted() -> None:
     network = FakeNetwork({A: a_hub(info(C, by=(STRANGER,)))})  # whoever could write there has no such server
 
     client = a_client(network, info(A))

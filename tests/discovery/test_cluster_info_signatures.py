@@ -119,7 +119,7 @@ def test_without_knowing_the_own_authority_nothing_is_signed() -> None:
     assert (decision.data, "kube-root-ca.crt" in decision.refusal) == ({}, True)
 
 
-def test_a_refusal_is_said_once_and_taken_back() -> None:
+def test_refusal_is_reported_once_and_withdrawn() -> None:
     refused = judge(a_map("hello"))
     assert judge(a_map("hello", refused=refused.refusal)).annotation is None
     assert judge(a_map(refused=refused.refusal), a_token(ONE)).annotation == ""

@@ -52,7 +52,7 @@ discovery:
     return "".join(str(part) for part in await run(kubeadm, *arguments))
 
 
-async def test_kubeadm_believes_the_cluster_info_that_we_sign(
+async def test_kubeadm_accepts_the_cluster_info_that_we_sign(
     kubeadm: Path, hub: DiscoverableHub, tmp_path: Path
 ) -> None:
     token = await hub.has_token()

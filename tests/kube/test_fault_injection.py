@@ -132,7 +132,7 @@ async def run_with_faults(writes: list[tuple[str, bool, float]], seed: int, *, s
 
 @settings(max_examples=40, deadline=None)
 @given(writes=WRITES, seed=st.integers(0, 2**32), streams=st.booleans())
-def test_a_follower_knows_the_truth_after_any_storm(
+def test_watch_reports_the_true_state_after_any_faults(
     writes: list[tuple[str, bool, float]],
     seed: int,
     streams: bool,  # noqa: FBT001 - drawn by name

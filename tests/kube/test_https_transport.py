@@ -139,7 +139,7 @@ async def test_a_certificate_for_another_name_is_refused_unless_that_name_is_exp
         assert await client.get(SECRETS, KEY)
 
 
-async def test_a_refused_connection_says_so() -> None:
+async def test_refused_connection_is_reported() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"https://127.0.0.1:{probe.getsockname()[1]}"
@@ -147,11 +147,11 @@ async def test_a_refused_connection_says_so() -> None:
     assert "the connection was refused: is the API server running" in await complaint(Endpoint(address))
 
 
-async def test_a_name_that_does_not_resolve_says_so() -> None:
+async def test_unresolvable_name_is_reported() -> None:
     assert "its name cannot be resolved" in await complaint(Endpoint("https://no-such-host.invalid:6443"))
 
 
-async def test_a_server_without_tls_says_so() -> None:
+async def test_server_without_tls_is_reported() -> None:
     async def speak_plainly(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
@@ -214,7 +214,7 @@ async def test_a_certificate_rotated_half_way_leaves_the_old_pair_in_use(
         assert await client.get(SECRETS, KEY)
 
 
-async def test_an_answer_cut_short_says_so(serve: Serve) -> None:
+async def test_truncated_response_is_reported(serve: Serve) -> None:
     async def cut(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "100"})
         await response.prepare(request)
@@ -264,7 +264,7 @@ async def test_a_watch_event_may_be_larger_than_any_buffer(serve: Serve) -> None
     assert events[0].decode()["data"] == payload
 
 
-async def test_a_closed_client_says_so(serve: Serve) -> None:
+async def test_closed_client_raises_a_clear_error(serve: Serve) -> None:
     client = make_client(await serve(echo), NOBODY, retry=NO_RETRY)
     await client.get(SECRETS, KEY)
     await client.close()
@@ -358,7 +358,7 @@ async def test_an_unproved_server_cannot_fill_our_memory(serve: Serve) -> None:
     await client.close()
 
 
-async def test_a_compressed_bomb_stays_packed(serve: Serve) -> None:
+async def test_compressed_body_is_not_decompressed(serve: Serve) -> None:
     packed = gzip.compress(b" " * 50_000_000)
 
     async with connected(await serve(answering(body=packed, headers={"Content-Encoding": "gzip"}))) as client:

@@ -148,7 +148,7 @@ async def test_a_request_that_was_given_up_below_is_made_again() -> None:
     assert [str(trouble) for trouble in troubles] == ["the request was cancelled when its connection was closed"]
 
 
-async def test_a_follower_that_is_asked_to_end_ends() -> None:
+async def test_watch_that_is_cancelled_ends() -> None:
     asked = asyncio.Event()
 
     def silent(request: Request) -> Response:
@@ -223,7 +223,7 @@ async def test_a_server_that_went_back_in_time_is_listed_again() -> None:
     assert await facts(script, 2) == [Snapshot([], "50"), Snapshot([], "9")]
 
 
-async def test_a_repeated_event_is_told_once() -> None:
+async def test_repeated_event_is_delivered_once() -> None:
     added = line("ADDED", secret("a", 6))
     script = Script(watching(bookmark(5, end=True), added, added, bookmark(7)))
 

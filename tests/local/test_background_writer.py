@@ -28,7 +28,7 @@ def test_everything_written_arrives_in_order(pipe: tuple[int, int]) -> None:
         assert received.read() == "one\nzwö\n"
 
 
-def test_a_reader_that_does_not_read_holds_nobody_up(pipe: tuple[int, int]) -> None:
+def test_slow_reader_does_not_delay_others(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     stream = os.fdopen(writer, "w", encoding="utf-8")
     background_writer = BackgroundWriter(stream)

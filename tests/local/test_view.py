@@ -128,7 +128,7 @@ def test_a_picture_is_drawn_over_the_last_one() -> None:
     assert stream.getvalue().endswith("\x1b[?7h\x1b[?25h")
 
 
-def test_a_picture_that_says_the_same_is_not_sent() -> None:
+def test_unchanged_picture_is_not_sent() -> None:
     stream = io.StringIO()
     screen = Screen(stream, color=False, size=lambda: TerminalSize(80, 24))
 
@@ -168,7 +168,7 @@ def test_lines_are_cut_with_a_mark_and_painted_only_when_asked() -> None:
     assert render_line(line, color=True) == "\x1b[1mwatch\x1b[0m\x1b[32mword\x1b[0m"
 
 
-def test_happenings_are_told_once_in_order() -> None:
+def test_events_are_printed_once_in_order() -> None:
     row = {"type": "Joined", "status": "True", "message": "joined", "lastTransitionTime": "2026-06-01T00:00:02Z"}
     cluster = {"metadata": {"name": "edge"}, "status": {"conditions": [row]}}
     event = {"regarding": {"name": "edge"}, "note": "accepted", "eventTime": "2026-06-01T00:00:01Z", "type": "Warning"}
@@ -185,5 +185,5 @@ def test_write_span(seconds: int, expected: str) -> None:
     assert format_age(timedelta(seconds=seconds)) == expected
 
 
-def test_what_has_expired_says_so() -> None:
+def test_time_left_is_formatted() -> None:
     assert [format_time_left(each, NOW) for each in (None, NOW, NOW + timedelta(hours=1))] == ["-", "expired", "60m"]

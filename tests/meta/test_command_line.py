@@ -37,7 +37,7 @@ def test_help_imports_nothing_heavy(argv: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_keeps_the_promise_of_its_line_of_help(name: str) -> None:
+def test_every_command_has_the_summary_that_the_overview_shows(name: str) -> None:
     module, summary = COMMANDS[name]
 
     command = import_module(module).command
@@ -52,7 +52,7 @@ def test_version_comes_from_the_package(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == f"watchword {__version__}\n"
 
 
-def test_misspelt_command_is_answered_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_misspelt_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["completoin"]) == NOT_USABLE
     assert "did you mean completion?" in capsys.readouterr().err
 
@@ -79,7 +79,7 @@ def test_completion_prints_code_for_the_shell(shell: str, capsys: pytest.Capture
         pytest.param(FileNotFoundError(2, "No such file", "x.yaml"), FAILED, "x.yaml: no such file", id="system"),
     ],
 )
-def test_judge_failure(error: Exception, exit_code: int, sentence: str) -> None:
+def test_decide_failure(error: Exception, exit_code: int, sentence: str) -> None:
     failure = decide_failure(error)
 
     assert (failure.exit_code, failure.sentence) == (exit_code, sentence)

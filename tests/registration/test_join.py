@@ -57,7 +57,7 @@ async def agent_client(fleet: FleetHarness, name: str) -> Client:
     return fleet.plane.adopt(Client(transport_with(fleet.plane, data["tls.crt"], data["tls.key"])))
 
 
-async def test_an_allow_listed_cluster_joins_without_a_person(fleet: FleetHarness) -> None:
+async def test_allow_listed_cluster_joins_without_an_administrator(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     fleet.start_agent(name)
@@ -77,7 +77,7 @@ async def test_an_allow_listed_cluster_joins_without_a_person(fleet: FleetHarnes
         assert labels_of(await fleet.client.get(resource, key)) == {Label.CLUSTER_NAME: name} or resource is NAMESPACES
 
 
-async def test_a_cluster_of_nobody_on_the_list_waits_for_a_person(fleet: FleetHarness) -> None:
+async def test_cluster_that_no_list_approves_waits_for_an_administrator(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub()
     fleet.start_agent(name)
@@ -112,7 +112,7 @@ async def test_the_secret_holds_everything_another_agent_needs(fleet: FleetHarne
     assert subject.common_name == f"system:open-cluster-management:{name}:{data[AGENT_NAME].decode()}"
 
 
-async def test_a_restarted_agent_stays_itself_without_its_bootstrap_credential(fleet: FleetHarness) -> None:
+async def test_restarted_agent_keeps_its_identity_without_the_bootstrap_credential(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     agent = fleet.start_agent(name)

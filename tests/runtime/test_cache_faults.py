@@ -130,7 +130,7 @@ STEPS = [name for name in vars(FaultScript) if not name.startswith("_") and name
 
 @settings(max_examples=60, deadline=None)
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=60), seed=st.integers(0, 2**32))
-def test_the_cache_equals_the_servers_list_after_any_trouble(steps: list[str], seed: int) -> None:
+def test_cache_equals_the_servers_list_after_any_faults(steps: list[str], seed: int) -> None:
     async def main() -> None:
         trouble = FaultScript(Random(seed))
         for step in steps:

@@ -178,7 +178,7 @@ async def crashes() -> None:
 @pytest.mark.parametrize(
     ("job", "error"), [pytest.param(ends, UnexpectedExit, id="ends"), pytest.param(crashes, Unreachable, id="crashes")]
 )
-async def test_a_part_that_dies_takes_the_whole_process_down(
+async def test_failed_part_ends_the_whole_process(
     api: MemoryApi, job: Callable[[], asyncio.Future[None]], error: type[Exception]
 ) -> None:
     one = Process(api, "one")

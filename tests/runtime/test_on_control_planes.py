@@ -67,7 +67,7 @@ async def test_the_cache_follows_a_collection(plane: Plane) -> None:
         assert "managedFields" not in obj["metadata"]
 
 
-async def test_a_cache_outlives_its_server(private_plane: Plane) -> None:
+async def test_cache_survives_a_restart_of_its_server(private_plane: Plane) -> None:
     client, namespace = private_plane.client(), await private_plane.namespace()
     cache = Cache.of(client)
     informer = cache.informer(CONFIG_MAPS, WatchScope(namespace=namespace))
@@ -100,7 +100,7 @@ def is_seen(obj: Object | None) -> bool:
     return obj is not None and obj["metadata"].get("labels", {}).get("seen") == "yes"
 
 
-async def test_a_manager_reconciles_leads_and_tells(plane: Plane) -> None:
+async def test_manager_reconciles_leads_and_records_events(plane: Plane) -> None:
     client, namespace = plane.client(), await plane.namespace()
     lease = ObjectKey(namespace, "leader")
     options = ManagerOptions("watchword.io/test", "one", lease=lease)

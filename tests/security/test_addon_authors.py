@@ -76,7 +76,7 @@ async def test_no_addon_makes_a_node_of_the_hub(addons: AddonFleet, signer: str)
     assert not approved(await addons.client.get(CERTIFICATE_SIGNING_REQUESTS, hostile))
 
 
-async def test_role_that_is_not_there_yet_is_judged_before_it_is_granted(addons: AddonFleet) -> None:
+async def test_missing_role_is_validated_before_it_is_granted(addons: AddonFleet) -> None:
     cluster, role = await addons.cluster(), f"later{addons.mark}"
     grants = (Grant("later", role=role),)
     addons.start_addon(AddonDefinition("reporter", grants=grants, install_namespace=addons.namespace))

@@ -77,7 +77,9 @@ def test_a_fleet_gets_over_it(images: PlaneImages, kind: IncidentKind) -> None:
         ),
     ],
 )
-def test_what_broke_a_promise_once_breaks_none_again(images: PlaneImages, incidents: tuple[Incident, ...]) -> None:
+def test_incident_that_once_broke_an_invariant_breaks_none(
+    images: PlaneImages, incidents: tuple[Incident, ...]
+) -> None:
     short_lived = SimulationSettings(
         seed=1, clusters=2, days=14, quiet=5 * DAY, lease=DAY, shortest_life=3 * DAY, longest_life=4 * DAY
     )

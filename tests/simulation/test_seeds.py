@@ -17,7 +17,7 @@ LIFE = SimulationSettings(clusters=6, days=20, incidents_per_day=3.0)
 
 
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
-def test_a_fleet_keeps_its_promises_through_everything_that_happens(images: PlaneImages, seed: int) -> None:
+def test_fleet_keeps_its_invariants_under_all_incidents(images: PlaneImages, seed: int) -> None:
     report = simulate(
         SimulationSettings(seed=seed, clusters=LIFE.clusters, days=LIFE.days, incidents_per_day=3.0), images
     )
@@ -25,7 +25,7 @@ def test_a_fleet_keeps_its_promises_through_everything_that_happens(images: Plan
     assert report.is_clean, str(report)
 
 
-def test_the_same_seed_is_the_same_life_in_any_process(images: PlaneImages) -> None:
+def test_same_seed_gives_the_same_run_in_any_process(images: PlaneImages) -> None:
     here = simulate(SimulationSettings(seed=7, clusters=2, days=12), images).digest
 
     command = [sys.executable, "-m", "watchword.testing.simulation", "--seed=7", "--clusters=2", "--days=12"]
@@ -34,7 +34,7 @@ def test_the_same_seed_is_the_same_life_in_any_process(images: PlaneImages) -> N
     assert here in elsewhere
 
 
-def test_another_seed_is_another_life(images: PlaneImages) -> None:
+def test_another_seed_gives_another_run(images: PlaneImages) -> None:
     lives = {simulate(SimulationSettings(seed=seed, clusters=1, days=10), images).digest for seed in (1, 2)}
 
     assert len(lives) == 2

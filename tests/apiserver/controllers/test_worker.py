@@ -30,7 +30,7 @@ class Work:
         return self.again
 
 
-async def test_many_wakes_are_one_look_and_a_wake_meanwhile_is_one_more() -> None:
+async def test_many_triggers_cause_one_run_and_a_trigger_meanwhile_one_more() -> None:
     work = Work()
     work.gate.clear()
     worker = Worker("test", work.sync)

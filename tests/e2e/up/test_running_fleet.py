@@ -123,7 +123,7 @@ def test_the_picture_follows_the_size_of_the_terminal(tmp_path: Path) -> None:
     assert terminal.interrupt() == 0
 
 
-def test_colors_are_left_out_when_nobody_wants_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_are_left_out_when_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     terminal = Terminal(tmp_path / "fleet", 80, 24, "--clusters", "0")
 
@@ -233,7 +233,7 @@ def test_rotate_renews_at_once(fleet: Path, whom: list[str], capsys: pytest.Capt
     assert "to be renewed at" in capsys.readouterr().out
 
 
-def test_rotate_of_nobody_is_refused(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rotate_of_an_unknown_cluster_is_refused(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["rotate", "cluster", "nobody", "--kubeconfig", str(fleet / "kubeconfig")]) == 4
 
     assert "there is no cluster nobody" in capsys.readouterr().err
