@@ -1,4 +1,4 @@
-"""What every test shares: time is virtual unless a test says otherwise."""
+"""Fixtures of all tests: time is virtual unless a test is marked otherwise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from watchword.runtime.virtual_time import VirtualLoop
 
 
 def pytest_configure() -> None:
-    """Log as a program would, and draw the same examples each time unless WATCHWORD_FUZZ asks for new ones."""
+    """Log as a program would, and draw the same examples each time unless WATCHWORD_FUZZ is set."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script: programs inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("steady", derandomize=True, database=None)

@@ -26,7 +26,7 @@ CONNECTORS = {"cloud": CloudConnector, "relay": RelayConnector}
 
 
 async def with_vouchers(fleet: AddonFleet, connector: str, auth: str) -> str:
-    """Run a hub that knows the newcomer, and let a cluster join by it: a person accepts."""
+    """Run a hub with the additional driver, and let a cluster join by it; an administrator accepts."""
     await fleet.members.stop(fleet.hub)
     options = HubOptions(drivers=("csr", VOUCHER), catalog=WITH_VOUCHERS, elect=False, install=False)
     hub = run_hub(

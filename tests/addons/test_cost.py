@@ -95,11 +95,11 @@ async def test_recovery_takes_the_requests_that_it_must_and_waits_for_nothing(fl
 
         assert fleet.plane.clock.now() - began < timedelta(milliseconds=100), resource.plural
         assert methods(hub_side) == made
-        assert methods(agent_side)[:2] == stored  # what follows is the report, and nobody waits for it
+        assert methods(agent_side)[:2] == stored  # what follows is the report, and the join does not wait for it
 
 
 def methods(seen: Counter[str]) -> list[str]:
-    """Return what was asked, in order."""
+    """Return the requests, in order."""
     return [request.partition(" ")[0] for request in seen.elements()]
 
 

@@ -93,7 +93,7 @@ async def test_old_credential_stays_usable_until_the_new_one_is_there(fleet: Add
     cluster = await fleet.cluster(auth="csr")
     key = await fleet.enable("reporter", cluster)
     before = await fleet.secret(key)
-    await fleet.members.stop(fleet.hub)  # nobody makes the account
+    await fleet.members.stop(fleet.hub)  # the account is never created
 
     await fleet.start_agent(cluster, auth="token")
     await fleet.until(key, lambda obj: list(drivers_of(obj)) == ["token"])

@@ -1,4 +1,4 @@
-"""Which rights no add-on gets unless an administrator says so by name."""
+"""The rights that no add-on gets unless an administrator allows them by name."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ async def says(fleet: AddonFleet, addon: str, status: str, reason: str) -> None:
 
 
 async def decide(fleet: AddonFleet, placement: str, *clusters: str, number: int = 1) -> None:
-    """Decide, as the one does who serves placements."""
+    """Decide a placement as its controller does."""
     key = ObjectKey(fleet.namespace, f"{placement}-decision-{number}")
     if await fleet.client.find(PLACEMENT_DECISIONS, key) is None:
         obj = PLACEMENT_DECISIONS.manifest(key, metadata={"labels": {Label.PLACEMENT: placement}})
@@ -195,7 +195,7 @@ async def test_placements_without_decisions_are_reported_and_followed_once_decid
     await says(fleet, addon.name, "True", "PlacementsFollowed")
 
 
-@pytest.mark.planes("embedded")  # the definition is everybody's on a control plane that tests share
+@pytest.mark.planes("embedded")  # tests share the definition on a shared control plane
 async def test_addons_stay_when_decisions_can_be_known_no_longer(fleet: AddonFleet) -> None:
     await establish_crds(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
     cluster = await fleet.cluster()

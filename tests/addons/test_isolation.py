@@ -150,7 +150,7 @@ async def test_two_addons_never_share_an_account(fleet: AddonFleet) -> None:
     await fleet.says(first, READY)
     await fleet.stop_agent(cluster)
 
-    # The shipped system's name for this add-on's account is ours for the other one's.
+    # Open Cluster Management's name for this add-on's account is ours for the other one's.
     user = f"system:serviceaccount:{cluster}:{cluster}-x-agent"
     second = await fleet.enable(
         f"{cluster}-x", cluster, {**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": {"user": user}}}

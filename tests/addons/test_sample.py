@@ -1,4 +1,4 @@
-"""The sample add-on: what its author writes, who its agent is on either side, and that it really runs on a node."""
+"""The sample add-on: what its author writes, its identities on both sides, and that it runs on a node."""
 
 from __future__ import annotations
 

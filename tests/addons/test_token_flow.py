@@ -1,4 +1,4 @@
-"""An add-on's token from the first wish to the last clean-up, as the design orders it."""
+"""An add-on's token from the first request to the last clean-up, as the design orders it."""
 
 from __future__ import annotations
 

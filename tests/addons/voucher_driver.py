@@ -1,4 +1,4 @@
-"""A registration driver of a newcomer: its cluster is believed by its word, and is whom a cloud would make of it."""
+"""A driver that is not part of the product: its cluster registers without proof, under a cloud's user name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ANNOTATION = "voucher.example.com/name"
 
 @dataclass(frozen=True)
 class VoucherAgentDriver:
-    """Writes the voucher itself; what opens the hub's doors is who the transport says it is."""
+    """Writes the voucher itself; the transport decides the identity on the hub."""
 
     clock: Clock
 
@@ -61,7 +61,7 @@ class VoucherAgentDriver:
 
 @dataclass(frozen=True)
 class VoucherHubDriver:
-    """Believes every cluster that says so: rights are the hub's business, and an administrator accepts."""
+    """Recognises every cluster with the annotation: the hub grants rights, and an administrator accepts."""
 
     @classmethod
     def make(cls, _: HubContext) -> VoucherHubDriver:

@@ -1,4 +1,4 @@
-"""Whoever watches over a fleet sees expiry, rotations and refusals in numbers."""
+"""Metrics of an agent: expiry, rotations and refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EDGE = ObjectKey.cluster("edge")
 
 @dataclass
 class HandClock:
-    """Time that moves when the test says so."""
+    """A clock that the test moves."""
 
     at: datetime = START
 

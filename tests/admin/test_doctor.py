@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong, says why, and names the next command."""
+"""`doctor` reports what is wrong, why, and the next command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster renews early when asked, once, and says on the hub how long its credential lives."""
+"""A cluster renews its credential early on request, once, and reports its validity on the hub."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def test_forecast_names_what_ends_soon_and_what_that_means() -> None:
     outlooks = forecast_expiry(build_inventory(a_fleet(), now=NOW), now=NOW, within=7 * DAY)
 
     assert [(each.row.holder, each.renewed_before) for each in outlooks] == [
-        ("agent of edge2", False),  # nobody renews it, although it should have been
+        ("agent of edge2", False),  # its renewal is overdue
         ("joining clusters", False),
         ("add-on sample on edge", True),
     ]

@@ -1,4 +1,4 @@
-"""An agent that no Klusterlet speaks of leaves its hub: with its add-ons' credentials, and with nothing of others."""
+"""An agent without a Klusterlet leaves its hub: with its add-ons' credentials, and with nothing of others."""
 
 from __future__ import annotations
 

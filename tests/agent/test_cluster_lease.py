@@ -17,7 +17,7 @@ from watchword.testing.builders import RBAC, a_cluster, a_lease
 from watchword.testing.plane import Plane
 
 PATCHING = ["get", "list", "watch", "update", "patch"]
-REPLACING = ["get", "list", "watch", "update"]  # what hubs of the shipped system grant
+REPLACING = ["get", "list", "watch", "update"]  # what hubs of Open Cluster Management grant
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Renewal:
     reconciler: LeaseRenewalReconciler
 
     async def renew(self) -> str:
-        """Renew now, whatever was renewed before; returns what the lease says afterwards."""
+        """Renew now, whatever was renewed before; returns the lease."""
         self.reconciler.due.clear()
         await self.reconciler.reconcile(ObjectKey.cluster(self.name))
         return str((await self.lease())["spec"]["renewTime"])

@@ -1,4 +1,4 @@
-"""Certificate requests are followed while somebody waits for a decision, and only then."""
+"""Certificate requests are watched only while a decision is pending."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OWN, OTHER = ObjectKey("agent", "own"), ObjectKey("addons", "other")
 
 
 class Feed:
-    """A server with nothing to tell; knows how many listen."""
+    """A server without events that counts its watches."""
 
     def __init__(self) -> None:
         self.listening = self.begun = 0

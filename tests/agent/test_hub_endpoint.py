@@ -1,4 +1,4 @@
-"""Where an agent looks for its hub: what people say anew counts, in between the hub itself is followed."""
+"""Which hub endpoint an agent uses: a new configured one wins, else the hub's own moves are followed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ A, B, C = "https://a:6443", "https://b:6443", "https://c:6443"
 
 @dataclass
 class Said:
-    """A connector of which only counts what people say."""
+    """A connector with a configurable endpoint."""
 
     said: ClusterEntry | None
 

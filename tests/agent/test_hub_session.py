@@ -24,7 +24,7 @@ OLD: SecretData = {"tls.crt": b"old", "kubeconfig": b"here"}
 
 
 class UnheardHub:
-    """A cache of a hub that has not said anything yet."""
+    """A cache of a hub that has not sent anything yet."""
 
     def get(self, resource: Resource, key: ObjectKey) -> Object | None:
         return None

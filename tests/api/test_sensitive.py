@@ -1,4 +1,4 @@
-"""A secret value shows itself to nobody who does not ask for it by name."""
+"""A `Sensitive` value is only returned by `reveal()`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a credential is read from whatever words a condition tells it in."""
+"""The validity of a credential is read from every form of a condition's message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rig counts what it says it counts."""
+"""The measurements of the rig are correct."""
 
 from __future__ import annotations
 

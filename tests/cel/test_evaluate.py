@@ -1,4 +1,4 @@
-"""Expressions in CEL: evaluated as the language says, or refused when compiled."""
+"""CEL expressions: evaluated as the language defines, or refused when compiled."""
 
 from __future__ import annotations
 

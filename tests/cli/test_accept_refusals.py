@@ -1,4 +1,4 @@
-"""What `accept` refuses, on a hub where somebody misbehaves: nothing is changed, and both names are shown."""
+"""What `accept` refuses on a hub with malicious requests: nothing is changed, and both names are shown."""
 
 from __future__ import annotations
 

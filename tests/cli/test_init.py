@@ -46,7 +46,7 @@ async def test_init_makes_a_hub_and_a_second_run_changes_nothing(fleet: Fleet) -
     assert (await fleet.client.list(MANAGED_CLUSTERS)).items is not None
 
 
-@pytest.mark.planes("embedded")  # where a kind can be somebody else's for one test
+@pytest.mark.planes("embedded")  # where a kind can belong to another system for one test
 async def test_the_cluster_manager_of_another_system_is_left_alone(fleet: Fleet) -> None:
     theirs = {**CLUSTER_MANAGER, "metadata": {"name": CLUSTER_MANAGER["metadata"]["name"]}}
     before = await fleet.client.create(CUSTOM_RESOURCE_DEFINITIONS, theirs)

@@ -18,7 +18,7 @@ TOKEN = "x7k2m9.q8w3e5r1t0y6u4i2"
 
 
 async def on_a_terminal(*argv: str, standard_input: bytes) -> str:
-    """Run a command whose standard output is a terminal, and return what stands there."""
+    """Run a command whose standard output is a terminal, and return what it shows."""
     ours, theirs = pty.openpty()
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "watchword", *argv, stdin=asyncio.subprocess.PIPE, stdout=theirs, stderr=theirs

@@ -1,4 +1,4 @@
-"""`join` in clusteradm's words: the token never reaches a hub that has not proved itself."""
+"""`join` with clusteradm's flags: the token is never sent to an unverified hub."""
 
 from __future__ import annotations
 

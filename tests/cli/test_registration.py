@@ -149,7 +149,7 @@ async def test_a_dry_run_changes_nothing(member: Member) -> None:
     assert await member.fleet.client.find(KLUSTERLETS, ObjectKey.cluster(member.name)) is not None
 
 
-@pytest.mark.planes("embedded")  # the other one is shared: somebody is always served there
+@pytest.mark.planes("embedded")  # the other one is shared and always serves
 async def test_operator_is_removed_with_the_last_klusterlet(member: Member) -> None:
     await member.fleet.run("join", *member.join_arguments, *member.own)
     operator = ObjectKey("open-cluster-management", "watchword-operator")

@@ -1,4 +1,4 @@
-"""What a person sees of three hundred clusters: what needs attention, and not much more."""
+"""The status of three hundred clusters: what needs attention, and not much more."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass
 class ServedClusterInfo:
-    """A hub on loopback, or somebody who poses as one."""
+    """A hub on loopback, or an impostor."""
 
     server: TlsServer
     publisher: ClusterInfoServer

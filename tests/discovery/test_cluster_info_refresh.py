@@ -1,4 +1,4 @@
-"""A client that looks at cluster-info now and then finds its cluster again, and believes nobody else."""
+"""A client that refreshes cluster-info finds a hub that moved, and trusts no other server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_client_that_polls_survives_a_rotation_of_the_authority() -> None:
     hub, seen = a_hub(info(A)), list[RefreshResult]()
     client = a_client(FakeNetwork({A: hub}), info(A))
     for published, serving in (
-        (info(A, by=(OLD, NEW)), OLD),  # first everybody learns the new authority
+        (info(A, by=(OLD, NEW)), OLD),  # first every member learns the new authority
         (info(A, by=(OLD, NEW)), NEW),  # then the server uses it
         (info(A, by=(NEW,)), NEW),  # then the old one is forgotten
     ):
@@ -60,7 +60,7 @@ async def test_a_client_follows_a_hub_that_moves() -> None:
     client = a_client(network, info(A))
     old_place.publish(info(B))
     network.servers[B] = a_hub(info(B))
-    assert (await client.refresh(), client.address) == (RefreshResult.UPDATED, A)  # it still answers there
+    assert (await client.refresh(), client.address) == (RefreshResult.UPDATED, A)  # the server still responds there
 
     old_place.up = False
     assert (await client.refresh(), client.address) == (RefreshResult.UPDATED, B)
@@ -99,7 +99,9 @@ async def test_cluster_info_of_an_untrusted_server_changes_nothing() -> None:
 
 
 async def test_authority_without_an_address_that_proves_it_is_not_trusted() -> None:
-    network = FakeNetwork({A: a_hub(info(C, by=(STRANGER,)))})  # whoever could write there has no such server
+    network = FakeNetwork(
+        {A: a_hub(info(C, by=(STRANGER,)))}
+    )  # an attacker who can write cluster-info has no such server
 
     client = a_client(network, info(A))
 

@@ -1,4 +1,4 @@
-"""The real kubeadm understands our tokens and believes our cluster-info, and the other way round."""
+"""The real kubeadm accepts our tokens and cluster-info, and the other way round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a token is asked for, and what happens when the hub says no."""
+"""How a token is requested, and what happens when the hub refuses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LATER = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class Hub:
-    """Answers token requests as it is told to."""
+    """Responds to token requests as configured."""
 
     def __init__(self, answer: Callable[[Object], Response]) -> None:
         self.answer = answer

@@ -1,4 +1,4 @@
-"""Nothing that a client sends makes the control plane fail: it is answered, or refused in words."""
+"""No client input makes the control plane fail: it is processed, or refused with a message."""
 
 from __future__ import annotations
 

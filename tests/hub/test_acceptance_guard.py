@@ -1,4 +1,4 @@
-"""Whether a server is believed to refuse those who would accept themselves."""
+"""Whether a server refuses clusters that would accept themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JSON = (("Content-Type", "application/json"),)
 
 @dataclass
 class Server:
-    """Knows clusters; refuses what is not for everybody once it has taken up the policy."""
+    """Knows clusters; refuses protected fields once it enforces the policy."""
 
     enforces: bool = False
     asked: int = 0

@@ -56,7 +56,7 @@ def status(code: int, reason: str = "", **headers: str) -> Response:
 
 
 class Server:
-    """Answers from a list and remembers the requests."""
+    """Responds from a list and records the requests."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)

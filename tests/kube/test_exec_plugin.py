@@ -1,4 +1,4 @@
-"""Credential plugins: real programs that answer, hang, fail and talk nonsense."""
+"""Credential plugins: real programs that succeed, hang, fail and print invalid output."""
 
 from __future__ import annotations
 

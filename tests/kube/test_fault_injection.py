@@ -1,4 +1,4 @@
-"""Broken transports: the same seed breaks the same way, and a follower ends up right all the same."""
+"""Faulty transports: the same seed injects the same faults, and a watch still ends with the true state."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Store:
 
 
 class View:
-    """What a consumer of `list_and_watch` believes."""
+    """The state as a consumer of `list_and_watch` sees it."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}

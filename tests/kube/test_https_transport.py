@@ -1,4 +1,4 @@
-"""The transport over real sockets and real TLS: what arrives, what is refused, what is said about it."""
+"""The transport over real sockets and real TLS: what arrives, what is refused, and the error messages."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ async def test_a_proxy_that_is_not_there_is_named(serve: Serve) -> None:
 async def a_proxy(
     answer: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n",
 ) -> AsyncIterator[tuple[str, list[str]]]:
-    """Run a proxy that opens tunnels, or answers something else; yields its address and what it was asked."""
+    """Run a proxy that opens tunnels, or responds otherwise; yields its address and its requests."""
     asked: list[str] = []
 
     async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -149,7 +149,7 @@ async def test_any_path_can_be_read(plane: Plane) -> None:
 
 
 class View:
-    """What `list_and_watch` has told so far."""
+    """The updates of `list_and_watch` so far."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
@@ -278,7 +278,7 @@ async def test_a_kubeconfig_is_all_that_is_needed(plane: Plane) -> None:
 
 
 async def under_load(client: Client, rotate: Callable[[], object]) -> list[str]:
-    """Ask without pause who one is, rotate in the middle, and go on until the new name has been told."""
+    """Request the own identity repeatedly, rotate meanwhile, and go on until the new name is returned."""
     seen: list[str] = []
 
     async def ask() -> None:

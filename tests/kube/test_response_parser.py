@@ -1,4 +1,4 @@
-"""What counts as one answer, in whatever pieces its bytes come."""
+"""What counts as one response, in any chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A collection is held once: by whoever follows it, not by the following."""
+"""A collection is held once: by the reader of a watch, not by the watch itself."""
 
 from __future__ import annotations
 

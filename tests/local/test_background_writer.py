@@ -1,4 +1,4 @@
-"""Nobody is held up by a terminal that does not take what is written."""
+"""A terminal that does not accept output delays nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees fits the terminal, whatever its size."""
+"""The view fits the terminal, whatever its size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A metric that nobody writes is a promise that nobody keeps: each one is written by the code that it speaks of."""
+"""Every metric is written by the code that it describes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dashboard and alert rules speak only of what the processes really measure."""
+"""Dashboard and alert rules use only metrics that the processes export."""
 
 from __future__ import annotations
 

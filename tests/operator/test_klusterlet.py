@@ -1,4 +1,4 @@
-"""A Klusterlet becomes an agent; what is wrong is said, and nothing is left behind."""
+"""A Klusterlet becomes an agent; errors are reported, and nothing is left behind."""
 
 from __future__ import annotations
 

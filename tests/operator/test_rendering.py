@@ -1,4 +1,4 @@
-"""What a Klusterlet or ClusterManager says becomes flags, pods and rights, word for word."""
+"""Klusterlet and ClusterManager are rendered as flags, pods and rights."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ async def test_a_deleted_cluster_leaves_nothing_behind(fleet: FleetHarness) -> N
     for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS):
         assert not (await fleet.client.list(resource, labels=f"{Label.CLUSTER_NAME}={name}")).items
     leases = (await fleet.client.list(LEASES, labels=f"{Label.CLUSTER_NAME}={name}")).items
-    assert [ObjectKey.of(lease) for lease in leases] == [retired_name_key(name)]  # while its certificate lives
+    assert [ObjectKey.of(lease) for lease in leases] == [retired_name_key(name)]  # while its certificate is valid
 
 
 async def test_a_joining_cluster_cannot_accept_itself(fleet: FleetHarness) -> None:

@@ -1,4 +1,4 @@
-"""Certificates are renewed in time in bad weather, and each of them is asked for once."""
+"""Certificates are renewed in time under faults, and each is requested once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was made for a cluster and taken away by somebody comes back."""
+"""The hub recreates deleted objects of a cluster."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from watchword.testing.memory_api import MemoryApi
 
 @dataclass
 class Server:
-    """The whole history of a collection; state and events of any revision can be asked for."""
+    """The history of a collection, with state and events of any revision."""
 
     history: list[ObjectChange] = field(default_factory=list)
 
@@ -151,7 +151,7 @@ ROUGH = FaultPlan(
 
 
 async def cache_after_faults(random: Random) -> tuple[dict[ObjectKey, Object], dict[ObjectKey, Object]]:
-    """Write at random while everything between server and cache breaks; return what each holds in the end."""
+    """Write at random while everything between server and cache fails; return what each holds in the end."""
     api = MemoryApi()
     weather = FaultyTransport(InProcessTransport(api.handle), ROUGH, random)
     cache = Cache.of(Client(weather, random=random), WatchOptions(random=random))

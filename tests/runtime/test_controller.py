@@ -42,7 +42,7 @@ def throttled(seconds: float) -> TooManyRequests:
 
 @dataclass
 class Scripted:
-    """Does what the script says on each visit of a key, then nothing; remembers when it was asked."""
+    """Does what the script says on each reconcile of a key, then nothing; records the times."""
 
     script: dict[ObjectKey, list[Callable[[], Awaitable[Outcome]]]] = field(default_factory=dict)
     visits: list[tuple[str, float]] = field(default_factory=list)

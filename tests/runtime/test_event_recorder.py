@@ -20,7 +20,7 @@ CLUSTER = MANAGED_CLUSTERS.manifest(ObjectKey.cluster("edge"), metadata={"uid": 
 
 
 class RecorderHarness:
-    """A recorder at work, the server it speaks to, and what it dropped."""
+    """A running recorder, its server, and what it dropped."""
 
     def __init__(self) -> None:
         self.api = MemoryApi()

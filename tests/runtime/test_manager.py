@@ -32,7 +32,7 @@ KEY = ObjectKey("ns", "a")
 
 @dataclass
 class Marker:
-    """Marks every Secret once, and says how often it was asked."""
+    """Marks every Secret once, and counts the reconciles."""
 
     hub: ApiServerConnection
     visits: list[str] = field(default_factory=list)

@@ -199,7 +199,7 @@ def test_every_retry_waits_between_the_bounds(failures: int, seed: int) -> None:
 
 @dataclass
 class World:
-    """Workers and a crowd of adders around one queue; remembers what was asked and what was done."""
+    """Workers and many producers around one queue; records what was added and what was done."""
 
     random: Random
     queue: WorkQueue[int]

@@ -125,7 +125,7 @@ async def test_grant_that_is_trusted_no_longer_is_taken_back(addons: AddonFleet)
 
 
 async def describe(addons: AddonFleet, name: str, *registration: Object, trusted: str = "") -> None:
-    """Describe an add-on by a template, as whoever may write templates does."""
+    """Describe an add-on by a template, as an author of templates does."""
     spec = {"addonName": name, "agentSpec": {"workload": {"manifests": []}}, "registration": list(registration)}
     template, kind = ADDON_TEMPLATES.manifest(ObjectKey.cluster(name), spec=spec), ObjectKey.cluster(name)
     await addons.client.create(ADDON_TEMPLATES, template)

@@ -1,4 +1,4 @@
-"""What somebody tries on the hub who has taken over the agent of one cluster, and does not get."""
+"""What an attacker with the credential of one cluster's agent is refused on the hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody tries on the hub who holds nothing but a bootstrap token, and does not get."""
+"""What a holder of a bootstrap token is refused on the hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bootstrap tokens that may bring in one cluster, in the hands of somebody who wants two."""
+"""A bootstrap token for one cluster cannot bring in a second one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each kind of fault by itself, and the combinations that broke a promise before."""
+"""Each kind of incident by itself, and the combinations that broke an invariant before."""
 
 from __future__ import annotations
 

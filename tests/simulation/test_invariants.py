@@ -1,4 +1,4 @@
-"""Every promise that a simulation watches over is broken on purpose once, and each time it is noticed."""
+"""Every invariant of the simulation is broken on purpose once, and is detected each time."""
 
 from __future__ import annotations
 

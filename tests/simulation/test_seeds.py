@@ -1,4 +1,4 @@
-"""Fleets live through weeks of faults and keep every promise; a seed that breaks one is printed with its trace."""
+"""Simulated fleets keep every invariant through weeks of faults; a failing seed is printed with its trace."""
 
 from __future__ import annotations
 

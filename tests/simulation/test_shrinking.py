@@ -1,4 +1,4 @@
-"""A failure is told by the minimize incidents that cause it."""
+"""A failure is reduced to the fewest incidents that cause it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the control-plane fixtures promise to a test, on every control plane."""
+"""The contract of the control-plane fixtures, on every control plane."""
 
 from __future__ import annotations
 

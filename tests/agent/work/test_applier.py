@@ -1,4 +1,4 @@
-"""What is asked for on the hub is there on the cluster, and stays as asked."""
+"""The agent applies the manifests of a work and reverts changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that a work asks to be computed: by expressions, per object and for the work as a whole."""
+"""Conditions that a work requests: computed by expressions, per object and for the work."""
 
 from __future__ import annotations
 

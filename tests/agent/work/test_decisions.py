@@ -1,4 +1,4 @@
-"""The small decisions: whose an object is, when a record goes, what is followed, what a server's refusal tells."""
+"""Decisions about works: ownership, deletion of records, what is watched, what a refusal means."""
 
 from __future__ import annotations
 

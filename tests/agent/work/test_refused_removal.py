@@ -1,4 +1,4 @@
-"""What the cluster refuses to remove is said on the hub, in words, until it goes."""
+"""A refused removal is reported on the hub until it succeeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no longer asked for goes, and nothing else does."""
+"""The agent removes objects that a work no longer contains, and no others."""
 
 from __future__ import annotations
 

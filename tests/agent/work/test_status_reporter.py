@@ -1,4 +1,4 @@
-"""What happens to the objects is told on the hub, in time and not too often."""
+"""The status of a work is reported on the hub, promptly and not too often."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ BOB: dict[str, Any] = {"authenticated": True, "user": {"username": "bob", "uid":
 
 
 class Reviewer:
-    """Answers with a fixed status and counts the questions."""
+    """Responds with a fixed status and counts the requests."""
 
     def __init__(self, status: Object) -> None:
         self.status = status

@@ -1,4 +1,4 @@
-"""RBAC on a whole control plane: what is allowed, and in which words the rest is refused."""
+"""RBAC on a complete control plane: what is allowed, and the messages of refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a certificate signing request, from approval to oblivion."""
+"""Certificate signing requests from approval to garbage collection."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(20)
 
 
 class Work:
-    """Notes when each key was looked at; fails as often as told, and waits while told to."""
+    """Records when each key was processed; fails and blocks as configured."""
 
     def __init__(self, *, failures: int = 0, again: float | None = None) -> None:
         self.seen: list[tuple[str, float]] = []

@@ -1,4 +1,4 @@
-"""From a definition to its objects and back to nothing, through the whole control plane."""
+"""From a definition to its objects and their removal, through the complete control plane."""
 
 from __future__ import annotations
 

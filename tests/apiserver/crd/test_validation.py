@@ -1,4 +1,4 @@
-"""Definitions are refused in the words of the reference server; each row was compared with it."""
+"""Definitions are refused with kube-apiserver's messages; each row was compared with it."""
 
 from __future__ import annotations
 

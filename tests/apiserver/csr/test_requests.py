@@ -1,4 +1,4 @@
-"""CertificateSigningRequests on a whole control plane: who asked, who may decide, what may be written."""
+"""CertificateSigningRequests on a complete control plane: requester, approver, allowed changes."""
 
 from __future__ import annotations
 

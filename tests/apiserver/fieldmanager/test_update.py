@@ -1,4 +1,4 @@
-"""Who writes a field owns it; the rows were compared with the reference server."""
+"""A writer of a field becomes its manager; the rows were compared with kube-apiserver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers are real processes: they end when asked, and never outlive the server."""
+"""Containers are real processes: they end on request, and never outlive the server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def a_launch(folder: Path, *arguments: str) -> Launch:
 
 @pytest.fixture
 def stubborn(tmp_path: Path) -> Path:
-    """A program that ignores SIGTERM and lives for a minute."""
+    """A program that ignores SIGTERM and runs for a minute."""
     program = tmp_path / "stubborn"
     program.write_text(STUBBORN.format(python=sys.executable, path=sys.path))
     program.chmod(0o700)

@@ -1,4 +1,4 @@
-"""Refusals read as the reference server words them; each row was compared with it."""
+"""Validation errors equal those of kube-apiserver; each row was compared with it."""
 
 from __future__ import annotations
 

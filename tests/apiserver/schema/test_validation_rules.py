@@ -1,4 +1,4 @@
-"""Rules in CEL: those that a schema holds are enforced, or honestly declined."""
+"""CEL rules of a schema are enforced or refused."""
 
 from __future__ import annotations
 

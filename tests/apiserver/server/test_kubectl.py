@@ -1,4 +1,4 @@
-"""A journey with the real kubectl: what its users do all day, and what they read."""
+"""The usual commands of the real kubectl, and their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form of an answer follows the client's wishes, in order."""
+"""The format of a response follows the client's Accept header."""
 
 from __future__ import annotations
 

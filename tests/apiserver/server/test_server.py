@@ -1,4 +1,4 @@
-"""The server as a function: every request is answered, whatever happens inside."""
+"""The server as a function: every request gets a response, whatever happens inside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store promises, checked on each of them."""
+"""The contract of a store, checked on each implementation."""
 
 from __future__ import annotations
 

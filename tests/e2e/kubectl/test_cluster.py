@@ -1,4 +1,4 @@
-"""A person looks around in a cluster, grants rights, issues credentials and runs workloads with kubectl."""
+"""kubectl explores a cluster, grants rights, issues credentials and runs workloads."""
 
 from __future__ import annotations
 

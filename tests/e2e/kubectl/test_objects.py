@@ -1,4 +1,4 @@
-"""A person makes, reads, changes and removes objects with kubectl, and sees what a real cluster shows."""
+"""kubectl creates, reads, changes and removes objects, and prints what it prints on a real cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fleet that is up, as a person at a terminal and with kubectl sees it."""
+"""A running fleet as a terminal and kubectl show it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Terminal:
 
     def __init__(self, folder: Path, columns: int, rows: int, *flags: str) -> None:
         self.descriptor, theirs = pty.openpty()
-        self.resize(columns, rows)  # before anybody asks for it
+        self.resize(columns, rows)  # before it is requested
         self.process = subprocess.Popen(
             [sys.executable, "-c", ON_THIS_TERMINAL, "-m", "watchword", "up", "--data-dir", str(folder), *flags],
             stdin=theirs,

@@ -24,7 +24,7 @@ STEPS = ["planes", "hub", "token", "discovery", "join", "acceptance", "members",
 
 
 def identities(kubeconfig: Path) -> dict[str, Any]:
-    """Return what must outlive a restart: who the clusters are, and every request that was ever made."""
+    """Return what must survive a restart: the clusters' identities, and every request ever made."""
 
     async def read() -> dict[str, Any]:
         hub = connect(kubeconfig, "hub")
