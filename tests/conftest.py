@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
+import pytest_asyncio
 import structlog
 from hypothesis import settings
 
 from watchword.runtime.event_loop import new_loop
 from watchword.runtime.logs import redact_event
 from watchword.runtime.virtual_time import VirtualLoop
+from watchword.testing.fleet import FleetHarness, run_fleet
+from watchword.testing.plane import Plane
 
 
 def pytest_configure() -> None:
@@ -40,3 +43,10 @@ def pytest_asyncio_loop_factories(
     if item.get_closest_marker("real_time"):
         return {"real": new_loop}
     return {"virtual": VirtualLoop}
+
+
+@pytest_asyncio.fixture
+async def fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
+    """A hub and its agents on the chosen control plane; the test starts them."""
+    async with run_fleet(plane) as running:
+        yield running
