@@ -59,12 +59,12 @@ class InstanceSettings:
     audit_log: Path | None = None
     synchronous: str = "FULL"
     max_bytes: int = 0
-    in_memory: bool = False  # objects are forgotten at the end; keys and kubeconfig stand in files all the same
+    in_memory: bool = False  # objects are lost at the end; keys and kubeconfig are files all the same
     limits: ServerLimits = API_LIMITS
     node: bool = False  # run workloads of our own image as processes of this machine
     node_images: tuple[str, ...] = IMAGES
     node_commands: tuple[str, ...] = COMMANDS
-    runner: Runner | None = None  # who runs the node's containers; None: processes
+    runner: Runner | None = None  # runs the node's containers; None: as processes
 
 
 class Instance:
@@ -93,7 +93,7 @@ class Instance:
         return self._settings.data_dir / "admin.kubeconfig"
 
     async def start(self) -> None:
-        """Serve; returns once the first request can be answered."""
+        """Serve; returns once the first request can be handled."""
         clock = asyncio.get_running_loop().time
         self.plane = ControlPlane(
             self._store,

@@ -1,4 +1,4 @@
-"""How much one client may ask for: anonymous by address, users by name."""
+"""Rate limits per client: anonymous by address, users by name."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TokenBuckets:
 
 
 class RequestRateLimiter:
-    """Strangers share a bucket per address, wrong credentials drain one of their own, users have one each.
+    """Anonymous clients share a bucket per address, wrong credentials have another, users have one each.
 
     Members of system:masters are never limited: an administrator must get in when others flood.
     """
@@ -69,12 +69,12 @@ class RequestRateLimiter:
         self._users = TokenBuckets(users, clock)
 
     def before(self, request: HandlerRequest) -> None:
-        """Refuse an address that keeps showing wrong credentials, before its next one is looked at."""
+        """Refuse an address that keeps sending wrong credentials, before its next one is checked."""
         if request.header("authorization"):
             _require(self._failures.wait(request.peer.address))
 
     def known(self, request: HandlerRequest, user: User) -> None:
-        """Refuse a client that asks too often."""
+        """Refuse a client that sends too many requests."""
         if is_superuser(user):
             return
         if user.name == ANONYMOUS_NAME:

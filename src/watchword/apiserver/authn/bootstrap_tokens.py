@@ -1,4 +1,4 @@
-"""Bootstrap tokens: a joining machine proves that it was told a shared secret."""
+"""Authenticates bootstrap tokens of joining machines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMESPACE = "kube-system"
 SECRET_TYPE = "bootstrap.kubernetes.io/token"  # noqa: S105 - a type, not a secret
 NAME_PREFIX = "bootstrap-token-"
 BOOTSTRAPPERS_GROUP = "system:bootstrappers"
-GROUP_KEYS = ("auth-extra-groups", "auth-groups")  # the shipped spelling and the original one
+GROUP_KEYS = ("auth-extra-groups", "auth-groups")  # the spelling of kube-apiserver and the original one
 
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})", re.ASCII)
 _GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]", re.ASCII)
@@ -74,7 +74,9 @@ def decide_bootstrap_user(token_id: str, secret: str, stored: Object, *, now: da
     data = _decoded(stored.get("data") or {})
     matches = hmac.compare_digest(data.get("token-secret", b""), secret.encode())
     groups = read_groups(data)
-    expired = is_expired(data, now=now)  # judged before the secret counts: a right guess takes no longer
+    expired = is_expired(
+        data, now=now
+    )  # checked before the secret is compared, so that a correct guess takes no longer
     good = (
         matches
         and not is_deleting(stored)

@@ -1,4 +1,4 @@
-"""What x-kubernetes-validations may say, apart from their expressions."""
+"""Validates x-kubernetes-validations, apart from their expressions."""
 
 from __future__ import annotations
 

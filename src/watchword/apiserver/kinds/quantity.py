@@ -44,7 +44,7 @@ def _scale(suffix: str) -> Fraction:
         return Fraction(_BINARY[suffix])
     if suffix in _DECIMAL:
         return Fraction(10) ** _DECIMAL[suffix]
-    # An exponent from a stranger must not cost memory: beyond this the value is capped anyway.
+    # A huge exponent must not cost memory: beyond this the value is capped anyway.
     return Fraction(10) ** max(-40, min(40, int(suffix[1:])))
 
 

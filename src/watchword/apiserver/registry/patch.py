@@ -75,7 +75,7 @@ class PatchVerb:
     apply: Apply
 
     async def __call__(self, target: UpdateTarget, media: str, body: bytes, call: WriteRequest) -> VerbResult:
-        """Change one object as the patch says."""
+        """Change one object by a patch."""
         if media == APPLY_PATCH:
             return await self.apply(target, body, call)
         patch = decode_json(body, "error decoding patch: ")
@@ -96,7 +96,7 @@ class PatchVerb:
 
 
 def _unknown_patch_fields(media: str, body: bytes, patch: Any) -> list[str]:
-    """Return what a JSON patch says that no operation understands, or says twice."""
+    """Return the unknown and duplicate fields of a JSON patch's operations."""
     if media != JSON_PATCH:
         return []
     from watchword.apiserver.patching.json_patch import unknown_operation_fields
@@ -122,7 +122,7 @@ def _conform_patched(kind: ResourceKind, new: Object, call: WriteRequest, odd: l
 
 
 def _type_mismatch_message(misfit: WrongFieldType) -> str:
-    """Word a misfit as the server that merged typed values does."""
+    """Return kube-apiserver's message about a value of a wrong type."""
     source = {"array": "slice", "object": "map", "number": "int64"}.get(misfit.found, misfit.found)
     if misfit.wanted.startswith("[]"):
         return f"cannot restore slice from {source}"

@@ -60,7 +60,7 @@ def check_enum(value: Any, allowed: list[Any], path: str, errors: list[FieldErro
 
 
 def go_number(value: float) -> str:
-    """Print a number of a schema as the reference server prints it."""
+    """Print a number of a schema as kube-apiserver prints it."""
     return str(int(value)) if value == int(value) and abs(value) < 1e21 else show(value)
 
 

@@ -1,4 +1,4 @@
-"""Judges an object by its schema, in Kubernetes' words."""
+"""Validates an object against its schema, with Kubernetes' messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ACCEPTED: Final[dict[str, frozenset[type]]] = {
     "int-or-string": frozenset((int, str)),
     "any": frozenset((dict, list, str, bool, int, float)),
 }
-MAX_ERRORS: Final = 500  # nobody reads more, and a large object could break as many rules as it has fields
+MAX_ERRORS: Final = 500  # more errors help nobody fix an object, and a large one could have as many as fields
 _BLOCKING = frozenset(
     (
         "FieldValueNotSupported",

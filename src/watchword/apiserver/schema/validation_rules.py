@@ -1,4 +1,4 @@
-"""Checks x-kubernetes-validations, and tells which of them cannot be checked."""
+"""Checks x-kubernetes-validations, and reports which of them cannot be checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the server is alive and ready, in the words that probes and people read."""
+"""Liveness and readiness of the server, in the format of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options
 
 
 class HealthHandler:
-    """Answers /healthz, /livez and /readyz; only readiness waits for the controllers."""
+    """Serves /healthz, /livez and /readyz; only readiness waits for the controllers."""
 
     def __init__(self) -> None:
         self.ready = False
 
     async def handle(self, request: HandlerRequest) -> Response:
-        """Answer one probe."""
+        """Handle one probe."""
         endpoint, _, check = request.info.path.strip("/").partition("/")
         checks = self._checks(endpoint)
         if check:

@@ -1,4 +1,4 @@
-"""Shows objects and lists in the form a client asked for: as they are, as metadata, as a table."""
+"""Formats objects and lists as requested: complete, as metadata, or as a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JSON_HEADER = ("Content-Type", JSON)
 
 @dataclass(frozen=True, slots=True)
 class ResponseBuilder:
-    """Turns outcomes of verbs into answers."""
+    """Turns outcomes of verbs into responses."""
 
     objects: ObjectStorage
     now: Now

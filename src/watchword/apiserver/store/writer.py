@@ -15,7 +15,7 @@ LARGEST_BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One row that stands or falls with all earlier ones of the same epoch."""
+    """One row that commits only with all earlier ones of the same epoch."""
 
     row: Row
     epoch: int
@@ -106,5 +106,5 @@ class LogWriter:
         try:
             self._log.forget(what)
         except WriteFailed:
-            # Compaction is a wish: what stays on disk is only a longer past after the next start.
+            # Compaction may fail: then only a longer history is on disk after the next start.
             return
