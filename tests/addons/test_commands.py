@@ -82,7 +82,7 @@ async def test_enabling_an_addon_without_a_manager_warns_and_times_out(fleet: Ad
     await watchword(fleet, *argv, code=UNREACHABLE)
 
     said = capsys.readouterr().err
-    assert f"nobody on this hub has heard of add-on {name}: is it spelt right?" in said
+    assert f"add-on {name} is unknown on this hub: is it spelt right?" in said
     assert f"`watchword addon show {name} --cluster {cluster}` says how far it came" in said
 
 

@@ -104,7 +104,7 @@ async def test_unjoin_while_the_hub_is_away_cleans_up_here_and_says_what_is_left
     await member.stop()
     await member.hub_moves_away()
     said = await member.fleet.run("unjoin", *member.own, code=5)
-    assert "the hub was not told" in said
+    assert "the hub was not notified" in said
     assert f"watchword deny --clusters {member.name}" in said
     assert await member.fleet.client.find(SECRETS, ObjectKey(member.namespace, HUB_KUBECONFIG_SECRET)) is None
 

@@ -98,7 +98,9 @@ WITH_TOKEN = TEXT.replace("users: null", "users: [{name: x, user: {token: y}}]")
         pytest.param("clusters: [1]", "certificate-authority-data", id="a number as cluster"),
         pytest.param("clusters: [{cluster: {server: 'https://x'}}]", "embed the cluster's CA", id="no authority"),
         pytest.param(
-            TEXT.replace("    server", "    insecure-skip-tls-verify: true\n    server"), "blindly", id="insecure"
+            TEXT.replace("    server", "    insecure-skip-tls-verify: true\n    server"),
+            "clients must verify TLS",
+            id="insecure",
         ),
     ],
 )

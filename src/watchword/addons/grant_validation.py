@@ -1,4 +1,4 @@
-"""Which rights no add-on gets unless the hub's administrator says so by name."""
+"""Which rights no add-on gets unless the hub's administrator allows them by name."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ DANGEROUS_RESOURCES = frozenset(
         "nodes/proxy",
     }
 )
-"""Whoever writes these becomes somebody else, or decides for others."""
+"""Writing these gives another identity, or decides for others."""
 
 SECRET_RESOURCES = frozenset({"secrets"})
-"""Whoever reads these holds other people's credentials."""
+"""Reading these gives credentials of others."""
 
 
 def validate_rules(rules: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -43,10 +43,10 @@ def _validate_rule(rule: Mapping[str, Any]) -> Iterable[str]:
     if rule.get("nonResourceURLs"):
         yield "paths outside of resources are for administrators"
     if "*" in groups or any("*" in resource for resource in resources):
-        yield "a wildcard stands for more than anybody can know: name groups and resources"
+        yield "a wildcard includes resources that do not exist yet: name groups and resources"
     risky = verbs & ALWAYS_DANGEROUS_VERBS
     if risky:
-        yield f"verbs that make an add-on somebody else: {', '.join(sorted(risky))}"
+        yield f"verbs that give an add-on another identity: {', '.join(sorted(risky))}"
     yield from _validate_resources(groups, resources, verbs, named=bool(rule.get("resourceNames")))
 
 
@@ -54,7 +54,7 @@ def _validate_resources(groups: set[str], resources: set[str], verbs: set[str], 
     writes = bool(verbs - READING)
     found = resources & DANGEROUS_RESOURCES
     if found and writes:
-        yield f"resources that decide who somebody is: {', '.join(sorted(found))}"
+        yield f"resources that decide identities: {', '.join(sorted(found))}"
     if RBAC_GROUP in groups and writes:
         yield "rights that change rights"
     if resources & SECRET_RESOURCES and "" in groups and not named:
@@ -62,7 +62,7 @@ def _validate_resources(groups: set[str], resources: set[str], verbs: set[str], 
 
 
 def validate_grant_namespace(namespace: str, *, own: str, clusters: Iterable[str], reserved: Iterable[str]) -> str:
-    """Say why an add-on gets no rights in a namespace; empty when it may."""
+    """Return why an add-on gets no rights in a namespace; empty when it may."""
     if namespace == own:
         return ""
     if namespace in set(clusters):

@@ -1,4 +1,4 @@
-"""Lets clusters in when the hub's administrator says so and nothing contradicts it."""
+"""Accepts clusters for the hub's administrator, after checking their requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ClusterAcceptor:
         for attempt in range(ATTEMPTS):
             cluster = await self.hub_admin.cluster(name)
             try:
-                # Who registers otherwise is let in by the hub's own driver, as soon as it is accepted.
+                # A cluster that registers by another driver is approved by the hub's own driver, once it is accepted.
                 approved = await self.approve(cluster) if registers_by_certificate(cluster) else AdmissionResult(name)
                 changed = await self.hub_admin.set_accepted(cluster, accepted=True, owner=approved.owner)
                 return AdmissionResult(name, approved.requests, approved.key, changed)
@@ -45,7 +45,7 @@ class ClusterAcceptor:
         raise AssertionError("returned or raised above")
 
     async def accept_and_wait(self, name: str, patience: timedelta) -> AdmissionResult:
-        """Wait until the cluster has asked, accept it, and wait until the hub has given it its rights."""
+        """Wait for the cluster's request, accept it, and wait until the hub has granted its rights."""
 
         async def look() -> AdmissionResult:
             try:
@@ -59,7 +59,7 @@ class ClusterAcceptor:
         return decision
 
     async def approve(self, cluster: Object) -> AdmissionResult:
-        """ApproveRequests the cluster's pending request; raises as `accept` does."""
+        """Approve the cluster's pending request; raises as `accept` does."""
         name = cluster["metadata"]["name"]
         admission = decide_approval(cluster, await self.hub_admin.csrs_of(name), self.terms)
         if isinstance(admission, RefuseApproval):
@@ -96,7 +96,7 @@ class ClusterAcceptor:
 
 
 def validate_accepted(found: Object | None) -> str:
-    """Say what an accepted cluster still lacks; empty when it has its rights."""
+    """Return what an accepted cluster still lacks; empty when it has its rights."""
     said = find_condition(found or {}, ConditionType.HUB_ACCEPTED)
     if said is not None and said.status == "True":
         return ""

@@ -1,4 +1,4 @@
-"""The ways to register that a person may name, in every spelling in use."""
+"""The names of drivers on the command line, in every spelling in use."""
 
 from __future__ import annotations
 

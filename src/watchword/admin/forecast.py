@@ -19,14 +19,14 @@ CONSEQUENCES = {
     CLUSTER_CERTIFICATE: "{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
     ADDON_CERTIFICATE: "{holder} is refused by the hub",
     ADDON_TOKEN: "{holder} is refused by the hub",
-    JOIN_TOKEN: "nobody can join by it any more; those who have joined notice nothing",
-    AUTHORITY: "nobody trusts the hub any more, and no certificate that it issued is believed",
+    JOIN_TOKEN: "no cluster can join with it any more; joined clusters are not affected",
+    AUTHORITY: "clients no longer trust the hub, and its certificates are no longer accepted",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiringCredential:
-    """One credential that ends within the time that is asked about."""
+    """One credential that expires within the requested time."""
 
     row: CredentialRow
     ends: datetime
@@ -46,12 +46,12 @@ def forecast_expiry(inventory: Inventory, *, now: datetime, within: timedelta) -
 
 
 def requires_action(credential: ExpiringCredential) -> bool:
-    """Whether somebody has to do something; join tokens are meant to end."""
+    """Whether it needs action; join tokens are meant to expire."""
     return not credential.renewed_before and credential.row.kind != JOIN_TOKEN
 
 
 def count_unknown_expiry(inventory: Inventory) -> int:
-    """Return how many credentials do not say when they end."""
+    """Return how many credentials have no known expiry."""
     return sum(row.validity.expires is None and row.kind != JOIN_TOKEN for row in inventory.credentials)
 
 

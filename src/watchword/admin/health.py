@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
 
-LATEST_RENEWAL = 0.8  # of a validity: every holder that keeps its promise has renewed by then
+LATEST_RENEWAL = 0.8  # of a validity: every working holder has renewed by then
 TOLERANCE = 0.05  # of a validity: for retries
-AUTHORITY_WARNING_PERIOD = timedelta(days=90)  # before a certificate authority ends, which takes people to replace
+AUTHORITY_WARNING_PERIOD = timedelta(days=90)  # before a certificate authority expires, whose replacement takes time
 
 
 class InventoryHealth(IntEnum):
@@ -29,7 +29,7 @@ class InventoryHealth(IntEnum):
 
     @property
     def needs_attention(self) -> bool:
-        """Whether somebody has to look at it."""
+        """Whether it needs attention."""
         return self < InventoryHealth.DUE
 
     @property
@@ -40,7 +40,7 @@ class InventoryHealth(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class CredentialValidity:
-    """When something was issued, expires and is to be renewed; None: nobody knows, or never."""
+    """When something was issued, expires and is renewed; None: unknown, or never."""
 
     issued: datetime | None = None
     expires: datetime | None = None
@@ -48,14 +48,14 @@ class CredentialValidity:
 
     @property
     def latest_renewal(self) -> datetime | None:
-        """When it should be renewed at the latest: as said, else at 80 % of its validity."""
+        """The latest time of its renewal: as reported, else at 80 % of its validity."""
         if self.renews is not None or self.issued is None or self.expires is None:
             return self.renews
         return self.issued + (self.expires - self.issued) * LATEST_RENEWAL
 
 
 def decide_renewed_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
-    """Judge a credential that its holder renews by itself."""
+    """Validate a credential that its holder renews by itself."""
     if validity.expires is None:
         return InventoryHealth.UNKNOWN
     if now >= validity.expires:
@@ -68,7 +68,7 @@ def decide_renewed_health(validity: CredentialValidity, *, now: datetime) -> Inv
 
 
 def decide_authority_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
-    """Judge a certificate authority, which nobody renews without a decision."""
+    """Decide the health of a certificate authority, which is never renewed automatically."""
     if validity.expires is None:
         return InventoryHealth.UNKNOWN
     if now >= validity.expires:
@@ -77,5 +77,5 @@ def decide_authority_health(validity: CredentialValidity, *, now: datetime) -> I
 
 
 def decide_expiring_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
-    """Judge what is meant to expire, as a join token is."""
+    """Validate what is meant to expire, as a join token is."""
     return InventoryHealth.EXPIRED if validity.expires is not None and now >= validity.expires else InventoryHealth.GOOD

@@ -29,7 +29,7 @@ async def await_hub(waiter: ObjectWaiter, setup: HubSetup, record: TokenRecord |
 
 
 def validate_deployment_available(found: Object | None) -> str:
-    """Say what a Deployment still lacks; empty when it runs."""
+    """Return what a Deployment still lacks; empty when it runs."""
     return "" if found is not None and is_true(found, "Available") else NOT_RUNNING
 
 
@@ -40,7 +40,7 @@ class SignatureCondition:
     token_id: str
 
     def __call__(self, found: Object | None) -> str:
-        """Say what is missing."""
+        """Return what is missing."""
         if found is None:
             return "cluster-info is not published"
         refusal = annotations_of(found).get(ANNOTATION_SIGNING_REFUSED)

@@ -32,30 +32,30 @@ AUTO_APPROVAL = "ManagedClusterAutoApproval"
 class HubSetup:
     """What a hub should be like."""
 
-    info: ClusterInfo  # what joining clusters are told
+    info: ClusterInfo  # published to joining clusters
     drivers: tuple[str, ...] = ("csr",)
     gates: Mapping[str, bool] = field(default_factory=dict)
     approved_users: tuple[str, ...] = ()
     image: str = IMAGE
     deploy: bool = True  # False where the controllers run elsewhere
-    approve_nodes: bool = False  # kubelets with a node token get their certificate without a person
+    approve_nodes: bool = False  # kubelets with a node token get their certificate without an administrator
 
     @property
     def discovery(self) -> DiscoverySetup:
-        """What is published, and who may ask for certificates."""
+        """What is published, and who may request certificates."""
         nodes = (NODE_GROUP,) if self.approve_nodes else ()
         return DiscoverySetup(self.info, requesters=(MANAGED_CLUSTER_GROUP, *nodes), approve_nodes_of=nodes)
 
 
 def validate_hub_setup(gates: Mapping[str, bool], approved_users: Sequence[str]) -> str:
-    """Say in one sentence why settings contradict each other; empty when they do not."""
+    """Return in one sentence why settings contradict each other; empty when they do not."""
     if approved_users and not gates.get(AUTO_APPROVAL):
         return f"users are approved without a person only with --feature-gates {AUTO_APPROVAL}=true: add it"
     return ""
 
 
 def cluster_manager(setup: HubSetup) -> Object:
-    """Return the ClusterManager that says so to the operator."""
+    """Return the ClusterManager for the operator."""
     drivers: list[Object] = [{"authType": name} for name in setup.drivers]
     registration: Object = {"registrationDrivers": drivers}
     if setup.approved_users:
@@ -76,7 +76,7 @@ def hub_objects(setup: HubSetup, *, published: bool = False, managed: bool = Tru
 
 
 async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) -> list[str]:
-    """Apply every object; what says the same already, cluster-info above all, is left as it stands.
+    """Apply every object; an equivalent cluster-info is left unchanged.
 
     A ClusterManager of another system is left alone, and its hub is not ours to deploy: `OperationRefused`.
     """
@@ -107,7 +107,7 @@ async def has_foreign_manager(client: Client) -> bool:
 
 
 async def is_published(client: Client, info: ClusterInfo) -> bool:
-    """Whether the cluster tells exactly this of itself; another tool may write the same in other words."""
+    """Whether cluster-info has exactly this content; another tool may format it differently."""
     try:
         return read_cluster_info((await fetch_cluster_info(client)).text) == info
     except (KubeError, ClusterInfoRefused):
@@ -115,7 +115,7 @@ async def is_published(client: Client, info: ClusterInfo) -> bool:
 
 
 def is_loopback(server: str) -> bool:
-    """Whether an address leads nobody but this machine to the hub."""
+    """Whether an address is reachable from this machine only."""
     host = urlsplit(server).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

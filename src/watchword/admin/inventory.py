@@ -1,4 +1,4 @@
-"""Who holds which credential until when: rows for people and programs, from what a hub knows."""
+"""The inventory of credentials: holder, expiry and health, from the facts of a hub."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SELF_RENEWED = frozenset({CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN})
 
 @dataclass(frozen=True, slots=True)
 class HubFacts:
-    """What was read from a hub; `unseen` says what could not be read and why."""
+    """What was read from a hub; `unseen` contains what could not be read and why."""
 
     clusters: Sequence[Object] = ()
     addons: Sequence[Object] = ()
@@ -84,7 +84,7 @@ class CredentialRow:
 
     @property
     def next_rotation(self) -> datetime | None:
-        """When its holder renews it, at the latest; None for what nobody renews by itself."""
+        """The latest time of its renewal by the holder; None for what is not renewed automatically."""
         return self.validity.latest_renewal if self.kind in SELF_RENEWED else None
 
 
@@ -99,7 +99,7 @@ class Inventory:
 
     @property
     def troubles(self) -> int:
-        """How many rows somebody has to look at."""
+        """How many rows need attention."""
         return sum(
             row.health.needs_attention for rows in (self.clusters, self.addons, self.credentials) for row in rows
         )
@@ -125,7 +125,7 @@ def _by_cluster(requests: Iterable[Object]) -> dict[str, list[Object]]:
 
 
 def decide_cluster_row(obj: Object, requests: Sequence[Object]) -> ClusterRow:
-    """Say how far a cluster has come; the requests are those that carry its label."""
+    """Return how far a cluster has come; the requests are those that carry its label."""
     cluster = Cluster.read(obj)
     available = find_condition(obj, ConditionType.AVAILABLE)
     accepted = "yes" if cluster.accepted else "no"
@@ -169,7 +169,7 @@ def _unaccepted_cluster_health(
 
 
 def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> bool:
-    """Whether somebody who does not hold the cluster's credential waits for one under its name."""
+    """Whether another key requests a credential under the cluster's name."""
     own = f"{cluster_group(cluster)}:"
     return any(
         is_pending(csr)
@@ -180,7 +180,7 @@ def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> boo
 
 
 def decide_addon_row(obj: Object) -> AddonRow:
-    """Say whether an add-on has what it needs."""
+    """Return whether an add-on has what it needs."""
     addon = Addon.read(obj)
     said = credential_condition(addon)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
@@ -217,7 +217,7 @@ def _credentials(
 
 def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
     validity = CredentialValidity(expires=record.expires)
-    note = "never expires: delete it once everybody has joined" if record.expires is None else ""
+    note = "never expires: delete it once all clusters have joined" if record.expires is None else ""
     subject = f"{bootstrap_user(record.token.id)}{f' ({record.description})' if record.description else ''}"
     return CredentialRow(
         JOIN_TOKEN, "", "joining clusters", subject, validity, decide_expiring_health(validity, now=now), note
@@ -225,7 +225,7 @@ def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
 
 
 def decide_cluster_credential_row(obj: Object, requests: Sequence[Object], *, now: datetime) -> CredentialRow | None:
-    """Judge a cluster's own credential by what its agent reports; None for a cluster that may not have one yet."""
+    """Validate a cluster's own credential by what its agent reports; None for a cluster that may not have one yet."""
     cluster = Cluster.read(obj)
     said = find_condition(obj, ConditionType.CERTIFICATE_ROTATED)
     if said is None and not is_true(obj, ConditionType.JOINED):
@@ -238,7 +238,7 @@ def decide_cluster_credential_row(obj: Object, requests: Sequence[Object], *, no
 
 
 def decide_addon_credential_rows(addon: Addon, *, now: datetime) -> Iterable[CredentialRow]:
-    """Judge the credential for the hub of one add-on by what the agent reports."""
+    """Validate the credential for the hub of one add-on by what the agent reports."""
     registration = addon.kube_client
     if registration is None:
         return
@@ -273,7 +273,7 @@ def _advice(health: InventoryHealth, validity: CredentialValidity) -> str:
 
 
 def _last_requester(cluster: str, requests: Sequence[Object]) -> str:
-    """Return who last renewed: the API server wrote that name, the cluster could not."""
+    """Return the user that last renewed: the API server recorded it, the cluster could not."""
     prefix = f"{cluster_group(cluster)}:"
     names = [str((csr.get("spec") or {}).get("username") or "") for csr in requests]
     return next((name for name in reversed(names) if name.startswith(prefix)), "")
@@ -284,7 +284,7 @@ def _yes_no_unknown(condition: Condition | None) -> str:
 
 
 def natural_sort_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Return the key by which people order names: cluster2 stands before cluster10."""
+    """Return the key of the natural order of names: cluster2 before cluster10."""
     return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
 
 

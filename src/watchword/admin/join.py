@@ -44,7 +44,7 @@ class ClusterMembership:
 
 
 def klusterlet_manifest(membership: ClusterMembership) -> Object:
-    """Return the Klusterlet that says so to the operator; what is unset is left to the agent's defaults."""
+    """Return the Klusterlet for the operator; unset fields are left to the agent's defaults."""
     addon: Object = {"authType": membership.addon_auth} if membership.addon_auth else {}
     if membership.addon_token_seconds:
         addon["token"] = {"expirationSeconds": membership.addon_token_seconds}
@@ -121,7 +121,7 @@ async def cluster_uid(client: Client) -> str:
 
 
 def validate_joined(found: Object | None) -> str:
-    """Say what a cluster still lacks to have joined; empty when it has."""
+    """Return what a cluster still lacks to have joined; empty when it has."""
     if found is None:
         return "the agent has not introduced itself to the hub yet"
     name = found["metadata"]["name"]

@@ -25,14 +25,14 @@ from watchword.pki.subjects import CertificateSubject
 from watchword.runtime.clock import Clock
 
 PATIENCE = timedelta(seconds=5)
-PROBE_USER = "watchword:signer-probe"  # nobody binds rights to it, and its key is forgotten at once
+PROBE_USER = "watchword:signer-probe"  # it has no rights, and its key is discarded
 PROBE_LIFETIME = timedelta(minutes=10)  # the shortest that the API allows
 CONSEQUENCE = "clusters cannot register by certificate here"
 
 
 @dataclass(frozen=True, slots=True)
 class SignerProbe:
-    """Asks for a certificate that nobody will use, approves it, and looks whether it comes."""
+    """Requests a certificate that is never used, approves it, and checks whether it is issued."""
 
     client: Client
     clock: Clock
@@ -73,7 +73,7 @@ class SignerProbe:
 
 
 def probe_csr(name: str, signer: str) -> Object:
-    """Return a request for a certificate of nobody, of a key that is thrown away."""
+    """Return a request for a certificate without rights, of a key that is discarded."""
     spec = {
         "request": base64.b64encode(build_csr(PrivateKey.generate(), CertificateSubject(PROBE_USER))).decode(),
         "signerName": signer,
@@ -84,7 +84,7 @@ def probe_csr(name: str, signer: str) -> Object:
 
 
 def validate_probe_result(answered: Object) -> str:
-    """Say what the answer means: empty when a certificate was issued."""
+    """Return what the response means: empty when a certificate was issued."""
     if (answered.get("status") or {}).get("certificate"):
         return ""
     failed = find_condition(answered, "Failed")

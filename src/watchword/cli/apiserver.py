@@ -1,4 +1,4 @@
-"""`watchword apiserver`: one embedded control plane on a socket, until it is told to stop."""
+"""`watchword apiserver`: one embedded control plane on a socket, until it is stopped."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def _run(instance: Instance, stop: asyncio.Event) -> None:
     import gc
 
     await instance.start()
-    # What the imports made lives as long as the process: looking for garbage in it is a waste.
+    # Objects made by imports are never garbage: exempt them from collection.
     gc.freeze()
     gc.enable()
     gc.set_threshold(20_000, 20, 50)

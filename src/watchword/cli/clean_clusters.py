@@ -11,12 +11,12 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 
 @click.command("clean-clusters")
 @click.option("--minutes", type=click.IntRange(0), default=10, show_default=True, help="How long ago they left.")
-@click.option("--dry-run", is_flag=True, help="Say what would be deleted, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted, and change nothing.")
 @connection_options
 def command(connection: ClusterConnection, minutes: int, dry_run: bool) -> None:  # noqa: FBT001 - a flag
     """Delete clusters that left and were not deleted.
 
-    A cluster has left when it gave its acceptance back, or was denied, and nobody accepted it again. The hub's
+    A cluster has left when it gave its acceptance back, or was denied, and was not accepted again. The hub's
     CronJob runs this; clusters that still wait for their first acceptance are not touched.
     """
     from watchword.runtime.event_loop import run

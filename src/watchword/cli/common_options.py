@@ -12,7 +12,7 @@ from watchword.cli.discovery_options import parse_duration_flag
 
 F = TypeVar("F", bound=Callable[..., Any])
 FORMS = ("table", "json", "yaml")
-LEFTOVERS = 5  # done here, but something is left for somebody to do
+LEFTOVERS = 5  # done here, but something is left to do elsewhere
 
 
 def output_option(*more: str) -> Callable[[F], F]:
@@ -25,7 +25,7 @@ def output_option(*more: str) -> Callable[[F], F]:
             type=click.Choice((*FORMS, *more, "text")),
             default=FORMS[0],
             show_default=True,
-            help="How to print the answer.",
+            help="How to print the result.",
         )
         @wraps(command)
         def with_output(*args: Any, output: str, **kwargs: Any) -> Any:
@@ -37,9 +37,9 @@ def output_option(*more: str) -> Callable[[F], F]:
 
 
 def wait_options(what: str, *, also: str = "") -> Callable[[F], F]:
-    """Add `--wait` and `--timeout`; the command gets `wait`, how long to, or None.
+    """Add `--wait` and `--timeout`; the command gets `wait`, the time to wait, or None.
 
-    Under the name `also` it gets the same in any case, for what is waited for without being asked.
+    Under the name `also` it gets that time in any case, for waits that do not depend on `--wait`.
     """
 
     def decorate(command: F) -> F:

@@ -1,4 +1,4 @@
-"""`--kubeconfig` and `--context`, the same for every verb that speaks to a cluster."""
+"""`--kubeconfig` and `--context`, the same for every command that connects to a cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ClusterConnection:
-    """Which cluster a verb speaks to."""
+    """The cluster that a command connects to."""
 
     kubeconfig: Path | None = None
     context: str = ""
@@ -37,7 +37,7 @@ class ClusterConnection:
             await client.close()
 
     def choice(self) -> ResolvedContext:
-        """Return what the kubeconfig says about the cluster and the user."""
+        """Return the cluster and the user of the kubeconfig."""
         from watchword.kube.kubeconfig_files import load_kubeconfig
 
         return load_kubeconfig(self.kubeconfig).choose(self.context)

@@ -100,7 +100,7 @@ def _by_token(flags: DiscoveryFlags, token: str) -> BootstrapTokenDiscovery:
     if not pins and not flags.unsafe_skip:
         raise click.UsageError(
             "give --discovery-token-ca-cert-hash, which `watchword token create --print-join-command` prints: without "
-            "it, whoever holds the token can pose as the hub; --discovery-token-unsafe-skip-ca-verification waives it"
+            "it, any holder of the token can pose as the hub; --discovery-token-unsafe-skip-ca-verification waives it"
         )
     return BootstrapTokenDiscovery(parse_endpoint(flags.endpoint), BootstrapToken.parse(token), pins, flags.unsafe_skip)
 
@@ -109,7 +109,7 @@ _OPTIONS = (
     click.argument("endpoint", metavar="[HOST:PORT]", default=""),
     click.option("--token", default="", help=f"Token for discovery and for the certificate. {HELP}."),
     click.option("--discovery-token", default="", help=f"Token to check cluster-info with. {HELP}."),
-    click.option("--tls-bootstrap-token", default="", help=f"Token to ask for the certificate with. {HELP}."),
+    click.option("--tls-bootstrap-token", default="", help=f"Token with which the certificate is requested. {HELP}."),
     click.option("--discovery-file", default="", help="Cluster-info from a file, an https address, or - (stdin)."),
     click.option(
         "--discovery-token-ca-cert-hash",
@@ -122,7 +122,7 @@ _OPTIONS = (
         "--discovery-token-unsafe-skip-ca-verification",
         "unsafe_skip",
         is_flag=True,
-        help="Do without the pin: everyone who holds the token can then pose as the hub.",
+        help="Do without the pin: any holder of the token can then pose as the hub.",
     ),
     click.option("--discovery-timeout", default="5m", show_default=True, help="How long to wait for the hub."),
 )
@@ -167,5 +167,5 @@ def parse_duration_flag(text: str, flag: str) -> timedelta:
 
 
 def print_progress(line: str) -> None:
-    """Show progress on standard error, where it does not mix with the answer."""
+    """Show progress on standard error, where it does not mix with the response."""
     click.echo(line, err=True)

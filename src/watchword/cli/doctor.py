@@ -48,7 +48,7 @@ async def _run_doctor(connection: ClusterConnection, *, may_write: bool) -> list
 
 
 def render_results(results: Sequence[CheckResult]) -> str:
-    """Return what was found, as a person reads it."""
+    """Return the findings, formatted for people."""
     width = max(len(result.check) for result in results)
     lines: list[str] = []
     for result in results:

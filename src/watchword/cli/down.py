@@ -1,4 +1,4 @@
-"""`watchword down`: asks a fleet that runs on this machine to stop."""
+"""`watchword down`: stops a fleet that runs on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE = timedelta(seconds=15)
 def command(folder: FleetDirectory) -> None:
     """Stop the fleet that runs on this machine.
 
-    Everything is kept, and the next `up` goes on from there. To remove it, run `watchword reset`.
+    All data is kept, and the next `up` continues with it. To remove it, run `watchword reset`.
     """
     from watchword.local.data_directory import stop_running_fleet
 

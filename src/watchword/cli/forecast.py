@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def command(connection: ClusterConnection, days: int, output: str) -> None:
     """List what would break soon if nothing were renewed.
 
-    Holders that keep their promises renew long before; whoever appears here every day does not.
+    Working holders renew long before; one that is listed every day does not.
     """
     from watchword.admin.forecast import count_unknown_expiry, forecast_expiry
     from watchword.runtime.event_loop import run

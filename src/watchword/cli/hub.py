@@ -1,4 +1,4 @@
-"""`watchword hub`: the controllers of a hub, until they are told to stop."""
+"""`watchword hub`: the controllers of a hub, until they are stopped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AUTO_APPROVAL = "ManagedClusterAutoApproval"
     "--cluster-auto-approval-users",
     "users",
     multiple=True,
-    help=f"Users whose first request is approved without a person, with {AUTO_APPROVAL}; separated by commas.",
+    help=f"Users whose first request is approved automatically, with {AUTO_APPROVAL}; separated by commas.",
 )
 @click.option("--auto-approved-csr-groups", "groups", multiple=True, help="The same for groups.")
 @click.option(
@@ -41,8 +41,8 @@ AUTO_APPROVAL = "ManagedClusterAutoApproval"
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Run the controllers of a hub.
 
-    They accept and remove clusters, approve their certificates, keep their rights, and sign what joining
-    clusters are told. Any number of replicas may run; one works at a time.
+    They accept and remove clusters, approve their certificates, maintain their rights, and sign cluster-info. Any
+    number of replicas may run; one works at a time.
     """
     options = options_of(flags)
     run_until_stopped(lambda stop: _run(connection, options, stop))

@@ -1,4 +1,4 @@
-"""How `join` and `rejoin` are told where the hub is: in kubeadm's words or in clusteradm's."""
+"""How `join` and `rejoin` find the hub: by kubeadm's flags or by clusteradm's."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from watchword.runtime.event_loop import run
 
 OPTIONS = (
     click.option("--token", default=None, help=f'The token to hand out; random by default, "" for none. {HELP}.'),
-    click.option("--token-ttl", default="24h", show_default=True, help="How long the token lives; 0 means for ever."),
+    click.option("--token-ttl", default="24h", show_default=True, help="Lifetime of the token; 0 never expires."),
     click.option("--force-weak-token", is_flag=True, help="Accept a token that is easy to guess."),
     click.option(
         "--registration-auth",
@@ -48,12 +48,12 @@ OPTIONS = (
         "--auto-approved-csr-identities",
         "users",
         multiple=True,
-        help="Users whose first request is approved without a person; needs ManagedClusterAutoApproval.",
+        help="Users whose first request is approved automatically; needs ManagedClusterAutoApproval.",
     ),
     click.option(
         "--hub-apiserver", "endpoints", multiple=True, help="Address under which clusters reach this hub; repeatable."
     ),
-    click.option("--approve-nodes", is_flag=True, help="Let kubelets that hold a node token in without a person."),
+    click.option("--approve-nodes", is_flag=True, help="Approve kubelets with a node token automatically."),
     click.option("--image", default=IMAGE, show_default=True, help="The image of the controllers."),
     click.option("--deploy/--no-deploy", default=True, help="Run the controllers in this cluster, or elsewhere."),
     click.option("--probe/--no-probe", default=True, help="Try whether this hub issues client certificates."),
@@ -64,7 +64,7 @@ OPTIONS = (
         type=click.Path(path_type=Path, dir_okay=False),
         help="Write the join command, token included, to this file (0600).",
     ),
-    click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing."),
+    click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing."),
     click.option("--use-bootstrap-token", is_flag=True, hidden=True, help="Accepted: it is always used."),
 )
 
@@ -77,8 +77,8 @@ OPTIONS = (
 def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Make this cluster a hub that others can find and join.
 
-    Run it again to change settings: what is right already stays, and a token of an earlier run is handed out
-    again while at least half of its life is left. The token is printed on a terminal only; elsewhere use
+    Run it again to change settings: correct objects stay unchanged, and the token of an earlier run is printed
+    again while at least half of its lifetime is left. The token is printed on a terminal only; elsewhere use
     --output-join-command-file or --show-token.
     """
     token_spec = _token_spec(flags)

@@ -46,7 +46,7 @@ OPTIONS = (
         "certificate_seconds",
         type=click.IntRange(0),
         default=0,
-        help="The life asked for the certificate; 0 leaves it to the hub.",
+        help="The requested lifetime of the certificate; 0 leaves it to the hub.",
     ),
     click.option("--cluster-labels", "labels", type=KeyValuePairs(), default="", help="Labels for the ManagedCluster."),
     click.option(
@@ -68,7 +68,7 @@ OPTIONS = (
         type=click.Path(path_type=Path, dir_okay=False),
         help="Where the machine's kubeconfig is written (0600); goes with --node-name.",
     ),
-    click.option("--dry-run", is_flag=True, help="Find and ask the hub, rehearse the rest, and change nothing."),
+    click.option("--dry-run", is_flag=True, help="Find and query the hub, and change nothing."),
     click.option("--singleton", is_flag=True, hidden=True, help="Accepted: the agent is always one process."),
     click.option("--eks-hub-cluster-arn", "--hub-cluster-arn", hidden=True, help="For registration by AWS IAM."),
 )

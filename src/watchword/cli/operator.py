@@ -1,4 +1,4 @@
-"""`watchword operator`: carries out Klusterlet and ClusterManager, until it is told to stop."""
+"""`watchword operator`: reconciles Klusterlet and ClusterManager, until it is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every long-running process of ours has in common: who it is, where it says how it is, how it stops."""
+"""The common options of every long-running process: identity, health endpoints, shutdown."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("reset")
 @data_directory_option
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 def command(folder: FleetDirectory, yes: bool) -> None:  # noqa: FBT001 - a flag
     """Remove the fleet on this machine, with all its data.
 

@@ -1,4 +1,4 @@
-"""`watchword sample-addon`: the sample add-on, either side of it, until it is told to stop."""
+"""`watchword sample-addon`: the sample add-on, either side of it, until it is stopped."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def _remainder(rows: Sequence[Row], shown: Sequence[Row]) -> str:
 
 
 def summarise(inventory: Inventory) -> str:
-    """Say in one line how much there is, and how much of it needs attention."""
+    """Return one line with the totals, and how much needs attention."""
     from watchword.admin.formatting import format_count
 
     tables = (
@@ -168,7 +168,7 @@ def summarise(inventory: Inventory) -> str:
 
 
 def _explain_empty(inventory: Inventory) -> str:
-    """Say why nothing is shown: there is nothing, or it may not be seen."""
+    """Return why nothing is shown: there is nothing, or it may not be seen."""
     if "clusters" in inventory.unseen:
         return f"clusters cannot be listed: {inventory.unseen['clusters']}\n"
     return "there are no clusters: `watchword token create` invites one\n"

@@ -37,8 +37,8 @@ def command(**flags: Any) -> None:
     """Bring up a hub and managed clusters on this machine.
 
     Nothing needs to be installed: each is a Kubernetes API in this process, on a loopback port, so that
-    kubectl works. The clusters join the hub the way real ones do. Ctrl-C stops everything and keeps it;
-    the next start goes on from there.
+    kubectl works. The clusters join the hub as real ones do. Ctrl-C stops everything and keeps the data;
+    the next start continues with it.
     """
     if flags["ephemeral"] and flags["data_dir"] is not None:
         raise click.UsageError("--ephemeral keeps nothing, so --data-dir has no meaning: leave one of them out")
@@ -75,7 +75,7 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
         listen_for_signals(stop)
         await up(folder, options, output, flag_readers(), stop)
 
-    # What the imports made lives as long as the process: looking for garbage in it is a waste.
+    # Objects made by imports are never garbage: exempt them from collection.
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     with folder.lock(), open_log(folder.log) as log:
@@ -110,9 +110,9 @@ def flag_readers() -> FlagParsers:
 
 
 def listen_for_signals(stop: asyncio.Event) -> None:
-    """Set the event at Ctrl-C, at SIGTERM and when the terminal goes; who insists is obeyed at once.
+    """Set the event at Ctrl-C, at SIGTERM and when the terminal closes; a second signal ends the process.
 
-    Everything that was acknowledged is on disk at every moment, so an end without ceremony costs nothing.
+    Everything acknowledged is on disk at every moment, so an immediate end loses nothing.
     """
     import os
     import signal

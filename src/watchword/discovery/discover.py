@@ -62,7 +62,7 @@ class ClusterDiscovery:
         if again.text != heard.text or not again.has_valid_signature_for(method.token):
             raise NotTrusted(
                 DiscoveryReason.CHANGED_IN_BETWEEN,
-                "cluster-info changed between two looks: run the command again; if it stays so, somebody is in between",
+                "cluster-info changed between two reads: try again; if it persists, a man in the middle is possible",
             )
         return info
 
@@ -138,12 +138,12 @@ class ClusterDiscovery:
 
 
 def validate_signed_cluster_info(heard: PublishedClusterInfo, method: BootstrapTokenDiscovery) -> ClusterInfo:
-    """Return the ClusterInfo that was heard if signature and pins prove it; raise the reason otherwise."""
+    """Return the received ClusterInfo if signature and pins verify it; raise the reason otherwise."""
     if not heard.has_valid_signature_for(method.token):
         raise NotTrusted(
             DiscoveryReason.SIGNATURE_WRONG,
             f"the signature of token {method.token.id} on cluster-info is wrong: the token has a typing error, or "
-            "somebody is in between; nothing secret was sent",
+            "a man in the middle is possible; nothing secret was sent",
         )
     info = read_cluster_info(heard.text)
     if method.pins and not is_pinned((authority.key for authority in info.authorities), method.pins):
@@ -155,7 +155,7 @@ def _wrong_pin() -> NotTrusted:
     return NotTrusted(
         DiscoveryReason.PIN_MISMATCH,
         "none of the cluster's CAs is the pinned one: the CA was rotated (ask the hub for a new join command), or "
-        "somebody who knows the token is in between; nothing secret was sent",
+        "a man in the middle knows the token; nothing secret was sent",
     )
 
 
@@ -177,7 +177,7 @@ def _trouble(error: KubeError) -> DiscoveryError | PollAgain:
     if isinstance(error, Untrusted):
         return NotTrusted(
             DiscoveryReason.SERVER_NOT_TRUSTED,
-            f"the server is not the one its cluster-info speaks of: {error}; somebody may be in between",
+            f"the server is not the one in its cluster-info: {error}; a man in the middle is possible",
         )
     reason = (
         DiscoveryReason.SERVER_UNREACHABLE if isinstance(error, Unreachable) else DiscoveryReason.CLUSTER_INFO_MISSING

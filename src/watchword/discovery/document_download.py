@@ -1,4 +1,4 @@
-"""Downloading a discovery document over https: one host, no credentials, little patience."""
+"""Downloads a discovery document over https: one host, no credentials, a short timeout."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def _follow(url: str, trust: Trust) -> bytes:
 
 
 async def _fetch(address: SplitResult, trust: Trust) -> bytes | str:
-    """Return the document, or where the server says that it is."""
+    """Return the document, or the location that the server redirects to."""
     endpoint = Endpoint(f"{address.scheme}://{address.netloc}", trust.ca, insecure=trust.insecure)
     transport = HttpsTransport(endpoint, FixedCredential())
     query = tuple(parse_qsl(address.query, keep_blank_values=True))

@@ -44,7 +44,7 @@ class DiscoveryReason(StrEnum):
 
 
 class DiscoveryError(Exception):
-    """Base of everything this room raises; the message ends with the next step."""
+    """Base of the errors of this package; the message ends with the next step."""
 
     def __init__(self, reason: DiscoveryReason, message: str) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class SourceRefused(DiscoveryError):
 
 
 class NotTrusted(DiscoveryError):
-    """What answered could not prove that it is the cluster; nothing secret was sent to it."""
+    """The server could not be verified as the cluster; nothing secret was sent to it."""
 
 
 class DiscoveryTimedOut(DiscoveryError):

@@ -1,4 +1,4 @@
-"""The first certificate: asked for with a bootstrap token, waited for, and checked before it is used."""
+"""The first certificate: requested with a bootstrap token, waited for, and checked before it is used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from watchword.runtime.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class CertificateSpec:
-    """What certificate to ask for; `labels` help approvers to find the request."""
+    """Which certificate to request; `labels` help approvers to find the request."""
 
     subject: CertificateSubject
     signer: str = KUBE_CLIENT_SIGNER
@@ -58,7 +58,7 @@ class TlsBootstrap:
     progress: Progress = ignore_progress
 
     async def obtain(self, certificate_spec: CertificateSpec, key: PrivateKey) -> IssuedCertificate:
-        """Ask, wait for approval and issuance, and return what stood every check."""
+        """Request, wait for approval and issuance, and return the checked certificate."""
         request = certificate_request_manifest(certificate_spec, key)
         posted = await self._create_request(request)
         name = ObjectKey.of(posted).name
@@ -78,13 +78,13 @@ class TlsBootstrap:
             if not is_same_request(present, request):
                 raise BootstrapFailed(
                     DiscoveryReason.REQUEST_REFUSED,
-                    "a certificate request of this name was made by somebody else: delete it on the hub and try again",
+                    "a certificate request of this name has another requester: delete it on the hub and try again",
                 ) from None
             return present
         except Forbidden as cause:
             raise BootstrapFailed(
                 DiscoveryReason.REQUEST_REFUSED,
-                f"the token may not ask for certificates: run `watchword init` on the hub, or use another ({cause})",
+                f"the token may not request certificates: run `watchword init` on the hub, or use another ({cause})",
             ) from cause
         except ApiStatusError as cause:
             raise BootstrapFailed(
@@ -184,7 +184,7 @@ def choose_request_name(certificate_spec: CertificateSpec, key: PrivateKey) -> s
 
 
 def is_same_request(present: Object, ours: Object) -> bool:
-    """Whether a stored request asks for the same thing with the same key; the rest of it is the server's."""
+    """Whether a stored request has the same content and key; the server sets the rest."""
     theirs, wanted = present.get("spec") or {}, ours["spec"]
     if any(theirs.get(field) != wanted.get(field) for field in ("signerName", "usages", "expirationSeconds")):
         return False

@@ -1,4 +1,4 @@
-"""Deletes clusters that left their hub and that nobody deleted; never one that came back."""
+"""Deletes clusters that left their hub and were not deleted; never one that rejoined."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ClusterCleanup:
                 MANAGED_CLUSTERS,
                 ObjectKey.of(found),
                 uid=uid_of(found),
-                # Acceptance changes the revision: whoever came back since the list is not the one we judged.
+                # Acceptance changes the revision, so that a cluster that rejoined since the list is not deleted.
                 resource_version=found["metadata"]["resourceVersion"],
             )
         except (Conflict, NotFound):

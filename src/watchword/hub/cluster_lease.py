@@ -30,10 +30,10 @@ class LeaseObservation:
 
 @dataclass(frozen=True)
 class ClusterLeaseReconciler:
-    """Reconciles ManagedCluster; woken by it and by the lease in its namespace.
+    """Reconciles ManagedCluster; triggered by it and by the lease in its namespace.
 
-    Silence is measured by the hub's own clock from the last change it saw, so that an agent with a wrong clock is
-    told apart from an agent that is gone.
+    The time without renewal is measured by the hub's own clock from the last change it saw, which distinguishes an
+    agent with a wrong clock from an agent that is gone.
     """
 
     reader: Reader
@@ -43,7 +43,7 @@ class ClusterLeaseReconciler:
     seen: dict[ObjectKey, LeaseObservation] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Create the lease of an accepted cluster and say so when it is no longer renewed."""
+        """Create the lease of an accepted cluster, and report when it is no longer renewed."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None:
             self.seen.pop(key, None)
@@ -55,7 +55,7 @@ class ClusterLeaseReconciler:
         lease = self.reader.get(LEASES, cluster.lease_key)
         if lease is None and not cluster.deleting:
             await self.ensurer.ensure_exists(LEASES, lease_manifest(cluster))
-            return Done()  # its arrival wakes us again
+            return Done()  # its creation triggers this reconciler again
         decision = decide_lease_conditions(cluster, self._observe(key, lease or {}), now=self.clock.now())
         await self.status.set_conditions(MANAGED_CLUSTERS, found, decision.conditions)
         return RetryAfter(decision.recheck_in)
@@ -70,7 +70,7 @@ class ClusterLeaseReconciler:
 
 @dataclass(frozen=True, slots=True)
 class LeaseDecision:
-    """What the lease says about the cluster; no condition where the agent's own word stands."""
+    """The conditions that follow from the lease; none where the agent's own condition applies."""
 
     conditions: tuple[Condition, ...]
     recheck_in: timedelta
@@ -95,7 +95,7 @@ def decide_lease_conditions(cluster: Cluster, observed: LeaseObservation, *, now
     if renewed_at is None and not cluster.deleting:  # the agent has not come yet, so there is nothing to miss
         return LeaseDecision((), recheck_in=patience)
 
-    # A deleted cluster is judged on, also without a lease: its removal waits for an agent that may never come.
+    # A deleted cluster is still checked, also without a lease: its removal waits for an agent that may be gone.
     clock = _decide_clock_condition(cluster, observed, renewed_at, patience) if renewed_at else ()
     silent_for = now - (observed.seen_at if observed.live or not renewed_at else min(observed.seen_at, renewed_at))
     if silent_for < patience:
@@ -124,7 +124,7 @@ def _decide_clock_condition(
         return (Condition.false(ConditionType.CLOCK_SYNCED, "ManagedClusterClockOutOfSync", message),)
     known = find_condition(cluster.object, ConditionType.CLOCK_SYNCED)
     if known is None and not is_true(cluster.object, ConditionType.JOINED):
-        return ()  # the agent is about to say that it has joined, in the same list: two writers would collide
+        return ()  # the agent is about to report that it has joined, in the same list: two writers would conflict
     if known is None or known.status != "True":
         return (Condition.true(ConditionType.CLOCK_SYNCED, "ManagedClusterClockSynced", "the clocks agree"),)
     return ()

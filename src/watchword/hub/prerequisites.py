@@ -1,4 +1,4 @@
-"""What a hub must have before its controllers can keep their promises."""
+"""What a hub must have before its controllers can run."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from watchword.runtime.reconcile import ControllerSpec
 LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
 
 HubExtension: TypeAlias = Callable[[registration.HubParts], Iterable[ControllerSpec]]
-"""More promises for the same process: add-ons, accounts. Asks the cache for what it follows."""
+"""Further controllers for the same process: add-ons, accounts. Registers the informers that they need."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ async def run_hub(
     extensions: Sequence[HubExtension] = (),
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Run every promise of the hub until asked to stop; raises what the manager raises."""
+    """Run every controller of the hub until `stop` is set; raises what the manager raises."""
     if options.install:
         await prerequisites.install(client)
         await install_agent_token_policy(client)
@@ -105,7 +105,7 @@ def _metric_controllers(
 
 
 def hub_parts(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> registration.HubParts:
-    """Return what reconcilers are made of, with the cache told what to follow."""
+    """Return what reconcilers need, and register the cache's informers."""
     registration.register_informers(connection.cache)
     for resource, scope in SCOPES:
         connection.cache.informer(resource, scope)

@@ -37,7 +37,7 @@ class RunningTask:
         return 1
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Terminate it."""
         self.stop.set()
 
     def kill(self) -> None:
@@ -45,7 +45,7 @@ class RunningTask:
         self.task.cancel()
 
     async def probe(self, question: HttpProbe) -> bool:  # noqa: ARG002 - nobody needs to be asked
-        """Tell whether it still runs."""
+        """Return whether it still runs."""
         return not self.task.done()
 
 

@@ -1,4 +1,4 @@
-"""The operator's promises as data, and the process that keeps them."""
+"""The operator's controllers as data, and the process that runs them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class OperatorOptions:
 
 
 def register_informers(cache: Cache) -> None:
-    """Ask the cache for everything the operator looks at: of Secrets, only the two that are the agent's."""
+    """Register the informers of everything that the operator reads: of Secrets, only the agent's two."""
     for resource in (KLUSTERLETS, CLUSTER_MANAGERS, APPLIED_MANIFEST_WORKS):
         cache.informer(resource)
     for resource in DEPLOYED:
@@ -66,7 +66,7 @@ def register_informers(cache: Cache) -> None:
 
 
 def controllers(connection: ApiServerConnection, clock: Clock, *, image: str = IMAGE) -> list[ControllerSpec]:
-    """Return both promises: the kind each is about, what else wakes it, who keeps it."""
+    """Return both controllers: root kind, what else triggers it, reconciler."""
     cache = connection.cache
     agents = KlusterletReconciler(cache, connection.client, connection.status, clock, image)
     hubs = ClusterManagerReconciler(cache, connection.client, connection.status, image)
@@ -95,7 +95,7 @@ def _agents_in(cache: Cache, secret: Object) -> Iterable[ObjectKey]:
 async def run_operator(
     client: Client, options: OperatorOptions, *, clock: Clock, random: Random, stop: asyncio.Event | None = None
 ) -> None:
-    """Keep both promises until asked to stop; raises what the manager raises."""
+    """Run both controllers until `stop` is set; raises what the manager raises."""
     if options.install:
         await install_crds(client)
     manager = Manager(

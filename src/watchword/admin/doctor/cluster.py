@@ -50,7 +50,7 @@ async def credential(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 def decide_certificate_findings(data: SecretData, *, now: datetime) -> list[CheckFinding]:
-    """Judge the certificate that the Secret holds."""
+    """Validate the certificate that the Secret holds."""
     if "tls.crt" not in data:
         return [
             warn("the agent has a key and waits for its certificate", "watchword accept --clusters NAME   # on the hub")
@@ -89,7 +89,7 @@ async def _ask_hub(client: Client, name: str) -> list[CheckFinding]:
         found = await client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
     except Unauthorized:
         return [fail("the hub does not accept this cluster's credential any more", REJOIN)]
-    except (Forbidden, NotFound):  # who is denied may still see that
+    except (Forbidden, NotFound):  # a denied cluster may still read that
         return [
             fail(f"the hub does not know {name} any more", f"watchword unjoin --cluster-name {name}; then join anew")
         ]
@@ -99,7 +99,7 @@ async def _ask_hub(client: Client, name: str) -> list[CheckFinding]:
 
 
 def decide_acceptance_findings(found: Object) -> list[CheckFinding]:
-    """Judge what the hub says of this cluster."""
+    """Check the conditions of this cluster on the hub."""
     cluster = Cluster.read(found)
     if not cluster.accepted:
         return [

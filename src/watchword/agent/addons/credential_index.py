@@ -86,7 +86,7 @@ class AddonCredentialIndex:
     def may_adopt(self, secret: Object, addon: Addon) -> bool:
         """Whether a Secret is this add-on's: marked so, or left by an agent that does not mark what it makes.
 
-        Agents of the shipped system put the cluster's name beside every credential. Anything else of that name is
+        Agents of Open Cluster Management put the cluster's name beside every credential. Anything else of that name is
         somebody's own and stays as it is.
         """
         labels = labels_of(secret)

@@ -21,7 +21,7 @@ LEASE_GRACE_PERIOD = timedelta(seconds=60) * 5  # five renewals may be missed
 
 @dataclass(frozen=True)
 class AddonHealthReconciler:
-    """Reconciles ManagedClusterAddOn on the hub; woken by it and by the lease of its name on this cluster."""
+    """Reconciles ManagedClusterAddOn on the hub; triggered by it and by the lease of its name on this cluster."""
 
     hub: Reader
     cluster: Reader

@@ -1,4 +1,4 @@
-"""Judges the conditions that a work asks to be computed from its objects, completion above all."""
+"""Validates the conditions that a work asks to be computed from its objects, completion above all."""
 
 from __future__ import annotations
 

@@ -83,4 +83,4 @@ class ObjectRemover:
         try:
             await self.objects.patch(target, patch)
         except NotFound:
-            return  # somebody was faster
+            return  # another writer was faster

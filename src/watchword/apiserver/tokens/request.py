@@ -131,9 +131,9 @@ def validate_agent_request(user: User, spec: Object, api_audiences: tuple[str, .
     if not any(group.startswith(AGENT_GROUP_PREFIXES) for group in user.groups):
         return ""
     if spec["expirationSeconds"] > LONGEST_AGENT_TOKEN_SECONDS:
-        return f"agents may ask for tokens of at most {LONGEST_AGENT_TOKEN_SECONDS} seconds"
+        return f"agents may request tokens of at most {LONGEST_AGENT_TOKEN_SECONDS} seconds"
     if not set(spec["audiences"]) <= set(api_audiences):
-        return "agents may ask for tokens for this hub alone: name no audience"
+        return "agents may request tokens for this hub alone: name no audience"
     return ""
 
 

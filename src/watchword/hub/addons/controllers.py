@@ -1,4 +1,4 @@
-"""Every promise the hub keeps about add-ons, as data."""
+"""The hub's controllers for add-ons, as data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOKEN_OBJECTS = WatchScope(labels=f"{Label.TOKEN_INFRASTRUCTURE}=true")
 
 
 def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
-    """Return the hub's promises about add-ons, for the process that keeps those about clusters."""
+    """Return the hub's controllers for add-ons, for the process that runs those for clusters."""
     _register_informers(parts.cache)
     templates = TemplateDefinitionLookup(parts.cache, parts.signing_namespaces)
     described = tuple(

@@ -35,7 +35,7 @@ from watchword.runtime.status import StatusChange, StatusWriter
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 DRIVER = "token"
 
-CONFLICT_RECHECK = timedelta(minutes=1)  # what is in the way carries no mark of ours, so its removal wakes nobody
+CONFLICT_RECHECK = timedelta(minutes=1)  # the object in the way has no label of ours, so its removal triggers nothing
 RETIRED_AFTER = timedelta(seconds=10)  # an agent that flips between drivers must not have everything made each time
 RETIRED_ANYWAY = timedelta(minutes=5)
 
@@ -57,7 +57,7 @@ def choose_token_infrastructure_action(
     registration = addon.kube_client
     by_token = registration is not None and registration.driver == DRIVER
     if not accepted and (by_token or made()):
-        return TokenInfrastructureAction.REVOKE  # whatever the agent says about drivers meanwhile
+        return TokenInfrastructureAction.REVOKE  # whatever driver the agent reports meanwhile
     if registration is None or not by_token:
         return (
             TokenInfrastructureAction.RETIRE
@@ -65,14 +65,14 @@ def choose_token_infrastructure_action(
             else TokenInfrastructureAction.NOTHING
         )
     if not registration.subject.user:
-        return TokenInfrastructureAction.NOTHING  # the agent is about to say who the add-on will be
+        return TokenInfrastructureAction.NOTHING  # the agent is about to declare the add-on's subject
     own = KUBE_CLIENT_DRIVERS[DRIVER].is_own(addon.cluster, addon.name, registration.subject)
     return TokenInfrastructureAction.CREATE if own else TokenInfrastructureAction.CORRECT_SUBJECT
 
 
 @dataclass(frozen=True)
 class TokenInfrastructureReconciler:
-    """Reconciles ManagedClusterAddOn; woken by it, by its cluster, and by everything made for it."""
+    """Reconciles ManagedClusterAddOn; triggered by it, by its cluster, and by everything made for it."""
 
     reader: Reader
     client: Client
@@ -124,7 +124,7 @@ class TokenInfrastructureReconciler:
             await self._set_ready_condition(addon, Condition.false(READY, "NameConflict", str(conflict)))
             return RetryAfter(CONFLICT_RECHECK)
         except Conflict:
-            raise  # somebody was faster: the next look settles it
+            raise  # another writer was faster: the next look settles it
         except KubeError as trouble:
             await self._set_ready_condition(
                 addon, Condition.false(READY, "TokenInfrastructureApplyFailed", str(trouble))
@@ -136,7 +136,7 @@ class TokenInfrastructureReconciler:
 
     async def _write(self, addon: Addon, account: str) -> str:
         ours, ensure = manifests.is_made_for(addon), self.ensurer.ensure
-        # One after the other: no right to an account, and no binding to a role, that turns out to be somebody else's.
+        # In this order: no right to an account, and no binding to a role, that turns out to have another owner.
         made = await ensure(SERVICE_ACCOUNTS, manifests.account_manifest(addon, account), ours=ours)
         await ensure(ROLES, manifests.role_manifest(addon, account), ours=ours)
         await ensure(ROLE_BINDINGS, manifests.binding_manifest(addon, self._agents(addon.cluster)), ours=ours)
@@ -150,13 +150,13 @@ class TokenInfrastructureReconciler:
         return [] if found is None else RetiredClusterNames(self.ensurer, self.clock).subjects(found)
 
     async def _unbind(self, addon: Addon) -> None:
-        """Take the right to tokens while its account, or its role, is somebody else's."""
+        """Remove the right to tokens while its account, or its role, has another owner."""
         key = ObjectKey(addon.cluster, manifests.role_name(addon.name))
         with contextlib.suppress(NotFound):
             await self.ensurer.remove(ROLE_BINDINGS, key, ours=manifests.is_made_for(addon))
 
     async def _clear_leftovers(self, addon: Addon) -> bool:
-        """Delete what was made for an earlier add-on of this name: its tokens must not open this one's doors."""
+        """Delete what was made for an earlier add-on of this name: its tokens must not have this one's rights."""
         marked, own = manifests.is_labeled_for(addon.name), manifests.is_made_for(addon)
         waiting = False
         for resource, key in manifests.managed_objects(addon.key):
@@ -165,7 +165,7 @@ class TokenInfrastructureReconciler:
         return waiting
 
     async def _correct_subject(self, addon: Addon) -> None:
-        """Put the rebuilt subject where an agent claimed to be somebody else."""
+        """Write the rebuilt subject where an agent claimed another identity."""
         right = KUBE_CLIENT_DRIVERS[DRIVER].default(addon.cluster, addon.name)
         rows = tuple(replace(row, subject=right) if row.type == KUBE_CLIENT else row for row in addon.registrations)
         change = StatusChange(fields=addon.registration_fields(rows))

@@ -13,7 +13,7 @@ from watchword.hub.cluster_rbac import RBAC_GROUP, rule
 
 
 def role_name(addon: str) -> str:
-    """Return the name of the Role, and of its binding, that lets the agent ask for the add-on's tokens."""
+    """Return the name of the Role, and of its binding, that lets the agent request the add-on's tokens."""
     return f"{addon}-token-role"
 
 
@@ -32,10 +32,9 @@ def account_manifest(addon: Addon, account: str) -> Object:
 
 
 def role_manifest(addon: Addon, account: str) -> Object:
-    """Return the right to ask for tokens of that one account.
+    """Return the right to request tokens of that one account.
 
-    The second rule is the shipped system's: it lets the agent hear of tokens over its own transport, and means
-    nothing to an API server.
+    The second rule is Open Cluster Management's: it is for tokens over its own transport, and an API server ignores it.
     """
     rules = [
         rule("", "serviceaccounts/token", ["create"], [account]),
@@ -45,7 +44,7 @@ def role_manifest(addon: Addon, account: str) -> Object:
 
 
 def binding_manifest(addon: Addon, subjects: list[Object]) -> Object:
-    """Return the binding to whoever is the cluster."""
+    """Return the binding to the cluster's subjects."""
     name = role_name(addon.name)
     return ROLE_BINDINGS.manifest(
         ObjectKey(addon.cluster, name),
@@ -75,10 +74,10 @@ def is_labeled_for(addon: str) -> Callable[[Object], bool]:
 
 
 def is_made_for(addon: Addon) -> Callable[[Object], bool]:
-    """Return the test whether an object was made for this very add-on: marked, and owned by its UID.
+    """Return the test whether an object was made for this add-on: labelled, and owned by its UID.
 
-    Managers of the shipped system name no owner. What they made is this add-on's when it is younger than the add-on:
-    tokens of a fleet that changes its hub's controllers go on to work.
+    Managers of Open Cluster Management set no owner. Their objects count when they are younger than the add-on, so that
+    tokens stay valid when a fleet changes its hub's controllers.
     """
     marked = is_labeled_for(addon.name)
 

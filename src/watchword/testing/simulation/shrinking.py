@@ -1,4 +1,4 @@
-"""Finds the minimize incidents that still break the same promise, so that a failure can be read."""
+"""Finds the fewest incidents that still break the same invariant, so that a failure can be understood."""
 
 from __future__ import annotations
 
