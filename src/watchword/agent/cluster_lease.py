@@ -1,4 +1,4 @@
-"""Renews the lease of this cluster on the hub."""
+"""Tells the hub, again and again, that this cluster's agent is alive."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LeaseRenewalReconciler:
         return RetryAfter(delay)
 
     async def _renew(self, key: ObjectKey, spec: Object) -> None:
-        """Patch the lease; Open Cluster Management's hubs let agents only replace it, which needs the whole object."""
+        """Patch the lease; hubs of the shipped system let agents only replace it, and that takes the whole of it."""
         lease = self.held.pop(key, None)
         if lease is None:
             try:

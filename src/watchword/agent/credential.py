@@ -29,7 +29,7 @@ MAX_STEPS = 4  # key, request, decision: enough for a hub that answers at once, 
 
 @dataclass(frozen=True, slots=True)
 class CredentialSpec:
-    """One credential: what is wanted, the driver that obtains it, and further keys of its Secret."""
+    """One credential that is kept: what is wanted, who obtains it, what stands extras it."""
 
     wanted: WantedCredential
     driver: AgentDriver
@@ -53,7 +53,7 @@ def track_nothing(_key: ObjectKey, _answer: ObtainResult | None) -> None:
 
 @dataclass(frozen=True)
 class CredentialReconciler:
-    """Reconciles the Secret of a credential; triggered by the Secret, by the hub's answers and by the clock."""
+    """Reconciles the Secret of a credential; woken by the Secret, by the hub's answers and by the clock."""
 
     reader: Reader  # of this cluster
     cluster: Client  # this cluster
@@ -101,7 +101,7 @@ class CredentialReconciler:
 
 
 def is_worth_storing(answer: ObtainResult) -> bool:
-    """Whether a response is reason enough to make a Secret: waiting alone is not."""
+    """Whether an answer is reason enough to make a Secret: waiting alone is not."""
     return not isinstance(answer, Pending) or bool(answer.keep)
 
 

@@ -31,7 +31,7 @@ class CredentialMetricsObserver:
         self.began = self.clock.now()
 
     async def __call__(self, key: ObjectKey, answer: ObtainResult, data: SecretData) -> None:
-        """Count one response of the driver."""
+        """Count one answer of the driver."""
         if isinstance(answer, Pending):
             self._count_refusal(answer)
         else:

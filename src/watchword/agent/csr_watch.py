@@ -1,4 +1,4 @@
-"""Watches certificate requests only while one is pending."""
+"""Follows certificate requests while somebody waits for one: for most of a credential's life nobody does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PendingCsrWatch:
         self._changed = asyncio.Event()
 
     def track_pending(self, secret: ObjectKey, answer: ObtainResult | None) -> None:
-        """Record the last result about the credential in a Secret; None when none is wanted any more."""
+        """Take track_pending of the last answer about the credential in a Secret; None when none is wanted any more."""
         if isinstance(answer, Pending):
             self._waiting.add(secret)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class AgentError(Exception):
-    """Base of the errors of this package."""
+    """Base of everything this room raises."""
 
 
 class NameTaken(AgentError):

@@ -78,10 +78,10 @@ class HubConnection:
 
 
 class OwnCredentialTransport:
-    """Lets writes pass only as this cluster.
+    """Lets writes pass only in the name of this very cluster.
 
-    A write may begin as this cluster and be retried after its credential has expired: a request for an add-on under the
-    bootstrap identity is never decided, and would be waited for in vain.
+    A write may begin as this cluster and be tried again after its credential has ended: a stranger's request for an
+    add-on is decided by nobody, and would be waited for in vain.
     """
 
     def __init__(self, connection: HubConnection) -> None:

@@ -40,7 +40,7 @@ class ConfiguredEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class EndpointMove:
-    """Where the hub has moved to, starting from a configured endpoint."""
+    """Where the hub was record_move, starting from what people had said."""
 
     configured: ConfiguredEndpoint
     server: str
@@ -93,7 +93,7 @@ class HubEndpoint:
         return transport
 
     def record_move(self, server: str, ca_data: bytes) -> bool:
-        """Record where the hub is now; returns whether that is any news."""
+        """Take note of where the hub is now; returns whether that is any news."""
         present, configured = self.entry(), self.inner.entry()
         if (server, ca_data) == (present.server, present.ca_data):
             return False

@@ -2,7 +2,7 @@
 
 People say where the hub is in the bootstrap kubeconfig, and what they say anew always counts. In between the hub may
 publish in kube-public/cluster-info that it has another address or authority. That is taken over only through an
-authority that is trusted already, and only once it has been seen to work.
+authority that is believed already, and only once it has been seen to work.
 """
 
 from __future__ import annotations

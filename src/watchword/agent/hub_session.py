@@ -73,7 +73,7 @@ def choose_active_credential(facts: CredentialFacts, *, now: datetime) -> Active
 
 @dataclass
 class HubSession:
-    """Reconciles this cluster's own ManagedCluster on the hub; notified of every result about the credential."""
+    """Reconciles this cluster's own ManagedCluster on the hub; told of every answer about the credential."""
 
     connection: HubConnection
     connector: HubConnector
@@ -92,7 +92,7 @@ class HubSession:
     _selecting: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
 
     async def credential_changed(self, _key: ObjectKey, answer: ObtainResult, data: SecretData) -> None:
-        """Record what the Secret of the cluster's credential holds now."""
+        """Take note of what the Secret of the cluster's credential holds now."""
         if isinstance(answer, NewCredential | ValidCredential):
             is_changed = dict(data) != dict(self._data) or self.refusal is not None
             self.held, self.refusal, self._data = answer, None, data
@@ -124,7 +124,7 @@ class HubSession:
         async with self._selecting:  # whoever comes meanwhile finds it done
             facts = self._credential_facts()
             use = choose_active_credential(facts, now=self.clock.now())
-            # Compared, not remembered: the response to the write that stored it may have been lost.
+            # Compared, not remembered: the answer to the write that stored it may have been lost.
             if use != self.active_credential or (
                 use is ActiveCredential.OWN and dict(self._data) != dict(self._data_in_use)
             ):

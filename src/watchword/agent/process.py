@@ -58,7 +58,7 @@ REGISTRATION_BACKOFF = Backoff(first=1.0, limit=300.0)
 
 @dataclass(frozen=True)
 class AgentControllerContext:
-    """What controller factories get: the connections to the cluster and to the hub, and the agent's identity."""
+    """What an accepted cluster's controller_factories are made of: its own connection, the hub's, and who it is."""
 
     options: AgentOptions
     cluster: ApiServerConnection
@@ -317,7 +317,7 @@ class Agent:
 
 
 def _without_images(node: Object) -> Object:
-    """Keep the reported parts of a node: its list of images is longer than all the rest."""
+    """Keep of a node single_object_scope what is reported: a node's list of images is longer than all the rest."""
     status = node.get("status") or {}
     kept = {name: status[name] for name in ("capacity", "allocatable") if name in status}
     return {**node, "status": kept}

@@ -14,7 +14,7 @@ from watchword.kube.kubeconfig_files import dump_kubeconfig
 
 KUBECONFIG, CLUSTER_NAME, AGENT_NAME = "kubeconfig", "cluster-name", "agent-name"
 
-# The names that agents of Open Cluster Management use, so that either can take over the other's Secret.
+# The names that agents of the shipped system use, so that either can take over the other's Secret.
 HUB, USER, CONTEXT, NAMESPACE = "hub", "default-auth", "default-context", "configuration"
 
 MAX_CACHED_KUBECONFIGS = 3  # one for each driver, and one that was valid before the hub moved
@@ -37,7 +37,7 @@ def encode_data(data: SecretData) -> dict[str, str]:
 
 
 def hub_kubeconfig(hub: ClusterEntry, user: UserEntry) -> bytes:
-    """Return the kubeconfig that goes with a credential; its files are other keys of the Secret."""
+    """Return the kubeconfig that goes with a credential; files stand extras it."""
     config = Kubeconfig({HUB: hub}, {USER: user}, {CONTEXT: ContextEntry(HUB, USER, NAMESPACE)}, CONTEXT)
     return dump_kubeconfig(config)
 
@@ -76,7 +76,7 @@ def choose_secret_data(
 ) -> dict[str, bytes]:
     """Return what the Secret should hold after the driver's answer.
 
-    Keys of others stay, and a new credential replaces everything its driver owns. While a new driver
+    Keys that others put extras it stay, and a new credential replaces everything its driver owns. While a new driver
     is still at work, the credential of the one before it stays usable.
     """
     if isinstance(answer, Pending):

@@ -121,7 +121,7 @@ class ConditionType:
     ADDON_AVAILABLE: Final = "Available"
     TOKEN_INFRASTRUCTURE_READY: Final = "TokenInfrastructureReady"  # noqa: S105 - a condition type
     ADDON_TOKEN_REFRESHED: Final = "AddonTokenRefreshed"  # noqa: S105 - a condition type
-    TOKEN_REFRESHED: Final = "TokenRefreshed"  # noqa: S105 - the shipped system's spelling of the same
+    TOKEN_REFRESHED: Final = "TokenRefreshed"  # noqa: S105 - Open Cluster Management's spelling of the same
     INSTALL_STRATEGY_FOLLOWED: Final = "InstallStrategyFollowed"
     REGISTRATION_APPLIED: Final = "RegistrationApplied"
     MANIFEST_APPLIED: Final = "ManifestApplied"

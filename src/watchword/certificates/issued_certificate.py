@@ -44,7 +44,7 @@ def validate_issued_certificate(
     roots: tuple[Certificate, ...] = (),
     lifetime: timedelta | None = None,
 ) -> str:
-    """Return in one sentence why a certificate is not the one asked for; empty when it is."""
+    """Say in one sentence why a certificate is not the one asked for; empty when it is."""
     leaf = issued.certificate
     same_name = leaf.common_name == wanted.common_name
     same_groups = sorted(leaf.organisations) == sorted(set(wanted.organisations))

@@ -26,8 +26,8 @@ class ClusterInfoRefresher:
     """The ClusterInfo of one client, followed for as long as it runs.
 
     A new one is trusted only when it came through an authority of the old one, and it replaces the old one only
-    after it has been seen to work. An address that works is kept, whether it is published or not: somebody may
-    have chosen it for a reason. The others are for when it does not.
+    after it has been seen to work. An address that works is kept, whether it is published or not: an
+    administrator may have chosen it. The others are used when it fails.
     """
 
     info: ClusterInfo

@@ -25,9 +25,9 @@ from watchword.pki.pins import Pin, is_pinned
 
 @dataclass(frozen=True, slots=True)
 class BootstrapTokenDiscovery:
-    """Knowing an address, a token and (unless waived with open eyes) the pin of the cluster's CA.
+    """An address, a token and (unless explicitly waived) the pin of the cluster's CA.
 
-    The token alone proves only that the other side knows it too: so does everyone else who was given it.
+    The token alone proves only that the other side knows it too, as every holder of the token does.
     """
 
     server: str
@@ -45,7 +45,7 @@ class ClusterDiscovery:
     progress: Progress = ignore_progress
 
     async def by_token(self, method: BootstrapTokenDiscovery) -> ClusterInfo:
-        """Read cluster-info unbelieving, prove it by signature and pin, then read it again through its own CA."""
+        """Read cluster-info unverified, verify it by signature and pin, then read it again over TLS of its CA."""
         if not method.pins and not method.unsafe_skip_ca_pin:
             raise NotTrusted(
                 DiscoveryReason.PIN_REQUIRED,
@@ -67,9 +67,9 @@ class ClusterDiscovery:
         return info
 
     async def by_pin(self, server: str, pins: tuple[Pin, ...]) -> ClusterInfo:
-        """Read cluster-info unbelieving, take only the pinned authorities from it, and read it again through them.
+        """Read cluster-info unverified, take only the pinned authorities from it, and read it again over their TLS.
 
-        Without a signature anybody in between may have added an authority of their own beside the pinned one.
+        Without a signature a man in the middle may have added an authority of its own to the pinned one.
         """
         self.progress(f"asking {server} for cluster-info, without credentials")
         heard = await self._published(self.client_factory.unverified(server))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class DriverError(Exception):
-    """Base of the errors of this package."""
+    """Base of everything this room raises."""
 
 
 class UnknownDriver(DriverError):

@@ -107,12 +107,12 @@ class AgentDriver(Protocol):
         ...
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
-        """Take one step towards the credential; waiting is a response, not an exception."""
+        """Take one step towards the credential; waiting is an answer, not an exception."""
         ...
 
 
 class HubDriver(Protocol):
-    """Decides whether a cluster's proof is trusted, and what a trusted cluster may do."""
+    """Decides whether a cluster's proof is believed, and what a believed cluster may do."""
 
     def recognises(self, cluster: Cluster) -> bool:
         """Whether this cluster registers by this driver."""

@@ -44,7 +44,7 @@ class RunningTask:
         """End it."""
         self.task.cancel()
 
-    async def probe(self, question: HttpProbe) -> bool:  # noqa: ARG002 - nobody needs to be asked
+    async def probe(self, question: HttpProbe) -> bool:  # noqa: ARG002 - a task needs no probe
         """Return whether it still runs."""
         return not self.task.done()
 

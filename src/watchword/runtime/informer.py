@@ -133,7 +133,7 @@ class Informer:
     def _call_handler(self, handler: DeltaHandler, delta: Delta) -> None:
         try:
             handler(delta)
-        except Exception:  # noqa: BLE001 - one object that nobody foresaw must not stop the watch
+        except Exception:  # noqa: BLE001 - an unexpected object must not stop the watch
             self._log.exception("handler failed on one object", key=str(delta.key))
 
     def _release(self) -> None:

@@ -150,7 +150,7 @@ class InformerStore:
     def _reindex(self, index: _Index, key: ObjectKey, raw: bytes | None) -> None:
         try:
             values = () if raw is None else tuple(index.function(decode(raw, self._resource)))
-        except Exception:  # noqa: BLE001 - one object that nobody foresaw must not stop the watch
+        except Exception:  # noqa: BLE001 - an unexpected object must not stop the watch
             self._log.exception("index function failed on one object", key=str(key))
             values = ()
         index.set(key, values)

@@ -71,7 +71,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - handed to whoever awaits the future
+        except Exception as error:  # noqa: BLE001 - passed to the awaiter of the future
             future.set_exception(error)
         return future
 

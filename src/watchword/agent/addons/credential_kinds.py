@@ -114,7 +114,7 @@ def _rotation(addon: Addon) -> str:
 
 
 def token_conditions(said: Iterable[CredentialStatus]) -> tuple[Condition, ...]:
-    """Say it twice: under the type of the design, and under that of Open Cluster Management."""
+    """Say it twice: under the type of the design, and under that of the shipped system."""
     status = next(iter(said))
     if status.good:
         return (

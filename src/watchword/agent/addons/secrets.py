@@ -29,7 +29,7 @@ WatchNamespace = Callable[[str], Awaitable[None]]
 
 @dataclass(frozen=True)
 class AddonSecretReconciler:
-    """Reconciles the Secrets of add-ons; triggered by them, their add-on, requests, and the agent's own Secret."""
+    """Reconciles the Secrets of add-ons; woken by them, by their add-on, by requests, and by the agent's own Secret."""
 
     reader: Reader  # of this cluster
     cluster: Client
@@ -73,7 +73,7 @@ class AddonSecretReconciler:
         secret = self.reader.get(SECRETS, key)
         self.credentials.forget(key)
         if secret is not None and self.credentials.credential_index.is_labeled(secret) and not is_deleting(secret):
-            with contextlib.suppress(NotFound):  # another writer was faster
+            with contextlib.suppress(NotFound):  # somebody was faster
                 await self.cluster.delete(SECRETS, key, uid=uid_of(secret))
         return Done()
 

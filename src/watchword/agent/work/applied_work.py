@@ -40,7 +40,7 @@ def decide_eviction(missed_since: datetime | None, *, now: datetime, grace: time
 
 @dataclass
 class AppliedWorkReconciler:
-    """Reconciles AppliedManifestWork on the managed cluster; triggered by it, by its work and by the objects in it."""
+    """Reconciles AppliedManifestWork on the managed cluster; woken by it, by its work and by the objects in it."""
 
     cluster: ApiServerConnection
     hub: ApiServerConnection

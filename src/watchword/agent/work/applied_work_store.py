@@ -83,7 +83,7 @@ class AppliedWorkStore:
         try:
             await self.client.delete(APPLIED_MANIFEST_WORKS, ObjectKey.of(record), uid=uid_of(record))
         except NotFound:
-            return  # another writer was faster
+            return  # somebody was faster
 
     async def remove_finalizer(self, record: Object) -> None:
         """Let a record go: nothing that it speaks of is left."""

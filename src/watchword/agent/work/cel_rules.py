@@ -32,7 +32,7 @@ class ExpressionResult:
 
 
 def evaluate_expressions(obj: Object, expressions: Iterable[Any]) -> ExpressionResult:
-    """Return whether all expressions hold; the first that does not decides."""
+    """Say whether all expressions hold; the first that does not decides."""
     texts = [str(text) for text in expressions]
     if not texts:
         return ExpressionResult(holds=False, trouble="the rule has no expression")

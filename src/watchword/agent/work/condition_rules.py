@@ -1,4 +1,4 @@
-"""Validates the conditions that a work asks to be computed from its objects, completion above all."""
+"""Judges the conditions that a work asks to be computed from its objects, completion above all."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def is_escalating(target: ObjectRef) -> bool:
 
 @dataclass
 class ExecutorPermissions:
-    """Serves are kept for a few minutes, refusals for one; a right that is withdrawn counts after that."""
+    """Answers are kept for a few minutes, refusals for one; a right that is withdrawn counts after that."""
 
     client: Client
     _reviews: dict[tuple[str, ResourceAccess], tuple[bool, float]] = field(default_factory=dict, init=False)

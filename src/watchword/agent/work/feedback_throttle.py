@@ -24,7 +24,7 @@ class FeedbackThrottle:
         return timedelta(seconds=max(0.0, written_at + gap - asyncio.get_running_loop().time()))
 
     def record_write(self, key: ObjectKey) -> None:
-        """Record a report."""
+        """Take note of a report."""
         now = asyncio.get_running_loop().time()
         written_at, gap = self._reports.get(key, (float("-inf"), MIN_INTERVAL))
         slowest = max(self.interval.total_seconds(), MIN_INTERVAL)

@@ -36,7 +36,7 @@ RETRY = Backoff(first=1.0, limit=240.0)
 
 @dataclass
 class WorkReconciler:
-    """Reconciles ManifestWork on the hub; triggered by it, by its record and by the objects it has applied."""
+    """Reconciles ManifestWork on the hub; woken by it, by its record and by the objects it has applied."""
 
     hub: ApiServerConnection
     applied_work_store: AppliedWorkStore

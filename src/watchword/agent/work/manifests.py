@@ -104,7 +104,7 @@ def _text(value: Any) -> str:
 
 
 def validate_manifest(manifest: Any) -> str:
-    """Return why a manifest is refused whatever its kind; empty when nothing speaks against it."""
+    """Say why a manifest is refused whatever its kind; empty when nothing speaks against it."""
     if not isinstance(manifest, Mapping):
         return "the manifest is not an object"
     if len(orjson.dumps(manifest)) > MAX_MANIFEST_BYTES:
@@ -119,7 +119,7 @@ def validate_manifest(manifest: Any) -> str:
 
 
 def validate_metadata(metadata: Mapping[str, Any]) -> str:
-    """Return why an object cannot be known by its metadata; empty when it can."""
+    """Say why an object cannot be known by its metadata; empty when it can."""
     name, namespace = metadata.get("name"), metadata.get("namespace")
     if metadata.get("generateName"):
         return "generateName is not supported: every object of a work needs a name of its own"
@@ -139,7 +139,7 @@ def is_path_segment(name: str) -> bool:
 
 
 def resolve_manifest(meta: ManifestMeta, manifest: Object, resource: Resource) -> ResolvedManifest | RejectedManifest:
-    """Return which object a sound manifest is about, now that its kind is known."""
+    """Say which object a sound manifest is about, now that its kind is known."""
     meta = replace(meta, resource=resource.plural, namespace=meta.namespace if resource.namespaced else "")
     if resource.namespaced and not meta.namespace:
         return RejectedManifest(meta, f"a {resource.kind} lives in a namespace, and the manifest names none")

@@ -59,7 +59,7 @@ class ObjectClient:
         try:
             await self.client.delete(target.resource, target.key, uid=uid_of(present), resource_version=version)
         except NotFound:
-            return  # another writer was faster
+            return  # somebody was faster
 
     async def _write(
         self,

@@ -83,4 +83,4 @@ class ObjectRemover:
         try:
             await self.objects.patch(target, patch)
         except NotFound:
-            return  # another writer was faster
+            return  # somebody was faster

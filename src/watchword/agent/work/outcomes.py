@@ -43,5 +43,5 @@ class ApplyOutcome:
         reason: AppliedReason = AppliedReason.FAILED,
         error: ApiStatusError | None = None,
     ) -> ApplyOutcome:
-        """Return why it was not applied."""
+        """Say why it was not applied."""
         return cls(None, why, retry, reason, error)

@@ -36,14 +36,14 @@ class ManifestStatus:
 
 
 def decide_applied_condition(outcome: ApplyOutcome) -> Condition:
-    """Return whether a manifest is applied."""
+    """Say whether a manifest is applied."""
     if outcome.why:
         return Condition.false(ConditionType.WORK_APPLIED, outcome.reason, outcome.why[:MAX_MESSAGE_LENGTH])
     return Condition.true(ConditionType.WORK_APPLIED, AppliedReason.COMPLETE, "the manifest is applied")
 
 
 def decide_available_condition(present: Object | None, trouble: str = "") -> Condition:
-    """Return whether an object is there; how well it is, only feedback can tell."""
+    """Say whether an object is there; how well it is, only feedback can tell."""
     if trouble:
         return Condition.unknown(ConditionType.WORK_AVAILABLE, "FetchingResourceFailed", trouble[:MAX_MESSAGE_LENGTH])
     if present is None:
@@ -59,7 +59,7 @@ def refused(meta: ManifestMeta, why: str) -> ManifestStatus:
 
 
 def decide_feedback_condition(feedback: Feedback | None) -> Condition:
-    """Return whether what was asked for could be reported."""
+    """Say whether what was asked for could be reported."""
     type_ = ConditionType.STATUS_FEEDBACK_SYNCED
     if feedback is None:
         return Condition.true(type_, "NoStatusFeedbackSynced", "nothing is asked to be reported")
@@ -69,7 +69,7 @@ def decide_feedback_condition(feedback: Feedback | None) -> Condition:
 
 
 def decide_work_conditions(reports: Sequence[ManifestStatus]) -> list[Condition]:
-    """Return how a work fares as a whole."""
+    """Say how a work fares as a whole."""
     rules = aggregate_conditions(condition for report in reports for condition in report.rules)
     return [_decide_work_applied(reports), _decide_work_available(reports), *rules]
 
@@ -101,7 +101,7 @@ def _some(ordinals: Sequence[int]) -> str:
 
 
 def decide_removal_conditions(refused: str) -> list[Condition]:
-    """Report that something which is no longer wanted cannot be removed; there is nothing to say when all went."""
+    """Say that something which is no longer wanted cannot be removed; there is nothing to say when all went."""
     if not refused:
         return []
     return [Condition.false(ConditionType.LEFTOVERS_REMOVED, "RemovalRefused", refused[:MAX_MESSAGE_LENGTH])]

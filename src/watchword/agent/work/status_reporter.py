@@ -46,7 +46,7 @@ class WorkStatusReporter:
     async def report(
         self, work: Object, plan: ApplyPlan, outcomes: ApplyOutcomes, left: RemovalFailure | None = None
     ) -> timedelta:
-        """Write the status when it changed; return how long less important changes have to wait."""
+        """Write the status when it says anything new; return how long news of lesser weight has to delay."""
         key = ObjectKey.of(work)
         reports = [refused(one.meta, one.why) for one in plan.refused]
         reports += [await self._report_on(step, outcomes[step.target]) for step in plan.steps]

@@ -40,7 +40,7 @@ class Updater:
         )
         if present is not None:
             present = require_not_deleting(present, target)
-            # The first look since a start: what the server fills in by itself is not known yet, so it is trusted.
+            # The first look since a start: what the server fills in by itself is not known yet, so it is believed.
             if not known and choose_update_patch(step, present) is None:
                 return self._remember(step, present)
             changes = choose_update_patch(step, present, strict=True)
@@ -87,9 +87,9 @@ def choose_update_patch(step: ApplyStep, present: Object, *, strict: bool = Fals
 
 
 def is_apply_unsupported(refusal: ApiStatusError) -> bool:
-    """Whether a manifest may be one that a server accepts only otherwise: with misspelt fields, or with repeated keys.
+    """Whether a manifest may be one that a server takes only otherwise: with misspelt fields, or with repeated keys.
 
-    It answers those with 500 and no reason; its own failures have one.
+    It answers those with 500 and no reason; its set_owner troubles have one.
     """
     bare = refusal.code == 500 and not refusal.reason
     return bare or isinstance(refusal, BadRequest | MethodNotAllowed | UnsupportedMediaType)

@@ -17,7 +17,7 @@ from watchword.apiserver.model import Now, User
 ANSWERS_REMEMBERED = timedelta(seconds=10)
 
 TokenReviewer = Callable[[Object], Awaitable[Mapping[str, Any]]]
-"""Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError when nobody cache."""
+"""Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError without a response."""
 
 
 @dataclass(frozen=True, slots=True)

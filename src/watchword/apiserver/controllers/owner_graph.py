@@ -75,7 +75,7 @@ class OwnerState(Enum):
     SOLID = "the owner is there and stays"
     WAITING = "the owner is there and waits for its dependents to go"
     DANGLING = "the owner is gone, or is another object of the same name"
-    UNKNOWN = "nobody can tell: the owner's kind is not served, or cannot own this object"
+    UNKNOWN = "unknown: the owner's kind is not served, or cannot own this object"
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ SIGNERS: Mapping[str, RequestCheck] = {
     KUBELET_CLIENT: validate_kubelet_client_request,
     KUBELET_SERVING: validate_kubelet_serving_request,
 }
-"""Every signer served here; requests for others wait for somebody else."""
+"""Every signer served here; requests for others are left to other programs."""
 
 
 def choose_certificate_lifetime(asked_seconds: int | None, *, longest: timedelta) -> timedelta:

@@ -42,9 +42,8 @@ def track_update(  # noqa: PLR0913 - who, when and where are one decision; the c
 
     Call it with the object as the client meant it, before the server fills in fields of its own.
     `reset` names top-level fields that this endpoint takes from the stored object, such as `status`;
-    on the status endpoint only status counts. `empty` is what a new object of the kind has before
-    anybody sets a field: nobody owns that. Objects that were never tracked stay untracked.
-    `empty` is an object of the kind with no field set: what a typed kind always writes, nobody has written.
+    on the status endpoint only status counts. `empty` is an object of the kind with no
+    field set: what a typed kind always writes has no manager. Objects that were never tracked stay untracked.
     """
     identity = make_identity(manager, UPDATE, api_version, subresource)
     if subresource == "status":

@@ -24,7 +24,7 @@ _ACCEPTED: Final[dict[str, frozenset[type]]] = {
     "int-or-string": frozenset((int, str)),
     "any": frozenset((dict, list, str, bool, int, float)),
 }
-MAX_ERRORS: Final = 500  # more errors help nobody fix an object, and a large one could have as many as fields
+MAX_ERRORS: Final = 500  # more do not help, and a large object could have as many errors as fields
 _BLOCKING = frozenset(
     (
         "FieldValueNotSupported",

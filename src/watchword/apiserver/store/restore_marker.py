@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 
 EPOCH_GAP = 1_000_000
-"""Revisions skipped after a restore: nobody can have been given one of those to come."""
+"""Revisions skipped after a restore, so that no client has seen any of the next ones."""
 
 
 @dataclass(frozen=True, slots=True)

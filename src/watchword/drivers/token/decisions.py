@@ -66,7 +66,7 @@ def decide_token_validity(wanted: WantedCredential, held: SecretData, *, now: da
 
 
 def validate_token_identity(wanted: WantedCredential, facts: TokenClaims) -> str:
-    """Return why a token is not that of the add-on's present ServiceAccount; empty when it is."""
+    """Say why a token is not that of the add-on's present ServiceAccount; empty when it is."""
     if not hmac.compare_digest(facts.user.encode(), wanted.subject.user.encode()):
         return "the token is that of another ServiceAccount"
     if wanted.service_account_uid and not hmac.compare_digest(
@@ -104,7 +104,7 @@ def describe_token_schedule(wanted: WantedCredential, facts: TokenClaims, refres
 
 
 def describe_token(wanted: WantedCredential, facts: TokenClaims) -> str:
-    """Return what was issued and until when: the same words for the same token, whenever they are asked for."""
+    """Say what was issued and until when: the same words for the same token, whenever they are asked for."""
     said = [f"the token of ServiceAccount {wanted.cluster}/{wanted.service_account}"]
     said.append(f"is valid until {rfc3339(facts.expires_at)}")
     asked = wanted.lifetime
