@@ -109,7 +109,7 @@ def _signer(row: Mapping[str, Any]) -> Signer:
 def restrict_signing_authority(signer: Signer, namespaces: frozenset[str]) -> Signer:
     """Return a signer that signs nothing when its authority lies where the hub keeps other people's keys.
 
-    The hub reads the Secret with its own rights: an author of a template must not choose among all that the hub may read.
+    The hub reads the Secret with its own rights: an author of a template must not choose among all of them.
     """
     if signer.authority is None or signer.authority.namespace in namespaces:
         return signer
