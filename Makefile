@@ -70,10 +70,10 @@ INCIDENTS ?= 2
 JOBS      ?= $(shell getconf _NPROCESSORS_ONLN)
 SIMULATE  := $(BIN)/python -m watchword.testing.simulation
 
-simulate: setup ## live fleets through simulated months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) JOBS=(cores)
+simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) JOBS=(cores)
 	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --jobs=$(JOBS)
 
-simulate-ci: setup ## the simulated lives of CI: forty seeds, or as many as five minutes hold
+simulate-ci: setup ## the simulations of CI: forty seeds, or as many as fit into five minutes
 	$(SIMULATE) --seed=1 --seeds=40 --clusters=20 --days=30 --jobs=$(JOBS) --within=280 --shrink=60
 
 bench: envtest $(BENCH_STAMP) ## measure the client and the runtime against their peers, in one run
