@@ -160,7 +160,7 @@ async def test_request_of_the_same_name_by_another_requester_is_not_used() -> No
     ours = certificate_request_manifest(WISH, KEY)
     path = f"/apis/certificates.k8s.io/v1/certificatesigningrequests/{ours['metadata']['name']}"
     api.put(path, {**certificate_request_manifest(WISH, OTHER), "metadata": ours["metadata"]})
-    with pytest.raises(BootstrapFailed, match="somebody else") as refusal:
+    with pytest.raises(BootstrapFailed, match="another requester") as refusal:
         await TlsBootstrap(client, _Clock()).obtain(WISH, KEY)
     assert refusal.value.reason == DiscoveryReason.REQUEST_REFUSED
 

@@ -41,7 +41,7 @@ async def test_no_token_for_others_or_for_ever(
     agent: tuple[Client, ObjectKey], seconds: int, audiences: list[str]
 ) -> None:
     intruder, account = agent
-    with pytest.raises(Forbidden, match="agents may ask"):
+    with pytest.raises(Forbidden, match="agents may request"):
         await request_token(intruder, account, expiration_seconds=seconds, audiences=audiences)
 
 
