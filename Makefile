@@ -12,7 +12,7 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up setup fmt lint types imports test coverage envtest test-envtest test-envtest-all conformance-record simulate simulate-ci bench bench-planes docs all lock clean
+.PHONY: help up setup fmt lint types imports test coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci bench bench-planes docs all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ test-envtest: setup ## run the core suites on the real kube-apiserver
 
 test-envtest-all: setup ## run every test that needs a control plane on the real kube-apiserver
 	$(BIN)/pytest --plane=kube-apiserver
+
+conformance: setup ## run Kubernetes' own conformance tests against the embedded control plane (builds them with Go)
+	$(BIN)/python -m tools.conformance
 
 conformance-record: setup ## record anew what the real kube-apiserver answers to every request shape
 	WATCHWORD_RECORD_SHAPES=1 $(BIN)/pytest --plane=kube-apiserver tests/conformance

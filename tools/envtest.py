@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -31,6 +31,7 @@ PACKAGES = {
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "kubeadm": "k8s.io/kubernetes/cmd/kubeadm",
 }
+TEST_PACKAGES = {"e2e.test": "k8s.io/kubernetes/test/e2e"}  # Kubernetes' own conformance tests
 STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
@@ -45,20 +46,21 @@ def main() -> None:
     print(f"kube-apiserver and companions: {assets.folder}\netcd: {assets.etcd}")
 
 
-def provide(folder: Path) -> None:
-    """Fill the folder with every binary of the pinned release; instant when they are there."""
+def provide(folder: Path, names: Iterable[str] = PACKAGES) -> None:
+    """Fill the folder with these binaries of the pinned release; instant when they are there."""
     folder.mkdir(parents=True, exist_ok=True)
-    if missing_from(folder):
+    wanted = list(names)
+    if missing_from(folder, wanted):
         with alone_in(folder):
             for stale in folder.glob(".build-*"):  # of a build that was killed
                 shutil.rmtree(stale)
-            for name in missing_from(folder):  # again: another build may have just ended
+            for name in missing_from(folder, wanted):  # again: another build may have just ended
                 build(name, folder)
 
 
-def missing_from(folder: Path) -> list[str]:
+def missing_from(folder: Path, names: Iterable[str] = PACKAGES) -> list[str]:
     """Return the binaries that are not there yet."""
-    return [name for name in PACKAGES if not (folder / name).is_file()]
+    return [name for name in names if not (folder / name).is_file()]
 
 
 @contextmanager
@@ -78,8 +80,9 @@ def build(name: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as work:
         write_module(go, Path(work))
         out = Path(work) / name
-        command = [go, "build", "-mod=mod", "-trimpath", "-ldflags", link_flags(), "-o", str(out)]
-        run([*command, PACKAGES[name]], work)
+        verb = ["test", "-c"] if name in TEST_PACKAGES else ["build"]
+        command = [go, *verb, "-mod=mod", "-trimpath", "-ldflags", link_flags(), "-o", str(out)]
+        run([*command, {**PACKAGES, **TEST_PACKAGES}[name]], work)
         out.replace(folder / name)
 
 

@@ -17,12 +17,13 @@ from watchword.addons.definition import AddonDefinition
 from watchword.addons.process import run_addon
 from watchword.agent.addons.controllers import addon_controllers
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import Agent, AgentParts
+from watchword.agent.process import AgentRuntime, run_agent
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.sensitive import Sensitive
+from watchword.discovery.client_factory import ClientFactory
 from watchword.drivers.catalog import CATALOG, DriverCatalog
 from watchword.hub.addons.controllers import hub_addon_controllers
 from watchword.kube.access_reviews import who_am_i
@@ -90,7 +91,14 @@ class AddonFleet:
         return name
 
     async def start_agent(
-        self, name: str, *, auth: str = "token", life: timedelta = DAY, catalog: DriverCatalog = CATALOG, **more: Any
+        self,
+        name: str,
+        *,
+        auth: str = "token",
+        life: timedelta = DAY,
+        catalog: DriverCatalog = CATALOG,
+        network: ClientFactory | None = None,
+        **more: Any,
     ) -> None:
         """Start the agent of a cluster, or one with other options in its place."""
         await self.stop_agent(name)
@@ -100,20 +108,20 @@ class AddonFleet:
             addon_namespace=self.namespace,
             addon_auth=auth,
             addon_token_lifetime=life,
+            elect=False,
             **more,
         )
         connector = self.connectors.setdefault(name, PlaneConnector(self.plane))
-        parts = AgentParts(
-            options,
-            self.plane.fresh_client(),
-            connector,
-            self.plane.clock,
-            Random(name),
-            controller_factories=[addon_controllers],
+        runtime = AgentRuntime(
+            clock=self.plane.clock,
+            random=Random(name),
+            connector=connector,
+            client_factory=network,
+            controllers=[addon_controllers],
             catalog=catalog,
         )
-        self.registries[name] = parts.metrics.registry
-        self.agents[name] = asyncio.create_task(Agent(parts).run())
+        self.registries[name] = runtime.metrics.registry
+        self.agents[name] = asyncio.create_task(run_agent(self.plane.fresh_client(), options, runtime=runtime))
         self.members.tasks.append(self.agents[name])
 
     async def stop_agent(self, name: str) -> None:

@@ -14,7 +14,7 @@ from tests.addons.fleet import AddonFleet, account_of
 
 from watchword.agent.addons.controllers import addon_controllers
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import Agent, AgentParts
+from watchword.agent.process import AgentRuntime, run_agent
 from watchword.api.http import Request, Response
 from watchword.api.names import ConditionType
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
@@ -67,9 +67,13 @@ async def start_counting(fleet: AddonFleet, hub_side: Counter[str], agent_side: 
     name = fleet.members.name()
     local = Client(Counting(fleet.plane.fresh_client().transport, agent_side))
     connector = CountingConnector(PlaneConnector(fleet.plane), agent_side)
-    agent = AgentOptions(name, hub_secret=f"hub-{name}", addon_namespace=fleet.namespace, addon_auth="token")
-    parts = AgentParts(agent, local, connector, fleet.plane.clock, Random(2), controller_factories=[addon_controllers])
-    fleet.members.tasks.append(asyncio.create_task(Agent(parts).run()))
+    agent = AgentOptions(
+        name, hub_secret=f"hub-{name}", addon_namespace=fleet.namespace, addon_auth="token", elect=False
+    )
+    runtime = AgentRuntime(
+        clock=fleet.plane.clock, random=Random(2), connector=connector, controllers=[addon_controllers]
+    )
+    fleet.members.tasks.append(asyncio.create_task(run_agent(local, agent, runtime=runtime)))
     await fleet.members.joined(name)
     return name
 

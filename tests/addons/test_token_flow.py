@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.addons.fleet import KUBE_CLIENT, AddonFleet, account_of, drivers_of, registrations_of
 
+from watchword.agent.secret_data import decode_data
 from watchword.api.addon import parse_ready_message
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey, uid_of
@@ -17,10 +19,24 @@ from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS, SERVICE_ACC
 from watchword.api.time import parse_rfc3339
 from watchword.drivers.token.decisions import read_token_claims
 from watchword.kube.access_reviews import who_am_i
+from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.pki.authority import Authority
+from watchword.testing.cluster_info_server import ClusterInfoServer, FakeNetwork
 from watchword.testing.eventually import eventually
+from watchword.testing.fleet import PlaneConnector
 
+MOVED = "https://moved.test:6443"
+AUTHORITY = Authority.make("hub", now=datetime(2026, 1, 1, tzinfo=UTC))
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
+
+
+@dataclass
+class MovingConnector(PlaneConnector):
+    """Reaches the hub of the test, which proves itself by an authority of ours wherever it moves."""
+
+    def entry(self) -> ClusterEntry:
+        return ClusterEntry(self.server, ca_data=AUTHORITY.certificate.pem)
 
 
 def instant(data: dict[str, bytes], name: str) -> datetime:
@@ -147,17 +163,42 @@ async def test_damaged_secret_is_mended_and_foreign_keys_stay(fleet: AddonFleet)
 
 
 async def test_hub_that_moves_is_followed_without_a_new_token(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
+    cluster = fleet.members.name("moving")
+    fleet.connectors[cluster] = MovingConnector(fleet.plane)
+    network = FakeNetwork({MOVED: ClusterInfoServer(AUTHORITY)})
+    await fleet.start_agent(cluster, network=network)
+    await fleet.members.joined(cluster)
     key = await fleet.enable("reporter", cluster)
     first = await fleet.secret(key)
 
-    fleet.connectors[cluster].server = "https://moved.test:6443"
-    own = ObjectKey("open-cluster-management-agent", f"hub-{cluster}")
-    await fleet.client.patch(SECRETS, own, {"metadata": {"annotations": {"touched": "yes"}}})
+    fleet.connectors[cluster].server = MOVED
+    await fleet.start_agent(cluster, network=network)
 
     moved = await fleet.secret(key, lambda data: data["kubeconfig"] != first["kubeconfig"])
-    assert b"https://moved.test:6443" in moved["kubeconfig"]
+    assert MOVED.encode() in moved["kubeconfig"]
     assert moved["token"] == first["token"]
+
+
+async def test_token_that_ocm_stored_is_kept(fleet: AddonFleet) -> None:
+    cluster = await fleet.cluster()
+    key = await fleet.enable("reporter", cluster)
+    first = await fleet.secret(key)
+    await fleet.refreshed(key)
+    await fleet.stop_agent(cluster)
+    where = fleet.secret_key(key)
+    labels = (await fleet.client.get(SECRETS, where))["metadata"]["labels"]
+    ours = ("expiration", "service-account-uid", "refresh-at")
+    patch = {"metadata": {"labels": dict.fromkeys(labels)}, "data": dict.fromkeys(ours)}
+    await fleet.client.patch(SECRETS, where, patch)
+
+    await fleet.start_agent(cluster)
+
+    adopted = await eventually(
+        fleet.client, SECRETS, where, lambda obj: obj is not None and obj["metadata"].get("labels") == labels
+    )
+    assert decode_data(adopted) == {name: first[name] for name in ("cluster-name", "kubeconfig", "token")}
+    await fleet.refreshed(key)
+    assert (await fleet.secret(key))["token"] == first["token"]
 
 
 @pytest.mark.planes("embedded")  # where the count is there by the time the Secret is seen

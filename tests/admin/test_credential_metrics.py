@@ -13,7 +13,7 @@ from watchword.agent.credential_metrics import CredentialMetricsObserver, remain
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.drivers.interface import NewCredential, ObtainResult, Pending, SecretData, ValidCredential
+from watchword.drivers.interface import NewCredential, ObtainResult, Pending, ValidCredential
 from watchword.hub.credential_expiry_metrics import CredentialExpiryReconciler
 from watchword.runtime.metrics import CredentialMetrics
 from watchword.runtime.reconcile import Reader
@@ -39,17 +39,13 @@ class Counted:
 
     clock: HandClock = field(default_factory=HandClock)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    passed_on: list[ObtainResult] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.report = CredentialMetricsObserver(CredentialMetrics(self.registry), "edge", self.clock, self._then)
-
-    async def _then(self, _key: ObjectKey, answer: ObtainResult, _data: SecretData) -> None:
-        self.passed_on.append(answer)
+        self.report = CredentialMetricsObserver(CredentialMetrics(self.registry), "edge", self.clock)
 
     async def hears(self, answer: ObtainResult, *, after: timedelta = timedelta(0)) -> None:
         self.clock.at += after
-        await self.report(EDGE, answer, {})
+        await self.report.on_answer(answer, {})
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
@@ -71,7 +67,6 @@ async def test_rotation_is_counted_with_the_remaining_validity() -> None:
     assert counted.value("watchword_join_seconds_sum") == 3
     assert counted.value("watchword_rotation_total", kind="cluster", result="success", reason="") == 1
     assert counted.value("watchword_rotation_remaining_ratio_sum", kind="cluster") == pytest.approx(0.2)
-    assert len(counted.passed_on) == 2
 
 
 async def test_remaining_time_decreases_without_updates() -> None:

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from watchword.agent.cluster_lease import LeaseRenewalReconciler
+from watchword.agent.hub_connection import HubConnection
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import CLUSTER_LEASE
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES
@@ -17,7 +18,7 @@ from watchword.testing.builders import RBAC, a_cluster, a_lease
 from watchword.testing.plane import Plane
 
 PATCHING = ["get", "list", "watch", "update", "patch"]
-REPLACING = ["get", "list", "watch", "update"]  # what hubs of Open Cluster Management grant
+REPLACING = ["get", "list", "watch", "update"]  # what OCM's hub grants
 
 
 @dataclass
@@ -67,7 +68,9 @@ async def an_agent(plane: Plane, verbs: list[str]) -> Renewal:
     subjects = [{"apiGroup": RBAC, "kind": "User", "name": user}]
     await admin.create(ROLE_BINDINGS, ROLE_BINDINGS.manifest(key, roleRef=reference, subjects=subjects))
     await admin.create(LEASES, a_lease(namespace=name, holder="the hub"))
-    reconciler = LeaseRenewalReconciler(OneCluster(name), plane.client(user), plane.clock, Random(1), lambda: True)
+    connection, hub = HubConnection(), plane.client(user)
+    await connection.use(hub.transport, own=True)
+    reconciler = LeaseRenewalReconciler(OneCluster(name), hub, plane.clock, Random(1), connection)
     return Renewal(plane, name, reconciler)
 
 

@@ -1,21 +1,17 @@
-"""Which hub endpoint an agent uses: a new configured one wins, else the hub's own moves are followed."""
+"""Where an agent looks for its hub: in its Secret, in the bootstrap kubeconfig, in what the hub publishes."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from random import Random
+from datetime import UTC, datetime
 
 import pytest
 
-from watchword.agent.hub_endpoint import HubEndpoint, original_server
+from watchword.agent.hub_endpoint import HubEndpoint, known_servers, original_server
 from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor
 from watchword.agent.secret_data import KUBECONFIG, hub_kubeconfig
-from watchword.api.http import Response
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.drivers.interface import SecretData
-from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.transport import Transport
@@ -28,14 +24,14 @@ A, B, C = "https://a:6443", "https://b:6443", "https://c:6443"
 
 
 @dataclass
-class Said:
-    """A connector with a configurable endpoint."""
+class Configured:
+    """A connector of which only counts what the bootstrap kubeconfig says."""
 
     said: ClusterEntry | None
 
     def entry(self) -> ClusterEntry:
         if self.said is None:
-            raise ConfigError("nobody says anything")
+            raise ConfigError("there is no bootstrap kubeconfig")
         return self.said
 
     def has_bootstrap_credential(self) -> bool:
@@ -45,12 +41,7 @@ class Said:
         raise NotImplementedError
 
     def own(self, data: SecretData) -> Transport:
-        del data
-
-        async def nothing(_: object) -> Response:
-            return Response(200)
-
-        return Client.from_handler(nothing).transport
+        raise NotImplementedError
 
 
 def an_entry(server: str = A, *by: Authority) -> ClusterEntry:
@@ -71,78 +62,130 @@ def a_hub(published: ClusterInfo, authority: Authority = OLD) -> ClusterInfoServ
     return hub
 
 
-def test_hub_endpoint_is_the_configured_one_until_another_is_verified() -> None:
-    hub = HubEndpoint(Said(an_entry()))
-    assert hub.entry() == an_entry()
-
-    assert hub.record_move(B, OLD.certificate.pem)
-
-    assert (hub.entry().server, original_server(hub.entry())) == (B, A)
-    assert not hub.record_move(B, OLD.certificate.pem)
+def an_endpoint(configured: ClusterEntry | None, recorded: ClusterEntry | None = None) -> HubEndpoint:
+    """Return the endpoint of an agent that restarts with this Secret; by default with what was configured."""
+    endpoint, recorded = HubEndpoint(Configured(configured)), recorded or configured
+    if recorded is not None:
+        endpoint.restore(a_secret(recorded))
+    return endpoint
 
 
-def test_new_manual_configuration_wins() -> None:
-    people = Said(an_entry())
-    hub = HubEndpoint(people)
-    hub.record_move(B, OLD.certificate.pem)
-
-    people.said = an_entry(C)
-
-    assert hub.entry() == an_entry(C)
-    assert original_server(hub.entry()) == C
+def a_monitor(endpoint: HubEndpoint, network: FakeNetwork) -> HubEndpointMonitor:
+    return HubEndpointMonitor(endpoint=endpoint, client_factory=network)
 
 
-def test_hub_that_moved_twice_keeps_its_original_address() -> None:
-    hub = HubEndpoint(Said(an_entry()))
-    hub.record_move(B, OLD.certificate.pem)
-    hub.record_move(C, NEW.certificate.pem)
+def test_a_hub_that_moved_is_known_by_its_first_address() -> None:
+    endpoint = an_endpoint(an_entry())
 
-    assert (hub.entry().server, hub.entry().ca_data, original_server(hub.entry())) == (C, NEW.certificate.pem, A)
+    assert endpoint.record_move(B, OLD.certificate.pem)
+
+    assert (endpoint.entry().server, original_server(endpoint.entry())) == (B, A)
+    assert not endpoint.record_move(B, OLD.certificate.pem)
+    assert endpoint.new_configuration() is None
 
 
-@pytest.mark.parametrize("still_said", [True, False], ids=["people say the old place", "nobody says anything"])
-async def test_after_a_restart_the_hub_is_where_it_was_found(*, still_said: bool) -> None:
-    before = HubEndpoint(Said(an_entry()))
-    before.record_move(B, NEW.certificate.pem)
-    written = a_secret(before.entry())
-    known = replace(before.entry(), rest={}) if not still_said else an_entry()
+def test_a_move_of_a_move_remembers_where_it_began() -> None:
+    endpoint = an_endpoint(an_entry())
+    endpoint.record_move(B, OLD.certificate.pem)
+    endpoint.record_move(C, NEW.certificate.pem)
 
-    after = HubEndpoint(Said(known))
-    after.own(written)
+    entry = endpoint.entry()
+    assert (entry.server, entry.ca_data, original_server(entry)) == (C, NEW.certificate.pem, A)
 
-    assert after.entry() == replace(before.entry(), rest=after.entry().rest)
-    assert original_server(after.entry()) == A
+
+@pytest.mark.parametrize("configured", [an_entry(), None], ids=["the old address is configured", "nothing is"])
+def test_after_a_restart_the_hub_is_where_it_was_found(configured: ClusterEntry | None) -> None:
+    before = an_endpoint(an_entry())
+    before.record_move(B, NEW.certificate.pem, (B, C))
+
+    after = an_endpoint(configured, recorded=before.entry())
+
+    assert after.entry() == before.entry()
+    assert (original_server(after.entry()), known_servers(after.entry())) == (A, (B, C))
+    assert after.new_configuration() is None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(an_entry(C), id="another address"),
+        pytest.param(an_entry(A, NEW), id="another authority"),
+        pytest.param(replace(an_entry(), tls_server_name="hub.internal"), id="another name in the certificate"),
+    ],
+)
+def test_a_changed_bootstrap_kubeconfig_is_noticed(changed: ClusterEntry) -> None:
+    before = an_endpoint(an_entry())
+    before.record_move(B, OLD.certificate.pem)
+
+    assert an_endpoint(changed, recorded=before.entry()).new_configuration() == changed
 
 
 async def test_a_rotation_of_the_authority_reaches_the_agent() -> None:
-    hub, people = a_hub(info(A, by=(OLD, NEW))), HubEndpoint(Said(an_entry()))
-    monitor = HubEndpointMonitor(people, FakeNetwork({A: hub}), Random(1))
+    hub, endpoint = a_hub(info(A, by=(OLD, NEW))), an_endpoint(an_entry())
+    monitor = a_monitor(endpoint, FakeNetwork({A: hub}))
 
     assert await monitor.check()
 
-    assert people.entry().ca_data == an_entry(A, OLD, NEW).ca_data
+    assert endpoint.entry().ca_data == an_entry(A, OLD, NEW).ca_data
     assert not await monitor.check()
 
 
 async def test_a_hub_is_followed_when_its_address_ends() -> None:
     network = FakeNetwork({A: a_hub(info(B)), B: a_hub(info(B))})
-    people = HubEndpoint(Said(an_entry()))
-    monitor = HubEndpointMonitor(people, network, Random(1))
-    assert not await monitor.check()  # it works where it is
+    endpoint = an_endpoint(an_entry())
+    assert await a_monitor(endpoint, network).check()
+    assert (endpoint.entry().server, known_servers(endpoint.entry())) == (A, (B,))  # it works where it is
 
     network.servers[A].up = False
+    restarted = an_endpoint(an_entry(), recorded=endpoint.entry())
 
-    assert await monitor.check()
-    assert people.entry().server == B
+    assert await a_monitor(restarted, network).check()
+    assert restarted.entry().server == B
+
+
+async def test_a_changed_bootstrap_kubeconfig_is_adopted_though_the_old_address_works() -> None:
+    network = FakeNetwork({A: a_hub(info(A)), C: a_hub(info(C))})
+    endpoint = an_endpoint(an_entry(C), recorded=an_entry(A))
+
+    assert await a_monitor(endpoint, network).check()
+
+    assert endpoint.entry() == an_entry(C)
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param({}, id="no server answers"),
+        pytest.param({C: a_hub(info(C, by=(NEW,)), NEW)}, id="a server of another authority answers"),
+    ],
+)
+async def test_a_changed_bootstrap_kubeconfig_counts_only_once_its_server_proved_itself(
+    there: dict[str, ClusterInfoServer],
+) -> None:
+    endpoint = an_endpoint(an_entry(C), recorded=an_entry(A))
+
+    assert not await a_monitor(endpoint, FakeNetwork({A: a_hub(info(A)), **there})).check()
+
+    assert endpoint.entry() == an_entry(A)
+
+
+async def test_a_hub_that_went_back_to_its_first_address_is_found_there() -> None:
+    before = an_endpoint(an_entry())
+    before.record_move(B, OLD.certificate.pem)
+    endpoint = an_endpoint(an_entry(), recorded=before.entry())
+
+    assert await a_monitor(endpoint, FakeNetwork({A: a_hub(info(A))})).check()
+
+    assert endpoint.entry() == an_entry()
 
 
 @pytest.mark.parametrize(
     "said",
     [
-        pytest.param(None, id="nobody says anything"),
+        pytest.param(None, id="nothing is configured"),
         pytest.param(replace(an_entry(), proxy_url="http://proxy"), id="through a proxy"),
         pytest.param(replace(an_entry(), tls_server_name="hub"), id="under another name"),
-        pytest.param(replace(an_entry(), insecure=True), id="without trust"),
+        pytest.param(replace(an_entry(), insecure=True, ca_data=b""), id="without trust"),
         pytest.param(ClusterEntry(A), id="by the roots of the system"),
         pytest.param(ClusterEntry(A, ca_data=b"nonsense"), id="by nonsense"),
     ],
@@ -150,23 +193,6 @@ async def test_a_hub_is_followed_when_its_address_ends() -> None:
 async def test_manual_configuration_is_left_unchanged(said: ClusterEntry | None) -> None:
     network = FakeNetwork({A: a_hub(info(A, by=(OLD, NEW)))})
 
-    assert not await HubEndpointMonitor(HubEndpoint(Said(said)), network, Random(1)).check()
+    assert not await a_monitor(an_endpoint(said), network).check()
 
     assert network.servers[A].requests == []
-
-
-async def test_hub_endpoint_is_checked_seldom_when_idle_and_with_backoff_when_failing() -> None:
-    hub, unreachable, moves = a_hub(info(A)), asyncio.Event(), list[str]()
-    monitor = HubEndpointMonitor(HubEndpoint(Said(an_entry())), FakeNetwork({A: hub}), Random(1))
-    running = asyncio.create_task(monitor.run(unreachable, lambda: moves.append("moved")))
-    await asyncio.sleep(timedelta(hours=10).total_seconds())
-    idle = len(hub.requests)
-
-    for _ in range(600):
-        unreachable.set()
-        await asyncio.sleep(1)
-    running.cancel()
-
-    assert idle <= 50
-    assert 8 <= len(hub.requests) - idle <= 11
-    assert moves == []

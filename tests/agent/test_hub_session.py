@@ -1,80 +1,239 @@
-"""Which credential the agent shows to the hub, whatever happened to the write that stored it."""
+"""Which credential and which endpoint the agent uses, whatever its Secret and the bootstrap kubeconfig say."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from random import Random
 
 import pytest
 
 from watchword.agent.hub_connection import HubConnection
-from watchword.agent.hub_session import HubSession
+from watchword.agent.hub_connector import BootstrapCredential
+from watchword.agent.hub_endpoint import HubEndpoint
+from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor
+from watchword.agent.hub_session import ActiveCredential, HubSession
+from watchword.agent.secret_data import KUBECONFIG, hub_kubeconfig
 from watchword.api.http import Request, Response
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import Resource
+from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.discovery.cluster_info import ClusterInfo
 from watchword.drivers.interface import NewCredential, SecretData, ValidCredential
+from watchword.kube.errors import ConfigError
 from watchword.kube.in_process_transport import InProcessTransport
-from watchword.kube.kubeconfig import ClusterEntry
+from watchword.kube.kubeconfig import ClusterEntry, UserEntry
+from watchword.kube.kubeconfig_parser import parse_kubeconfig
 from watchword.kube.transport import Transport
+from watchword.kube.watch import WatchUpdate
+from watchword.pki.authority import Authority
+from watchword.runtime.cache import Cache
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.tasks import running
 from watchword.runtime.virtual_time import VirtualClock
+from watchword.testing.cluster_info_server import ClusterInfoServer, FakeNetwork
 
-SECRET = ObjectKey("agent", "hub-kubeconfig-secret")
-OLD: SecretData = {"tls.crt": b"old", "kubeconfig": b"here"}
-
-
-class UnheardHub:
-    """A cache of a hub that has not sent anything yet."""
-
-    def get(self, resource: Resource, key: ObjectKey) -> Object | None:
-        return None
-
-    def list(self, resource: Resource, *, namespace: str = "", labels: str = "") -> Sequence[Object]:
-        return ()
-
-    def by_index(self, resource: Resource, index: str, value: str) -> Sequence[Object]:
-        return ()
+AUTHORITY = Authority.make("hub", now=datetime(2026, 1, 1, tzinfo=UTC))
+A, B = (ClusterEntry(f"https://{name}:6443", ca_data=AUTHORITY.certificate.pem) for name in "ab")
+DAMAGED = b"\x00 not a kubeconfig"
 
 
-@dataclass
-class NotingConnector:
-    """Notes which credential each transport was made of."""
+def a_secret(entry: ClusterEntry, certificate: bytes = b"old") -> dict[str, bytes]:
+    return {"tls.crt": certificate, KUBECONFIG: hub_kubeconfig(entry, UserEntry())}
 
-    used: list[SecretData] = field(default_factory=list)
 
-    def entry(self) -> ClusterEntry:
-        return ClusterEntry("https://hub.test")
-
-    def has_bootstrap_credential(self) -> bool:
-        return False
-
-    def joining(self) -> Transport:
-        raise AssertionError("there is nothing to join with")
-
-    def own(self, data: SecretData) -> Transport:
-        self.used.append(data)
-        return InProcessTransport(answer_nothing)
+async def unheard(_resource: Resource, _scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
+    """Feed a cache of a hub that has not answered yet."""
+    await asyncio.Event().wait()
+    yield  # type: ignore[misc]  # never reached: makes it a generator
 
 
 async def answer_nothing(_: Request) -> Response:
     return Response(503)
 
 
+@dataclass
+class RecordingConnector:
+    """Records which endpoint and which credential each transport was made of."""
+
+    bootstrap: ClusterEntry | None = None
+    token: str = "first"
+    used: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def entry(self) -> ClusterEntry:
+        if self.bootstrap is None:
+            raise ConfigError("there is no bootstrap kubeconfig")
+        return self.bootstrap
+
+    def has_bootstrap_credential(self) -> bool:
+        return self.bootstrap is not None
+
+    def bootstrap_credential(self) -> BootstrapCredential | None:
+        return None if self.bootstrap is None else BootstrapCredential(f"{self.bootstrap.server} {self.token}", "hub")
+
+    def joining(self) -> Transport:
+        self.used.append((self.entry().server, self.token.encode()))
+        return InProcessTransport(answer_nothing)
+
+    def own(self, data: SecretData) -> Transport:
+        self.used.append((parse_kubeconfig(data[KUBECONFIG]).choose().cluster.server, data["tls.crt"]))
+        return InProcessTransport(answer_nothing)
+
+
+@dataclass
+class Session:
+    """A session with a hub that has not answered, and what it connected with."""
+
+    connector: RecordingConnector
+    network: FakeNetwork = field(default_factory=FakeNetwork)
+
+    def __post_init__(self) -> None:
+        clock = VirtualClock(asyncio.get_running_loop())
+        hub = Cache(unheard)
+        hub.informer(MANAGED_CLUSTERS)
+        endpoint = HubEndpoint(self.connector)
+        self.valid = ValidCredential(clock.now() + timedelta(days=2), clock.now() + timedelta(days=3))
+        self.session = HubSession(
+            cluster_name="edge-1",
+            connection=HubConnection(),
+            connector=self.connector,
+            endpoint=endpoint,
+            user=UserEntry(),
+            hub=hub,
+            clock=clock,
+            random=Random(1),
+            monitor=HubEndpointMonitor(endpoint=endpoint, client_factory=self.network),
+        )
+
+    @property
+    def used(self) -> tuple[str, bytes]:
+        return self.connector.used[-1]
+
+    def serve(self, entry: ClusterEntry, authority: Authority = AUTHORITY) -> None:
+        """Let a hub answer there."""
+        self.network.servers[entry.server] = server = ClusterInfoServer(authority)
+        server.publish(ClusterInfo((entry.server,), (authority.certificate,)))
+
+
 @pytest.mark.parametrize(
-    ("stored", "switches"),
+    ("stored", "connections"),
     [
-        pytest.param(OLD, 1, id="the same credential is not taken up twice"),
-        pytest.param({**OLD, "tls.crt": b"new"}, 2, id="a credential whose storing nobody confirmed is taken up"),
-        pytest.param({**OLD, "kubeconfig": b"there"}, 2, id="a hub that moved is followed"),
+        pytest.param(a_secret(A), 1, id="the same credential is not taken up twice"),
+        pytest.param(a_secret(A, b"new"), 2, id="a credential whose write was not confirmed is taken up"),
     ],
 )
-async def test_the_agent_uses_what_its_secret_holds(stored: SecretData, switches: int) -> None:
-    clock, connector = VirtualClock(asyncio.get_running_loop()), NotingConnector()
-    session = HubSession(HubConnection(), connector, UnheardHub(), "edge-1", clock)
-    renew, end = clock.now() + timedelta(days=2), clock.now() + timedelta(days=3)
-    await session.credential_changed(SECRET, NewCredential(OLD, clock.now(), end, renew), OLD)
+async def test_the_agent_uses_what_its_secret_holds(stored: SecretData, connections: int) -> None:
+    session = Session(RecordingConnector(A))
+    now, end = session.session.clock.now(), session.valid.expires_at
+    first = a_secret(A)
+    await session.session.update_credential(NewCredential(first, now, end, session.valid.renew_at), first)
 
-    await session.credential_changed(SECRET, ValidCredential(renew, end), stored)
+    await session.session.update_credential(session.valid, stored)
 
-    assert len(connector.used) == switches
-    assert connector.used[-1] == stored
+    assert len(session.connector.used) == connections
+    assert session.used == (A.server, stored["tls.crt"])
+
+
+@pytest.mark.parametrize("kubeconfig", [DAMAGED, b""], ids=["damaged", "empty"])
+async def test_a_damaged_kubeconfig_does_not_keep_the_agent_from_its_hub(kubeconfig: bytes) -> None:
+    session = Session(RecordingConnector(A))
+
+    await session.session.resume(session.valid, {**a_secret(A), KUBECONFIG: kubeconfig})
+
+    assert session.session.active_credential is ActiveCredential.OWN
+    assert session.used == (A.server, b"old")
+
+
+async def test_an_agent_without_any_address_waits_for_a_bootstrap_kubeconfig() -> None:
+    session = Session(RecordingConnector())
+    resuming = asyncio.create_task(session.session.resume(session.valid, {**a_secret(A), KUBECONFIG: DAMAGED}))
+    await asyncio.sleep(60)
+    assert not resuming.done()
+
+    session.connector.bootstrap = B
+    await resuming
+
+    assert session.used == (B.server, b"old")
+
+
+async def test_a_restarted_agent_uses_the_new_address_of_its_bootstrap_kubeconfig() -> None:
+    session = Session(RecordingConnector(B))
+    session.serve(B)
+    await session.session.resume(session.valid, a_secret(A))
+    assert session.used == (A.server, b"old")
+
+    async with running(session.session.run(), "session"):
+        await asyncio.sleep(1)
+
+    assert session.used == (B.server, b"old")
+    assert session.session.endpoint.entry() == B
+
+
+async def test_a_running_agent_uses_the_new_address_of_its_bootstrap_kubeconfig_at_once() -> None:
+    session = Session(RecordingConnector(A))
+    session.serve(B)
+    await session.session.resume(session.valid, a_secret(A))
+
+    async with running(session.session.run(), "session"):
+        await asyncio.sleep(3600)
+        session.connector.bootstrap = B
+        await asyncio.sleep(6)
+
+    assert session.connector.used == [(A.server, b"old"), (B.server, b"old")]
+
+
+@pytest.mark.parametrize("authority", [None, Authority.make("stranger", now=datetime(2026, 1, 1, tzinfo=UTC))])
+async def test_an_address_that_proves_nothing_is_not_used(authority: Authority | None) -> None:
+    session = Session(RecordingConnector(B))
+    session.serve(A)
+    if authority is not None:
+        session.serve(B, authority)
+    await session.session.resume(session.valid, a_secret(A))
+
+    async with running(session.session.run(), "session"):
+        await asyncio.sleep(7200)
+
+    assert session.connector.used == [(A.server, b"old")]
+
+
+async def test_an_address_that_is_not_up_yet_is_used_once_it_answers() -> None:
+    session = Session(RecordingConnector(B))
+    await session.session.resume(session.valid, a_secret(A))
+    async with running(session.session.run(), "session"):
+        await asyncio.sleep(60)
+        session.session.connection.unreachable.set()
+        await asyncio.sleep(60)
+        session.serve(B)
+        session.session.connection.unreachable.set()
+        await asyncio.sleep(120)
+
+    assert session.used == (B.server, b"old")
+
+
+async def test_a_joining_agent_uses_a_replaced_bootstrap_token_at_once() -> None:
+    session = Session(RecordingConnector(A))
+    await session.session.resume(None, {})
+
+    async with running(session.session.run(), "session"):
+        session.connector.token = "second"
+        await asyncio.sleep(6)
+
+    assert session.connector.used == [(A.server, b"first"), (A.server, b"second")]
+
+
+async def test_the_endpoint_is_checked_seldom_and_at_most_once_a_minute_while_the_hub_is_unreachable() -> None:
+    session = Session(RecordingConnector(A))
+    session.serve(A)
+    requests = session.network.servers[A.server].requests
+    await session.session.resume(session.valid, a_secret(A))
+    async with running(session.session.run(), "session"):
+        await asyncio.sleep(timedelta(hours=10).total_seconds())
+        idle = len(requests)
+        for _ in range(600):
+            session.session.connection.unreachable.set()
+            await asyncio.sleep(1)
+
+    assert idle <= 50
+    assert 8 <= len(requests) - idle <= 11
+    assert len(session.connector.used) == 1

@@ -14,9 +14,8 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from watchword.agent.kubeconfig_connector import KubeconfigConnector
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import Agent, AgentParts
+from watchword.agent.process import AgentRuntime, run_agent
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
@@ -77,14 +76,20 @@ class Fleet:
         work = run_hub(self._connect(), options, clock=self.plane.clock, random=Random(1))
         self.tasks.append(asyncio.create_task(work))
 
-    async def start_agent(self, name: str, namespace: str, agent: str = "") -> asyncio.Task[None]:
-        """Run the agent as the Deployment would: with the bootstrap Secret as a file."""
+    async def write_bootstrap(self, namespace: str, server: str = "") -> Path:
+        """Write the bootstrap Secret's kubeconfig to a file, as the kubelet does; with another address if given."""
         secret = await self.client.get(SECRETS, ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET))
+        text = base64.b64decode(secret["data"]["kubeconfig"])
         path = self.folder / f"{namespace}.kubeconfig"
-        path.write_bytes(base64.b64decode(secret["data"]["kubeconfig"]))
-        options = AgentOptions(name, agent_name=agent, namespace=namespace)
-        parts = AgentParts(options, self._connect(), KubeconfigConnector(path), self.plane.clock, Random(name))
-        task = asyncio.create_task(Agent(parts).run())
+        path.write_bytes(text.replace(self.plane.server.encode(), server.encode()) if server else text)
+        return path
+
+    async def start_agent(self, name: str, namespace: str, agent: str = "", *, server: str = "") -> asyncio.Task[None]:
+        """Run the agent as the Deployment would: with the bootstrap Secret as a file."""
+        path = await self.write_bootstrap(namespace, server)
+        options = AgentOptions(name, agent_name=agent, namespace=namespace, bootstrap_kubeconfig=path, elect=False)
+        runtime = AgentRuntime(clock=self.plane.clock, random=Random(name), controllers=())
+        task = asyncio.create_task(run_agent(self._connect(), options, runtime=runtime))
         self.tasks.append(task)
         return task
 
@@ -147,6 +152,14 @@ class Member:
         await self.join()
         self.agent = await self.fleet.start_agent(self.name, self.namespace)
         await self.fleet.asked(self.name)
+
+    async def asked_as(self, user: str) -> None:
+        """Wait until the cluster has asked for its certificate as this user."""
+        await eventually_all(
+            self.fleet.client,
+            CERTIFICATE_SIGNING_REQUESTS,
+            lambda found: any(_asks_for(csr, self.name) and csr["spec"]["username"] == user for csr in found.values()),
+        )
 
     async def bootstrap_kubeconfig(self) -> bytes:
         secret = await self.fleet.client.get(SECRETS, ObjectKey(self.namespace, BOOTSTRAP_KUBECONFIG_SECRET))

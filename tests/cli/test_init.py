@@ -22,6 +22,7 @@ from watchword.api.resources import (
     MANAGED_CLUSTERS,
     SECRETS,
 )
+from watchword.discovery.cluster_info import read_cluster_info
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Fleet
@@ -71,6 +72,29 @@ async def test_the_token_is_written_to_a_private_file_and_not_into_a_pipe(fleet:
     assert token[7:] not in json.dumps(document)
     assert (document["token-id"], asked["hub-token"]) == (token[:6], token)
     assert asked["hub-apiserver"] == fleet.plane.server
+
+
+@pytest.mark.planes("embedded")  # a shared hub must not publish an address that is gone
+async def test_a_hub_that_moved_publishes_its_new_address_by_a_plain_init(fleet: Fleet) -> None:
+    gone, here = "https://127.0.0.1:1", fleet.plane.server
+    await fleet.run("init", "--no-deploy", "--no-probe", "--hub-apiserver", gone)
+
+    document = json.loads(await fleet.run("init", "--no-deploy", "--no-probe", "-o", "json"))
+
+    published = read_cluster_info((await fleet.client.get(CONFIG_MAPS, CLUSTER_INFO))["data"]["kubeconfig"])
+    assert published.endpoints == (here, gone)
+    assert document["hub-apiserver"] == here
+    assert any(f"{gone} was published and does not answer" in warning for warning in document["warnings"])
+
+
+@pytest.mark.planes("embedded")  # as above
+async def test_an_address_that_was_named_stays_published_while_it_answers(fleet: Fleet) -> None:
+    named = fleet.plane.server.replace("127.0.0.1", "localhost")
+    await fleet.run("init", "--no-deploy", "--no-probe", "--hub-apiserver", named)
+
+    document = json.loads(await fleet.run("init", "--no-deploy", "--no-probe", "-o", "json"))
+
+    assert document["hub-apiserver"] == named
 
 
 async def test_an_empty_token_makes_none(fleet: Fleet) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from watchword.api.bootstrap import bootstrap_user, token_secret_key
 from watchword.api.conditions import is_true
 from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_KUBECONFIG_SECRET, Annotation, ConditionType, registration_binding
@@ -122,7 +123,24 @@ async def test_a_second_cluster_of_the_same_name_comes_in_only_by_take_over(memb
     await member.has_credential()
 
 
-async def test_rejoin_gives_the_agent_a_new_token(member: Member) -> None:
+async def test_a_token_that_expired_before_acceptance_is_replaced_by_another(member: Member) -> None:
+    await member.asks()
+    (old,) = [part for part in member.join_arguments if "." in part and len(part) == 23]
+    await member.fleet.client.delete(SECRETS, token_secret_key(old[:6]))
+    refused = await member.fleet.run("accept", "-c", member.name, code=4)
+    (fresh,) = (await member.fleet.run("token", "create")).split()
+    arguments = [fresh if part == old else part for part in member.join_arguments]
+    await member.fleet.run("rejoin", *arguments, *member.own)
+
+    await member.fleet.write_bootstrap(member.namespace)
+    await member.asked_as(bootstrap_user(fresh[:6]))
+    await member.fleet.run("accept", "-c", member.name)
+
+    assert "is gone: create a new one" in refused
+    await member.joined()
+
+
+async def test_rejoin_hands_the_agent_a_new_token(member: Member) -> None:
     await member.asks()
     await member.fleet.run("accept", "-c", member.name)
     await member.joined()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,7 +12,13 @@ import pytest
 from watchword.api.meta import Object
 from watchword.api.names import Label
 from watchword.api.time import rfc3339
-from watchword.drivers.csr.agent import ISSUANCE_TIMEOUT, RETRY_AFTER_REFUSAL, decide_request_outcome, request_manifest
+from watchword.drivers.csr.agent import (
+    ISSUANCE_TIMEOUT,
+    RETRY_AFTER_REFUSAL,
+    choose_current_request,
+    decide_request_outcome,
+    request_manifest,
+)
 from watchword.drivers.interface import CredentialSubject, NewCredential, Pending, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey, PublicKey
@@ -95,3 +102,31 @@ def test_undecided_request_is_waited_for() -> None:
     assert isinstance(answer, Pending)
     assert (answer.reason, answer.failed, answer.keep) == ("AwaitingHubApproval", False, {})
     assert request_manifest(WANTED, KEY)["metadata"]["labels"] == {Label.CLUSTER_NAME: "edge"}
+
+
+def asked_by(requester: str, *conditions: Object) -> Object:
+    return {"spec": {"username": requester}, "status": {"conditions": list(conditions)}}
+
+
+FIRST, SECOND_TOKEN = "system:bootstrap:aaaaaa", "system:bootstrap:bbbbbb"
+BY_FIRST, BY_SECOND = asked_by(FIRST), asked_by(SECOND_TOKEN)
+APPROVED = asked_by(FIRST, {"type": "Approved", "status": "True"})
+BY_ACCOUNT = asked_by("system:serviceaccount:open-cluster-management:agent-registration-bootstrap")
+
+
+@pytest.mark.parametrize(
+    ("requester", "found", "expected"),
+    [
+        pytest.param(SECOND_TOKEN, [None, None], None, id="nothing was asked"),
+        pytest.param(SECOND_TOKEN, [BY_FIRST, None], None, id="the token was replaced: asked again"),
+        pytest.param(SECOND_TOKEN, [BY_FIRST, BY_SECOND], BY_SECOND, id="asked again already"),
+        pytest.param(SECOND_TOKEN, [APPROVED, BY_SECOND], APPROVED, id="the first was approved after all"),
+        pytest.param(FIRST, [BY_FIRST, None], BY_FIRST, id="the same token"),
+        pytest.param("", [BY_FIRST], BY_FIRST, id="a credential that does not tell its user"),
+        pytest.param(SECOND_TOKEN, [BY_ACCOUNT, None], BY_ACCOUNT, id="asked by an account, which does not expire"),
+    ],
+)
+def test_request_of_a_replaced_token_is_made_again(
+    requester: str, found: list[Object | None], expected: Object | None
+) -> None:
+    assert choose_current_request(replace(WANTED, requester=requester), found) is expected

@@ -119,6 +119,14 @@ def test_text_that_is_no_token(text: str) -> None:
     assert read_token_claims(text) is None
 
 
+def test_token_that_another_agent_stored_alone_is_kept() -> None:
+    kept = decide_token_validity(wanted(), {TOKEN: held()[TOKEN]}, now=NOW)
+
+    assert kept is not None
+    assert NOW + DAY * 0.7 <= kept.renew_at <= NOW + DAY * 0.8
+    assert kept.expires_at == NOW + DAY
+
+
 def test_first_token_is_refreshed_anywhere_in_the_second_half_and_later_ones_near_the_end() -> None:
     first = decide_token_validity(wanted(), held(), now=NOW)
     later = decide_token_validity(wanted(), held(previous=held()), now=NOW)

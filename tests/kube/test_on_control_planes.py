@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from watchword.api.meta import Object, ObjectKey, uid_of
-from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
+from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, SERVICES
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity, can_i, may, who_am_i
 from watchword.kube.client import Client, PatchType
 from watchword.kube.connect import connect
@@ -25,6 +25,7 @@ from watchword.kube.kubeconfig_files import read_kubeconfig
 from watchword.kube.tokens import request_token
 from watchword.kube.watch import ObjectChange, Snapshot, WatchOptions, WatchUpdate, list_and_watch
 from watchword.kube.watch_stream import WatchQuery, watch_events
+from watchword.testing.eventually import eventually, exists
 from watchword.testing.kube_apiserver_backend import KubeApiserverBackend
 from watchword.testing.plane import Plane
 
@@ -332,3 +333,11 @@ async def test_token_files_rotate_under_load(plane: Plane, namespace: str, tmp_p
     accounts = [f"system:serviceaccount:{namespace}:{name}" for name in ("old", "new")]
     assert (seen[0], seen[-1]) == (accounts[0], accounts[1])
     assert set(seen) == set(accounts)
+
+
+async def test_api_server_is_published_as_a_service(plane: Plane) -> None:
+    service = await eventually(plane.client(), SERVICES, ObjectKey("default", "kubernetes"), exists)
+
+    ports = [(port["name"], port["port"], port["protocol"]) for port in service["spec"]["ports"]]
+    assert ports == [("https", 443, "TCP")]
+    assert service["metadata"]["labels"] == {"component": "apiserver", "provider": "kubernetes"}

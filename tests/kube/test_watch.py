@@ -238,6 +238,30 @@ async def test_refusals_are_reported_and_waited_out() -> None:
     assert [type(trouble).__name__ for trouble in troubles] == ["Forbidden", "Unauthorized"]
 
 
+async def test_a_collection_that_may_be_listed_and_not_watched_is_polled() -> None:
+    troubles, asked, start = list[KubeError](), list[Request](), asyncio.get_running_loop().time()
+
+    async def server(request: Request) -> Response:
+        asked.append(request)
+        if request.parameter("watch"):
+            return refusing(403)(request)
+        return listing(len(asked), secret("a", len(asked)))(request)
+
+    found = await facts(server, 6, on_error=troubles.append)
+
+    assert all(isinstance(fact, Snapshot) for fact in found)
+    assert asyncio.get_running_loop().time() - start >= 5 * 8
+    assert len(asked) <= 3 + 6 + 7  # streams that were refused, lists, and watches that were refused
+    assert len(troubles) <= 6
+
+
+async def test_a_collection_that_was_polled_is_watched_once_that_is_allowed() -> None:
+    polled = [refusing(403), refusing(403), refusing(403), listing(5), refusing(403), refusing(403), listing(6)]
+    script = Script(*polled, watching(bookmark(7)))
+
+    assert await facts(script, 3) == [Snapshot([], "5"), Snapshot([], "6"), Bookmark("7")]
+
+
 async def test_a_server_that_ends_every_watch_at_once_is_not_hammered() -> None:
     script = Script(watching(bookmark(5, end=True)), *[watching() for _ in range(8)], watching(bookmark(6)))
     start = asyncio.get_running_loop().time()

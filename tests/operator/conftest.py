@@ -23,8 +23,8 @@ from watchword.api.resources import (
 )
 from watchword.kube.client import Client
 from watchword.operator.bundles import OPERATOR, BundleOptions, operator_bundle
-from watchword.operator.controllers import OperatorOptions, run_operator
 from watchword.operator.crds import install_crds
+from watchword.operator.process import OperatorOptions, run_operator
 from watchword.operator.rendering import MANAGED_BY
 from watchword.testing.eventually import eventually
 from watchword.testing.plane import Plane

@@ -28,7 +28,7 @@ from watchword.api.resources import (
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.operator.bundles import OPERATOR, operator_bundle
-from watchword.operator.controllers import OperatorOptions, run_operator
+from watchword.operator.process import OperatorOptions, run_operator
 from watchword.operator.rbac import ELECTION_RIGHTS, OPERATOR_OWN_RIGHTS, OPERATOR_RIGHTS, RbacRule
 from watchword.testing.errors import EventuallyTimeout
 from watchword.testing.eventually import eventually, exists, is_gone

@@ -9,8 +9,8 @@ from tests.operator.test_klusterlet import says
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import KLUSTERLETS, NAMESPACES
-from watchword.operator.controllers import OperatorOptions, run_operator
 from watchword.operator.crds import install_crds
+from watchword.operator.process import OperatorOptions, run_operator
 from watchword.testing.builders import a_namespace
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane

@@ -98,7 +98,7 @@ async def start(fleet: FleetHarness) -> tuple[str, Tally, Tally]:
     await asyncio.sleep(60)
     hub.seen.clear()
     fleet.through = agent.through
-    fleet.start_agent(name, controller_factories=CONTROLLER_FACTORIES)
+    fleet.start_agent(name, controllers=CONTROLLER_FACTORIES)
     await fleet.joined(name)
     return name, agent, hub
 

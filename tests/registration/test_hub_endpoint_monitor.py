@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,10 +9,9 @@ from random import Random
 
 import pytest
 
-from watchword.agent.hub_endpoint import HubEndpoint, original_server
-from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor
+from watchword.agent.hub_endpoint import original_server
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import Agent, AgentParts
+from watchword.agent.process import AgentRuntime
 from watchword.agent.secret_data import KUBECONFIG, decode_data
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES, SECRETS
@@ -40,16 +38,14 @@ class BelievingConnector(PlaneConnector):
 
 
 def start_agent(fleet: FleetHarness, name: str, network: FakeNetwork) -> None:
-    hub, random = HubEndpoint(BelievingConnector(fleet.plane)), Random(1)
-    parts = AgentParts(
-        AgentOptions(name, hub_secret=f"hub-{name}"),
-        fleet.plane.fresh_client(),
-        hub,
-        fleet.plane.clock,
-        random,
-        follow=HubEndpointMonitor(hub, network, random).run,
+    runtime = AgentRuntime(
+        clock=fleet.plane.clock,
+        random=Random(1),
+        connector=BelievingConnector(fleet.plane),
+        client_factory=network,
+        controllers=(),
     )
-    fleet.tasks.append(asyncio.create_task(Agent(parts).run()))
+    fleet.run_agent(AgentOptions(name, hub_secret=f"hub-{name}", elect=False), runtime)
 
 
 def info(server: str, *by: Authority) -> ClusterInfo:

@@ -13,6 +13,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.certificates.name_ownership import NameOwner
+from watchword.certificates.request_validation import read_cluster_request
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.drivers.csr.hub import registers_by_certificate
 from watchword.hub.bootstrap_token_validation import record_token_use, token_secret_key_of
@@ -70,12 +71,28 @@ class ClusterAcceptor:
             )
         if not isinstance(admission, ApproveRequests):
             return AdmissionResult(name)
-        await self._note_token(admission.request.requester, name)
-        for csr in admission.requests:
+        requests = await self._allowed_requests(admission, name)
+        for csr in requests:
             await self.hub_admin.record_decision(csr, "Approved", "the hub's administrator accepted this cluster")
-        names = tuple(csr["metadata"]["name"] for csr in admission.requests)
+        names = tuple(csr["metadata"]["name"] for csr in requests)
         owner = NameOwner.of(admission.request, self.hub_admin.clock.now())
         return AdmissionResult(name, names, admission.request.key_thumbprint, owner=owner)
+
+    async def _allowed_requests(self, admission: ApproveRequests, cluster: str) -> list[Object]:
+        """Return the requests of the key whose tokens allow the cluster; raise `OperationRefused` when none does.
+
+        An agent whose token expired asks again, with the same key and another token.
+        """
+        allowed, refusals = list[Object](), list[OperationRefused]()
+        for csr in admission.requests:
+            try:
+                await self._note_token(read_cluster_request(csr).requester, cluster)
+                allowed.append(csr)
+            except OperationRefused as refusal:
+                refusals.append(refusal)
+        if not allowed:
+            raise refusals[0]
+        return allowed
 
     async def _note_token(self, requester: str, cluster: str) -> None:
         """Hold a bootstrap token to what it was made for, also when it is gone."""

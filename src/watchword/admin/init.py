@@ -10,10 +10,11 @@ from watchword.admin.hub_setup import HubSetup, is_loopback, set_up_hub
 from watchword.admin.initial_token import TokenSpec, ensure_token
 from watchword.admin.signer_probe import SignerProbe
 from watchword.admin.wait import ObjectWaiter
+from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.polling import Progress, ignore_progress
-from watchword.discovery.published_cluster_info import fetch_cluster_info
+from watchword.discovery.published_cluster_info import fetch_cluster_info, is_answering
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.token_store import TokenStore
 from watchword.drivers.catalog import find_cluster_driver
@@ -51,30 +52,54 @@ class HubInitializer:
     client: Client
     clock: Clock
     progress: Progress = field(default=ignore_progress)
+    client_factory: ClientFactory = field(default_factory=HttpsClientFactory)
 
     async def run(self, options: InitOptions) -> InitResult:
         """Apply, hand out a token, try the signer, wait; raises what the server or the token store raises."""
-        setup = await self._with_published(options.setup) if options.keep_published else options.setup
+        setup, warnings = options.setup, list[str]()
+        if options.keep_published:
+            setup, warnings = await self._with_published(options.setup)
         applied = await set_up_hub(self.client, setup, dry_run=options.dry_run)
         self.progress(f"{'would apply' if options.dry_run else 'applied'} {len(applied)} objects")
         record = None
         if options.token is not None:
             store = TokenStore(self.client)
             record = await ensure_token(store, options.token, now=self.clock.now(), dry_run=options.dry_run)
-        warnings = choose_warnings(setup)
+        warnings += choose_warnings(setup)
         if options.probe and not options.dry_run:
             warnings += await self._probe(setup)
         if options.wait is not None and not options.dry_run:
             await await_hub(ObjectWaiter(self.client, options.wait, self.progress), setup, record)
         return InitResult(setup.info, record, applied, warnings)
 
-    async def _with_published(self, setup: HubSetup) -> HubSetup:
+    async def _with_published(self, setup: HubSetup) -> tuple[HubSetup, list[str]]:
+        """Return the setup with what is published already, and a warning when no published address answers."""
         try:
             published = read_cluster_info((await fetch_cluster_info(self.client)).text)
         except (KubeError, ClusterInfoRefused):
-            return setup
-        same_cluster = published.authorities == setup.info.authorities
-        return replace(setup, info=published) if same_cluster else setup
+            return setup, []
+        own = setup.info
+        if published.authorities != own.authorities:
+            return setup, []  # what another cluster published: it was copied here
+        is_local_only = is_loopback(own.server) and not is_loopback(published.server)
+        if own.server in published.endpoints or is_local_only or await self._is_reached(published):
+            return replace(setup, info=published), []
+        moved = replace(own, endpoints=(own.server, *published.endpoints))
+        warning = (
+            f"{published.server} was published and does not answer: {own.server} is published first now; "
+            "name all addresses with --hub-apiserver to drop the old one"
+        )
+        return replace(setup, info=moved), [warning]
+
+    async def _is_reached(self, published: ClusterInfo) -> bool:
+        for server in published.endpoints:
+            client = self.client_factory.verified(server, published.ca_bundle)
+            try:
+                if await is_answering(client):
+                    return True
+            finally:
+                await client.close()
+        return False
 
     async def _probe(self, setup: HubSetup) -> list[str]:
         signers = {find_cluster_driver(name).signer for name in setup.drivers} - {""}

@@ -7,8 +7,8 @@ from watchword.api.resources import CLUSTER_MANAGERS, CUSTOM_RESOURCE_DEFINITION
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import OPERATOR, BundleOptions, operator_bundle
-from watchword.operator.controllers import LEASE as OPERATOR_LEASE
 from watchword.operator.klusterlet_manifests import namespace_of
+from watchword.operator.process import LEASE as OPERATOR_LEASE
 from watchword.operator.rendering import IMAGE
 
 FIELD_MANAGER = "watchword-deploy"

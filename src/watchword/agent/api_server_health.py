@@ -8,7 +8,6 @@ from datetime import timedelta
 
 import msgspec
 
-from watchword.agent.cluster_status import ClusterHealth
 from watchword.api.resources import NODES
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
@@ -16,6 +15,14 @@ from watchword.runtime.cache import Cache
 
 MAX_WATCH_SILENCE = timedelta(seconds=75)  # a watch is told something every minute, if only that nothing happened
 VERSION_CACHE_DURATION = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHealth:
+    """What the cluster's own API server says of itself."""
+
+    version: str
+    trouble: str = ""  # empty: all is well
 
 
 class _VersionInfo(msgspec.Struct, rename="camel"):
@@ -31,7 +38,7 @@ class ApiServerHealthCheck:
     _version: str = field(default="", init=False)
     _read_at: float = field(default=float("-inf"), init=False)
 
-    async def __call__(self) -> ClusterHealth:
+    async def check(self) -> ClusterHealth:
         """Return the version and, when something is wrong, what."""
         try:
             if self._is_silent():

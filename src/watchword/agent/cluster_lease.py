@@ -1,12 +1,12 @@
-"""Tells the hub, again and again, that this cluster's agent is alive."""
+"""Renews the lease by which the hub knows that this cluster's agent runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
+from watchword.agent.hub_connection import HubConnection
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
@@ -29,14 +29,14 @@ class LeaseRenewalReconciler:
     hub: Client
     clock: Clock
     random: Random
-    is_using_own_credential: Callable[[], bool]  # as a joining cluster it may not renew anything
+    connection: HubConnection  # as a joining cluster the agent may not renew anything
     due: dict[ObjectKey, datetime] = field(default_factory=dict)
     held: dict[ObjectKey, Object] = field(default_factory=dict)  # as last stored, where it may only be replaced
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Renew the lease while the hub accepts this cluster; other news about the cluster renew nothing."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
-        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.is_using_own_credential():
+        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.connection.uses_own_credential:
             return Done()
         cluster, now = Cluster.read(found), self.clock.now()
         due = self.due.get(key)
@@ -48,7 +48,7 @@ class LeaseRenewalReconciler:
         return RetryAfter(delay)
 
     async def _renew(self, key: ObjectKey, spec: Object) -> None:
-        """Patch the lease; hubs of the shipped system let agents only replace it, and that takes the whole of it."""
+        """Patch the lease; OCM's hub lets agents only replace it, and that takes the whole object."""
         lease = self.held.pop(key, None)
         if lease is None:
             try:

@@ -54,7 +54,7 @@ async def register_cluster(hub: Client, registration: RegistrationRequest) -> Ob
 
 
 def validate_cluster_ownership(found: Cluster, registration: RegistrationRequest) -> str | None:
-    """Return why the cluster on the hub is not this one, or None when it is or nobody can tell.
+    """Return why the cluster on the hub is not this one, or None when it is, or when the hub cannot tell.
 
     A hub's administrator may create the cluster beforehand; it carries no identity then, and the first to come owns it.
     """

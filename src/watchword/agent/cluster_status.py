@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from watchword.agent.api_server_health import ApiServerHealthCheck, ClusterHealth
 from watchword.agent.cluster_facts import ClaimPolicy, choose_claims, cluster_status_fields
+from watchword.agent.hub_session import HubSession
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
@@ -16,18 +17,6 @@ from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterHealth:
-    """What the cluster's own API server says of itself."""
-
-    version: str
-    trouble: str = ""  # empty: all is well
-
-
-HealthCheck = Callable[[], Awaitable[ClusterHealth]]
-"""Ask this cluster's API server; a recent sign of life may spare the question."""
-
-
 @dataclass(frozen=True)
 class ClusterStatusReconciler:
     """Reconciles this cluster's own ManagedCluster on the hub; woken by it, by nodes and by claims."""
@@ -35,22 +24,21 @@ class ClusterStatusReconciler:
     hub: Reader
     cluster: Reader
     status: StatusWriter
-    check_health: HealthCheck
+    health: ApiServerHealthCheck
     policy: ClaimPolicy
-    credential: Callable[[], Condition | None]  # what there is to say of the cluster's own
-    is_using_own_credential: Callable[[], bool]  # as a joining cluster it may not say anything
+    session: HubSession  # as a joining cluster the agent may not report anything
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write the status in one patch, when anything in it differs."""
         found = self.hub.get(MANAGED_CLUSTERS, key)
-        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.is_using_own_credential():
+        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.session.uses_own_credential:
             return Done()
         if _clock_is_off(found):  # what an agent with a wrong clock writes would only confuse; the lease goes on
             return RetryAfter(Cluster.read(found).lease_duration)
-        health = await self.check_health()
+        health = await self.health.check()
         claims = choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy)
         facts = cluster_status_fields(health.version, self.cluster.list(NODES), claims) if health.version else {}
-        condition = self.credential()
+        condition = decide_rotated_condition(self.session.held, self.session.refusal)
         change = StatusChange(
             conditions=(*decide_cluster_conditions(health), *((condition,) if condition else ())), fields=facts
         )

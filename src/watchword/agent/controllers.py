@@ -1,25 +1,103 @@
-"""What an accepted cluster's agent does, each part imported when it is taken up: a cluster in waiting needs none."""
+"""The controllers of an agent as data: those of every agent, and those of an accepted cluster's agent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
 
-from watchword.agent.process import AgentControllerContext, ControllerFactory
-from watchword.runtime.reconcile import ControllerSpec
+from watchword.agent.api_server_health import ApiServerHealthCheck
+from watchword.agent.cluster_lease import LeaseRenewalReconciler
+from watchword.agent.cluster_status import ClusterStatusReconciler
+from watchword.agent.context import HUB, AgentControllerContext, ControllerFactory
+from watchword.agent.hub_credential import HubCredentialReconciler
+from watchword.agent.hub_session import HubSession, HubSessionReconciler
+from watchword.agent.identity import AgentIdentity
+from watchword.agent.options import AgentOptions
+from watchword.agent.scopes import csr_scope, single_object_scope
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES, SECRETS
+from watchword.kube.client import Client
+from watchword.runtime.api_server_connection import ApiServerConnection
+from watchword.runtime.clock import Clock
+from watchword.runtime.reconcile import ControllerSpec, Trigger
 
 
-def addons(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
-    """Keep the credentials of add-ons, and tell how the add-ons are."""
-    from watchword.agent.addons.controllers import addon_controllers
+@dataclass(frozen=True, kw_only=True)
+class RegistrationParts:
+    """What the controllers of every agent are made of."""
 
-    return addon_controllers(parts)
+    options: AgentOptions
+    identity: AgentIdentity
+    cluster: ApiServerConnection
+    hub: ApiServerConnection
+    cluster_client: Client  # reads without leadership
+    session: HubSession
+    credential: HubCredentialReconciler
+    clock: Clock
+    random: Random
 
 
-def works(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
+def register_informers(cluster: ApiServerConnection, hub: ApiServerConnection, identity: AgentIdentity) -> None:
+    """Ask the caches for everything that every agent looks at."""
+    cluster.cache.informer(SECRETS, single_object_scope(identity.secret_key))
+    cluster.cache.informer(NODES, project=_without_images)
+    cluster.cache.informer(CLUSTER_CLAIMS)
+    hub.cache.informer(MANAGED_CLUSTERS, single_object_scope(ObjectKey.cluster(identity.cluster)))
+    hub.cache.informer(CERTIFICATE_SIGNING_REQUESTS, csr_scope(identity.cluster))  # shared: see PendingCsrWatch
+
+
+def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpec]:
+    """Return the controllers that keep this cluster registered with its hub."""
+    hub, session, secret = parts.hub, parts.session, parts.identity.secret_key
+    own = [ObjectKey.cluster(parts.identity.cluster)]
+    status = ClusterStatusReconciler(
+        hub.cache,
+        parts.cluster.cache,
+        hub.status,
+        ApiServerHealthCheck(parts.cluster_client, parts.cluster.cache),
+        parts.options.claims,
+        session,
+    )
+    lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, session.connection)
+    to_secret = tuple(
+        Trigger(resource, lambda _: [secret], connection_name=HUB)
+        for resource in (MANAGED_CLUSTERS, CERTIFICATE_SIGNING_REQUESTS)
+    )
+    to_cluster = tuple(Trigger(resource, lambda _: own) for resource in (NODES, CLUSTER_CLAIMS))
+    changed = session.changed
+    yield ControllerSpec(
+        "hub-credential", SECRETS, parts.credential, to_secret, workers=1, trigger_source=changed.for_key(secret)
+    )
+    yield ControllerSpec("hub-session", MANAGED_CLUSTERS, HubSessionReconciler(session), workers=1, connection_name=HUB)
+    yield ControllerSpec(
+        "cluster-lease", MANAGED_CLUSTERS, lease, workers=1, connection_name=HUB, trigger_source=changed
+    )
+    yield ControllerSpec(
+        "cluster-status", MANAGED_CLUSTERS, status, to_cluster, workers=1, connection_name=HUB, trigger_source=changed
+    )
+
+
+def addons(context: AgentControllerContext) -> Iterable[ControllerSpec]:
+    """Keep the credentials of add-ons, and report the health of the add-ons."""
+    from watchword.agent.addons.controllers import addon_controllers  # noqa: PLC0415 - only an accepted cluster needs it
+
+    return addon_controllers(context)
+
+
+def works(context: AgentControllerContext) -> Iterable[ControllerSpec]:
     """Apply what the hub asks this cluster to have."""
-    from watchword.agent.work import work_controllers
+    from watchword.agent.work import work_controllers  # noqa: PLC0415 - only an accepted cluster needs it
 
-    return work_controllers(parts)
+    return work_controllers(context)
 
 
 CONTROLLER_FACTORIES: tuple[ControllerFactory, ...] = (addons, works)
+"""What an accepted cluster's agent does, each imported when it is first needed."""
+
+
+def _without_images(node: Object) -> Object:
+    """Keep only the fields that are reported: a node's list of images is longer than all the rest."""
+    status = node.get("status") or {}
+    kept = {name: status[name] for name in ("capacity", "allocatable") if name in status}
+    return {**node, "status": kept}

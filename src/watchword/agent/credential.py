@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Protocol
 
+from watchword.agent.csr_watch import PendingCsrWatch
 from watchword.agent.secret_data import SecretExtras, choose_secret_data, data_patch, decode_data, encode_data
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import SECRETS
@@ -22,14 +23,14 @@ from watchword.drivers.interface import (
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
-from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.reconcile import Outcome, Reader, RetryAfter
 
 MAX_STEPS = 4  # key, request, decision: enough for a hub that answers at once, too few to spin
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialSpec:
-    """One credential that is kept: what is wanted, who obtains it, what stands extras it."""
+    """One credential that is kept: what is wanted, which driver obtains it, what the Secret holds beside it."""
 
     wanted: WantedCredential
     driver: AgentDriver
@@ -37,50 +38,42 @@ class CredentialSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-FindCredentialSpec: TypeAlias = Callable[[ObjectKey], CredentialSpec | None]
-"""What is kept in that Secret; None when it is nobody's business any more."""
+class CredentialObserver(Protocol):
+    """Is told what becomes of one credential."""
 
-CredentialObserver: TypeAlias = Callable[[ObjectKey, ObtainResult, SecretData], Awaitable[None]]
-"""Told after each step what the driver answered and what the Secret holds now."""
-
-PendingTracker: TypeAlias = Callable[[ObjectKey, ObtainResult | None], None]
-"""Told of each answer at once, and when nothing is kept any more: whether the hub's decisions are waited for."""
+    async def on_answer(self, answer: ObtainResult, data: SecretData) -> None:
+        """Take the driver's answer and what the Secret holds after it."""
+        ...
 
 
-def track_nothing(_key: ObjectKey, _answer: ObtainResult | None) -> None:
-    """Take no track_pending."""
-
-
-@dataclass(frozen=True)
-class CredentialReconciler:
-    """Reconciles the Secret of a credential; woken by the Secret, by the hub's answers and by the clock."""
+@dataclass(frozen=True, kw_only=True)
+class CredentialKeeper:
+    """Takes the steps towards one credential and stores each in the Secret."""
 
     reader: Reader  # of this cluster
     cluster: Client  # this cluster
-    find: FindCredentialSpec
-    report: CredentialObserver
     clock: Clock
-    track_pending: PendingTracker = track_nothing
+    csr_watch: PendingCsrWatch
 
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Take as many steps as can be taken now, then wait for the next instant that matters."""
+    async def advance(self, key: ObjectKey, spec: CredentialSpec, observer: CredentialObserver) -> Outcome:
+        """Take as many steps as can be taken now, and return when the next one is due."""
         for _ in range(MAX_STEPS):
-            spec = self.find(key)
-            if spec is None:
-                self.track_pending(key, None)
-                return Done()
             secret = self.reader.get(SECRETS, key)
             held = decode_data(secret)
             answer = await spec.driver.obtain(spec.wanted, held)
-            self.track_pending(key, answer)
+            self.csr_watch.track_pending(key, answer)  # before it is stored: the hub may decide meanwhile
             wanted = choose_secret_data(held, answer, owned=spec.driver.owned_keys(), extras=spec.extras)
             if wanted != held and (secret is not None or is_worth_storing(answer)):
                 await self._store(key, secret, held, wanted, spec.labels)
-            await self.report(key, answer, wanted)
+            await observer.on_answer(answer, wanted)
             delay = self._requeue_delay(answer)
             if delay > timedelta(0):
                 return RetryAfter(delay)
         return RetryAfter(timedelta(seconds=1))
+
+    def release(self, key: ObjectKey) -> None:
+        """Wait for nothing more on behalf of a Secret."""
+        self.csr_watch.track_pending(key, None)
 
     def _requeue_delay(self, answer: ObtainResult) -> timedelta:
         if isinstance(answer, Pending):

@@ -1,13 +1,11 @@
-"""Counts what happens to the cluster's own credential, for whoever watches over the fleet."""
+"""Counts what happens to the cluster's own credential."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from watchword.agent.credential import CredentialObserver
 from watchword.api.credential_validity import parse_validity_message
-from watchword.api.meta import ObjectKey
 from watchword.drivers.interface import NewCredential, ObtainResult, Pending, SecretData, ValidCredential
 from watchword.runtime.clock import Clock
 from watchword.runtime.metrics import CredentialMetrics
@@ -17,12 +15,11 @@ KIND = "cluster"
 
 @dataclass
 class CredentialMetricsObserver:
-    """A `CredentialObserver` that counts each answer and passes it on."""
+    """A `CredentialObserver` that counts each answer."""
 
     metrics: CredentialMetrics
     cluster: str
     clock: Clock
-    then: CredentialObserver
     began: datetime = field(init=False)
     held: ValidCredential | NewCredential | None = None
     refused: str = ""
@@ -30,13 +27,12 @@ class CredentialMetricsObserver:
     def __post_init__(self) -> None:
         self.began = self.clock.now()
 
-    async def __call__(self, key: ObjectKey, answer: ObtainResult, data: SecretData) -> None:
+    async def on_answer(self, answer: ObtainResult, _data: SecretData) -> None:
         """Count one answer of the driver."""
         if isinstance(answer, Pending):
             self._count_refusal(answer)
         else:
             self._count_held(answer)
-        await self.then(key, answer, data)
 
     def _count_refusal(self, answer: Pending) -> None:
         if answer.failed and answer.message != self.refused:  # the same refusal is seen at every look

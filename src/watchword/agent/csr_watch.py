@@ -1,4 +1,4 @@
-"""Follows certificate requests while somebody waits for one: for most of a credential's life nobody does."""
+"""Watches certificate requests while a credential waits for one: for most of its life it does not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PendingCsrWatch:
         self._changed = asyncio.Event()
 
     def track_pending(self, secret: ObjectKey, answer: ObtainResult | None) -> None:
-        """Take track_pending of the last answer about the credential in a Secret; None when none is wanted any more."""
+        """Record the last answer about the credential in a Secret; None when none is wanted any more."""
         if isinstance(answer, Pending):
             self._waiting.add(secret)
         else:
@@ -27,7 +27,7 @@ class PendingCsrWatch:
         self._changed.set()
 
     async def run(self) -> None:
-        """Follow and rest, for ever."""
+        """Watch and pause, for ever."""
         while True:
             async with running(self._cache.run(), "requests"):
                 await self._until(waiting=False)

@@ -1,4 +1,4 @@
-"""The agent's way to the hub: first as a joining cluster, then as itself, without a restart between."""
+"""The agent's connection to the hub: first as a joining cluster, then as itself, without a restart between."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable
 from watchword.kube.transport import Transport
-from watchword.runtime.reconcile import TriggerSource
 
 
 class HubConnection:
@@ -24,12 +23,6 @@ class HubConnection:
         self.uses_own_credential = False  # whether everything is sent in the name of this very cluster
         self._streams: dict[asyncio.Timeout, None] = {}  # in the order in which they were opened
         self.unreachable = asyncio.Event()  # set when the hub could not be reached
-        self.endpoint_changed = TriggerSource()  # rung when it is reached another way
-
-    @property
-    def connected(self) -> bool:
-        """Whether there is any credential to use."""
-        return self._current is not None
 
     async def use(self, transport: Transport, *, own: bool = False) -> None:
         """Send everything through this transport from now on."""
@@ -80,8 +73,8 @@ class HubConnection:
 class OwnCredentialTransport:
     """Lets writes pass only in the name of this very cluster.
 
-    A write may begin as this cluster and be tried again after its credential has ended: a stranger's request for an
-    add-on is decided by nobody, and would be waited for in vain.
+    A write may begin as this cluster and be tried again after its credential has ended: no controller decides about a
+    joining cluster's request for an add-on, so the agent would wait for it in vain.
     """
 
     def __init__(self, connection: HubConnection) -> None:
@@ -90,7 +83,7 @@ class OwnCredentialTransport:
     async def send(self, request: Request) -> Response:
         """Send one request and return the whole answer."""
         if request.method != "GET" and not self._connection.uses_own_credential:
-            raise Unreachable("this cluster cannot speak to the hub in its own name now", maybe_processed=False)
+            raise Unreachable("the cluster's own credential is not in use now", maybe_processed=False)
         return await self._connection.send(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
@@ -98,4 +91,4 @@ class OwnCredentialTransport:
         return self._connection.stream(request)
 
     async def close(self) -> None:
-        """Leave the connection to whoever has it."""
+        """Do nothing: the session closes the connection."""

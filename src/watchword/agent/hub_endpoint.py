@@ -1,33 +1,28 @@
-"""Knows where the hub is: as people say, or as the hub itself has published since they did."""
+"""Knows where the hub is: as the agent's Secret records it, and as the bootstrap kubeconfig configures it."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from random import Random
 from typing import Any
 
-from watchword.agent.hub_session import HubConnector
-from watchword.agent.secret_data import KUBECONFIG
+from watchword.agent.hub_connector import HubConnector, ReplaceableBootstrap
+from watchword.agent.secret_data import HUB, KUBECONFIG
+from watchword.api.bootstrap import EXTENSION_ENDPOINTS
 from watchword.drivers.interface import SecretData
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_parser import parse_kubeconfig
-from watchword.kube.transport import Transport
 
 EXTENSION = "watchword.dev/followed-from"
-"""What tells, inside a kubeconfig, that the hub was followed, and from where."""
-
-START_DELAY = timedelta(minutes=1)
+"""Names, inside a kubeconfig, the configured address and authorities from which a hub was followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredEndpoint:
-    """What people said: enough to notice that they say something new."""
+    """What an administrator configured: enough to notice a change."""
 
     server: str
     authorities: str  # the digest of their PEM
@@ -38,111 +33,117 @@ class ConfiguredEndpoint:
         return cls(entry.server, sha256(entry.ca_data).hexdigest())
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointMove:
-    """Where the hub was record_move, starting from what people had said."""
-
-    configured: ConfiguredEndpoint
-    server: str
-    ca_data: bytes
-
-    def is_valid_for(self, configured: ClusterEntry) -> bool:
-        """Whether people have said nothing new since; without a bootstrap kubeconfig they cannot."""
-        return ConfiguredEndpoint.of(configured) == self.configured or (configured.server, configured.ca_data) == (
-            self.server,
-            self.ca_data,
-        )
-
-    def applied_to(self, configured: ClusterEntry) -> ClusterEntry:
-        """Return the entry by which the hub is reached now."""
-        note = {"server": self.configured.server, "authorities": self.configured.authorities}
-        rest = {**configured.rest, "extensions": [{"name": EXTENSION, "extension": note}]}
-        return replace(configured, server=self.server, ca_data=self.ca_data, ca_file=None, rest=rest)
-
-
-@dataclass
+@dataclass(slots=True)
 class HubEndpoint:
-    """A connector that knows where the hub has endpoint_changed; a restart finds it in the Secret's kubeconfig."""
+    """The endpoint in use. It changes only by `adopt` and `record_move`, after the other endpoint was seen to work."""
 
-    inner: HubConnector
-    endpoint_move: EndpointMove | None = None
+    connector: HubConnector
+    current: ClusterEntry | None = field(default=None, init=False)  # None: nothing is recorded yet
+    _recorded_name: str = field(default="", init=False)
+
+    def restore(self, data: SecretData) -> None:
+        """Continue with the endpoint in the Secret's kubeconfig; a damaged kubeconfig records nothing."""
+        with contextlib.suppress(ConfigError):
+            choice = parse_kubeconfig(data.get(KUBECONFIG, b"")).choose()
+            self.current, self._recorded_name = choice.cluster, choice.cluster_name
 
     def entry(self) -> ClusterEntry:
         """Return how the hub is reached and trusted at this moment; `ConfigError` when nothing says so."""
-        configured = self.inner.entry()
-        return (
-            self.endpoint_move.applied_to(configured)
-            if self.endpoint_move is not None and self.endpoint_move.is_valid_for(configured)
-            else configured
-        )
+        return self.current if self.current is not None else self.connector.entry()
 
-    def has_bootstrap_credential(self) -> bool:
-        """Whether there is a bootstrap credential to try."""
-        return self.inner.has_bootstrap_credential()
+    def name(self) -> str:
+        """Return the name of the hub's entry: that of the bootstrap kubeconfig, by which OCM's agent knows its hub."""
+        connector = self.connector
+        found = connector.bootstrap_credential() if isinstance(connector, ReplaceableBootstrap) else None
+        return found.cluster_name if found is not None else self._recorded_name or HUB
 
-    def joining(self) -> Transport:
-        """Return a transport as a joining cluster, to where people say the hub is."""
-        return self.inner.joining()
+    def configured(self) -> ClusterEntry | None:
+        """Return what the bootstrap kubeconfig says; None when there is none, or none that can be read."""
+        if not self.connector.has_bootstrap_credential():
+            return None
+        try:
+            return self.connector.entry()
+        except ConfigError:
+            return None
 
-    def own(self, data: SecretData) -> Transport:
-        """Return a transport as this very cluster."""
-        transport = self.inner.own(data)
-        if self.endpoint_move is None:
-            with contextlib.suppress(ConfigError):
-                self.endpoint_move = read_endpoint_move(parse_kubeconfig(data.get(KUBECONFIG, b"")).choose().cluster)
-        return transport
+    def new_configuration(self) -> ClusterEntry | None:
+        """Return what the bootstrap kubeconfig says when it changed since the current endpoint was recorded."""
+        configured = self.configured()
+        if configured is None or self.current is None or not is_new_configuration(self.current, configured):
+            return None
+        return configured
 
-    def record_move(self, server: str, ca_data: bytes) -> bool:
-        """Take note of where the hub is now; returns whether that is any news."""
-        present, configured = self.entry(), self.inner.entry()
-        if (server, ca_data) == (present.server, present.ca_data):
+    def adopt(self, entry: ClusterEntry) -> None:
+        """Use a configured endpoint from now on."""
+        self.current = entry
+
+    def record_move(self, server: str, ca_data: bytes, endpoints: tuple[str, ...] = ()) -> bool:
+        """Record where the hub is now, and its other addresses; return whether anything changed."""
+        present = self.entry()
+        others = tuple(dict.fromkeys(endpoints)) or (server,)
+        is_moved = (server, ca_data) != (present.server, present.ca_data)
+        if not is_moved and others == known_servers(present):
             return False
-        known = self.endpoint_move is not None and self.endpoint_move.is_valid_for(configured)
-        self.endpoint_move = EndpointMove(
-            self.endpoint_move.configured
-            if self.endpoint_move is not None and known
-            else ConfiguredEndpoint.of(configured),
-            server,
-            ca_data,
+        origin = _origin(present) or (ConfiguredEndpoint.of(present) if is_moved else None)
+        extensions = [*_followed_from_extension(origin), *_endpoints_extension(server, others)]
+        rest = {name: value for name, value in present.rest.items() if name != "extensions"}
+        self.current = replace(
+            present,
+            server=server,
+            ca_data=ca_data,
+            ca_file=None,
+            rest={**rest, "extensions": extensions} if extensions else rest,
         )
         return True
 
 
-def endpoint_monitor_job(
-    hub: HubEndpoint, random: Random
-) -> Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]:
-    """Return what follows a hub over sockets: begun, and imported, when the haste of joining is over."""
-
-    async def follow(unreachable: asyncio.Event, endpoint_changed: Callable[[], None]) -> None:
-        await asyncio.sleep(START_DELAY.total_seconds())
-        from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor
-        from watchword.discovery.client_factory import HttpsClientFactory
-
-        await HubEndpointMonitor(hub, HttpsClientFactory(), random).run(unreachable, endpoint_changed)
-
-    return follow
-
-
-def read_endpoint_move(entry: ClusterEntry) -> EndpointMove | None:
-    """Return how the hub came to be reached this way; None when it was not followed."""
-    note = _followed_from(entry)
-    return (
-        EndpointMove(ConfiguredEndpoint(note["server"], note["authorities"]), entry.server, entry.ca_data)
-        if note
-        else None
-    )
+def is_new_configuration(current: ClusterEntry, configured: ClusterEntry) -> bool:
+    """Whether the configuration differs from the endpoint in use and from the one that it was followed from."""
+    if _route(configured) != _route(current):
+        return True
+    said = ConfiguredEndpoint.of(configured)
+    return said not in (_origin(current), ConfiguredEndpoint.of(current))
 
 
 def original_server(entry: ClusterEntry) -> str:
     """Return the address by which a hub was first known: it stays the same hub wherever it moves."""
-    note = _followed_from(entry)
-    return note["server"] if note else entry.server
+    origin = _origin(entry)
+    return origin.server if origin is not None else entry.server
 
 
-def _followed_from(entry: ClusterEntry) -> dict[str, str]:
+def known_servers(entry: ClusterEntry) -> tuple[str, ...]:
+    """Return every address that the hub published, as the entry records them; at least the one in use."""
+    servers = _extension(entry, EXTENSION_ENDPOINTS).get("servers")
+    rows = servers if isinstance(servers, list) else []
+    return tuple(dict.fromkeys(row for row in rows if isinstance(row, str))) or (entry.server,)
+
+
+def _route(entry: ClusterEntry) -> tuple[str, str, bool]:
+    return entry.proxy_url, entry.tls_server_name, entry.insecure
+
+
+def _origin(entry: ClusterEntry) -> ConfiguredEndpoint | None:
+    note = _extension(entry, EXTENSION)
+    server = note.get("server")
+    return ConfiguredEndpoint(server, str(note.get("authorities") or "")) if isinstance(server, str) else None
+
+
+def _followed_from_extension(origin: ConfiguredEndpoint | None) -> list[dict[str, Any]]:
+    if origin is None:
+        return []
+    return [{"name": EXTENSION, "extension": {"server": origin.server, "authorities": origin.authorities}}]
+
+
+def _endpoints_extension(server: str, servers: tuple[str, ...]) -> list[dict[str, Any]]:
+    if servers == (server,):
+        return []
+    return [{"name": EXTENSION_ENDPOINTS, "extension": {"servers": list(servers)}}]
+
+
+def _extension(entry: ClusterEntry, name: str) -> Mapping[str, Any]:
     rows: Any = entry.rest.get("extensions")
     for row in rows if isinstance(rows, list) else ():
-        note = row.get("extension") if isinstance(row, Mapping) and row.get("name") == EXTENSION else None
-        if isinstance(note, Mapping) and isinstance(note.get("server"), str):
-            return {"server": note["server"], "authorities": str(note.get("authorities") or "")}
+        note = row.get("extension") if isinstance(row, Mapping) and row.get("name") == name else None
+        if isinstance(note, Mapping):
+            return note
     return {}

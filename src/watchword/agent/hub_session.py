@@ -1,49 +1,39 @@
-"""Chooses the credential with which the agent speaks to the hub at each moment."""
+"""Owns how the agent reaches its hub: the endpoint, the credential and the connection."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import Protocol
+from random import Random
 
 from watchword._structlog import structlog
 from watchword.agent.hub_connection import HubConnection
+from watchword.agent.hub_connector import BootstrapCredential, HubConnector, ReplaceableBootstrap
+from watchword.agent.hub_endpoint import HubEndpoint
+from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor
+from watchword.agent.secret_data import KUBECONFIG, HubKubeconfigRenderer
 from watchword.api.conditions import is_true
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.drivers.interface import NewCredential, ObtainResult, Pending, SecretData, ValidCredential
 from watchword.kube.errors import ConfigError
-from watchword.kube.kubeconfig import ClusterEntry
-from watchword.kube.transport import Transport
+from watchword.kube.kubeconfig import UserEntry
+from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
-from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, TriggerSource
+from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
 
-
-class HubConnector(Protocol):
-    """Makes transports to one hub."""
-
-    def entry(self) -> ClusterEntry:
-        """Return how the hub is reached and trusted; `ConfigError` when nothing says so."""
-        ...
-
-    def has_bootstrap_credential(self) -> bool:
-        """Whether there is a bootstrap credential to try."""
-        ...
-
-    def joining(self) -> Transport:
-        """Return a transport as a joining cluster; `ConfigError` when there is no bootstrap credential."""
-        ...
-
-    def own(self, data: SecretData) -> Transport:
-        """Return a transport as this very cluster, from the content of its Secret."""
-        ...
+BOOTSTRAP_CHECK_INTERVAL = timedelta(seconds=5)
+EXPIRY_CHECK_INTERVAL = timedelta(minutes=1)
+ENDPOINT_CHECK_INTERVAL = timedelta(minutes=15)
+MIN_ENDPOINT_CHECK_INTERVAL = timedelta(minutes=1)  # also while the hub cannot be reached
 
 
 class ActiveCredential(Enum):
-    """Which credential to use."""
+    """Which credential the connection uses."""
 
     OWN = auto()
     BOOTSTRAP = auto()
@@ -55,15 +45,15 @@ class CredentialFacts:
     """What the choice depends on."""
 
     own_until: datetime | None  # None: no credential of one's own
-    accepted: bool | None  # None: the hub has not been heard yet
+    accepted: bool | None  # None: the hub has not answered yet
     has_bootstrap_credential: bool
 
 
 def choose_active_credential(facts: CredentialFacts, *, now: datetime) -> ActiveCredential:
-    """Choose one's own credential once it opens doors, and fall back to joining when it has expired.
+    """Choose one's own credential once the hub accepts it, and the bootstrap credential when it has expired.
 
-    Before acceptance the own certificate may not even look at the cluster, so the hub is watched as a joining
-    cluster until it says yes. A hub not heard yet is first approached with what worked before the restart.
+    Before acceptance the own certificate may not even read the ManagedCluster, so the hub is watched as a joining
+    cluster until it accepts. A hub that has not answered yet is first asked with what worked before the restart.
     """
     valid = facts.own_until is not None and now < facts.own_until
     if valid and (facts.accepted is not False or not facts.has_bootstrap_credential):
@@ -71,91 +61,193 @@ def choose_active_credential(facts: CredentialFacts, *, now: datetime) -> Active
     return ActiveCredential.BOOTSTRAP if facts.has_bootstrap_credential else ActiveCredential.NONE
 
 
-@dataclass
+@dataclass(kw_only=True)
 class HubSession:
-    """Reconciles this cluster's own ManagedCluster on the hub; told of every answer about the credential."""
+    """The one owner of endpoint, credential and connection; others read it, or are triggered by `changed`."""
 
+    cluster_name: str
     connection: HubConnection
     connector: HubConnector
-    reader: Reader  # of the hub
-    cluster_name: str
+    endpoint: HubEndpoint
+    user: UserEntry  # of the kubeconfig that goes with the cluster's own credential
+    hub: Cache
     clock: Clock
-    held: NewCredential | ValidCredential | None = None  # what was last answered about the credential in use
-    refusal: Pending | None = None  # the hub's last no, until a yes
-    active_credential: ActiveCredential = ActiveCredential.NONE
-    status_changed: TriggerSource = field(
-        default_factory=TriggerSource
-    )  # rung when there is something new to report, or another way to report it
-    joined: asyncio.Event = field(default_factory=asyncio.Event)  # set once the cluster has joined, as itself
-    _data: SecretData = field(default_factory=dict, repr=False)
-    _data_in_use: SecretData = field(default_factory=dict, repr=False)  # of which the transport in use was made
-    _selecting: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
+    random: Random
+    monitor: HubEndpointMonitor | None = None  # None: the hub stays where it is
+    changed: TriggerSource = field(default_factory=TriggerSource)  # the endpoint, the credential, or a refusal of it
+    held: NewCredential | ValidCredential | None = field(default=None, init=False)
+    refusal: Pending | None = field(default=None, init=False)  # the hub's last refusal, until it issues another
+    active_credential: ActiveCredential = field(default=ActiveCredential.NONE, init=False)
+    kubeconfigs: HubKubeconfigRenderer = field(init=False)
+    _data: SecretData = field(default_factory=dict, init=False, repr=False)
+    _in_use: SecretData | BootstrapCredential | None = field(default=None, init=False, repr=False)
+    _bootstrap: BootstrapCredential | None = field(default=None, init=False)  # the last one that was considered
+    _joined: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _selecting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False, repr=False)
 
-    async def credential_changed(self, _key: ObjectKey, answer: ObtainResult, data: SecretData) -> None:
-        """Take note of what the Secret of the cluster's credential holds now."""
+    def __post_init__(self) -> None:
+        self.kubeconfigs = HubKubeconfigRenderer(self.endpoint)
+
+    @property
+    def uses_own_credential(self) -> bool:
+        """Whether requests are sent in the name of this cluster."""
+        return self.connection.uses_own_credential
+
+    @property
+    def own_until(self) -> datetime | None:
+        """Until when the cluster's own credential is valid; None without one."""
+        return None if self.held is None else self.held.expires_at
+
+    @property
+    def requester(self) -> str:
+        """The user as which the agent asks to join, when the bootstrap credential tells; empty else."""
+        known = self._in_use if self.active_credential is ActiveCredential.BOOTSTRAP else None
+        return known.requester if isinstance(known, BootstrapCredential) else ""
+
+    async def resume(self, valid: ValidCredential | None, data: SecretData) -> None:
+        """Begin with what the Secret holds; return once there is a credential to reach the hub with."""
+        if isinstance(self.connector, ReplaceableBootstrap):
+            self._bootstrap = self.connector.bootstrap_credential()
+        self.endpoint.restore(data)
+        if valid is not None:
+            await self.update_credential(valid, data)
+        await self.select_credential()
+        while self.active_credential is ActiveCredential.NONE:
+            structlog.get_logger("watchword.agent").warning(
+                "no credential for the hub yet: waiting for a bootstrap kubeconfig", cluster=self.cluster_name
+            )
+            await asyncio.sleep(BOOTSTRAP_CHECK_INTERVAL.total_seconds())
+            await self.select_credential()
+
+    async def update_credential(self, answer: ObtainResult, data: SecretData) -> None:
+        """Use what the Secret of the cluster's credential holds now."""
         if isinstance(answer, NewCredential | ValidCredential):
             is_changed = dict(data) != dict(self._data) or self.refusal is not None
             self.held, self.refusal, self._data = answer, None, data
+            if self.endpoint.current is None:
+                self.endpoint.restore(data)
             await self.select_credential()
         else:
             is_changed = answer.failed and answer != self.refusal
             self.refusal = answer if answer.failed else self.refusal
         if is_changed:
-            self.status_changed.enqueue(ObjectKey.cluster(self.cluster_name))
-
-    @property
-    def own_until(self) -> datetime | None:
-        """Until when the credential of one's own is good; None without one."""
-        return None if self.held is None else self.held.expires_at
-
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        """ActiveCredential the right credential, and look again when the own one expires."""
-        await self.select_credential()
-        if key.name == self.cluster_name and self.own_until is not None and self.own_until > self.clock.now():
-            return RetryAfter(self.own_until - self.clock.now())
-        return Done()
-
-    def is_using_own_credential(self) -> bool:
-        """Whether the hub is spoken to as this very cluster: what a cluster says of itself, it says so."""
-        return self.connection.uses_own_credential
+            self._notify()
 
     async def select_credential(self) -> None:
-        """Bring the connection in line with the choice."""
-        async with self._selecting:  # whoever comes meanwhile finds it done
+        """Bring the connection in line with what is known of credential, acceptance and endpoint."""
+        async with self._selecting:  # a second caller finds it done
             facts = self._credential_facts()
             use = choose_active_credential(facts, now=self.clock.now())
-            # Compared, not remembered: the answer to the write that stored it may have been lost.
-            if use != self.active_credential or (
-                use is ActiveCredential.OWN and dict(self._data) != dict(self._data_in_use)
-            ):
+            try:
                 await self._switch(use)
+            except ConfigError as trouble:
+                log = structlog.get_logger("watchword.agent")
+                log.warning("the credential for the hub cannot be used", error=str(trouble), cluster=self.cluster_name)
         if self.active_credential is ActiveCredential.OWN and facts.accepted and self._has_joined():
-            self.joined.set()
+            self._joined.set()
 
-    def _has_joined(self) -> bool:
-        """Whether the hub was told so: then the own credential opens doors, and what matters most is done."""
-        found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.cluster_name))
-        return found is not None and is_true(found, ConditionType.JOINED)
+    async def wait_joined(self) -> None:
+        """Return once the hub knows that this cluster has joined, and the cluster's own credential is in use."""
+        await self._joined.wait()
+
+    async def run(self) -> None:
+        """Follow the hub's endpoint, a replaced bootstrap credential and the credential's expiry, for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_expiry(), name="hub credential expiry")
+            if self.monitor is not None:
+                group.create_task(self._follow_endpoint(self.monitor), name="hub endpoint")
+            if isinstance(self.connector, ReplaceableBootstrap):
+                group.create_task(self._watch_bootstrap(self.connector), name="bootstrap credential")
+
+    async def _watch_expiry(self) -> None:
+        """Notice that the credential expires before the hub ever answered: until then no controller runs."""
+        while not self.hub.synced:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(EXPIRY_CHECK_INTERVAL.total_seconds()):
+                    await self.hub.sync()
+            await self.select_credential()
+        await asyncio.Event().wait()
+
+    async def _follow_endpoint(self, monitor: HubEndpointMonitor) -> None:
+        """Look where the hub is: at the start, when it cannot be reached, and four times an hour."""
+        unreachable = self.connection.unreachable
+        if await monitor.check_configuration():
+            await self._endpoint_changed()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ENDPOINT_CHECK_INTERVAL.total_seconds() * self.random.uniform(0.8, 1.2)):
+                    await unreachable.wait()
+            unreachable.clear()
+            if await monitor.check():
+                await self._endpoint_changed()
+            await asyncio.sleep(MIN_ENDPOINT_CHECK_INTERVAL.total_seconds())
+
+    async def _watch_bootstrap(self, connector: ReplaceableBootstrap) -> None:
+        """Use a replaced bootstrap kubeconfig at once: its credential while joining, its address always."""
+        while True:
+            await asyncio.sleep(BOOTSTRAP_CHECK_INTERVAL.total_seconds())
+            found = connector.bootstrap_credential()
+            if found is None or found == self._bootstrap:
+                continue
+            self._bootstrap = found
+            if self.monitor is not None and await self.monitor.check_configuration():
+                await self._endpoint_changed()
+            else:
+                await self.select_credential()
+
+    async def _endpoint_changed(self) -> None:
+        log = structlog.get_logger("watchword.agent")
+        log.info("the hub's endpoint changed", server=self.endpoint.entry().server, cluster=self.cluster_name)
+        await self.select_credential()
+        self._notify()
 
     async def _switch(self, use: ActiveCredential) -> None:
-        log = structlog.get_logger("watchword.agent")
-        try:
-            if use is ActiveCredential.OWN:
-                data = self._data
-                await self.connection.use(self.connector.own(data), own=True)
-                self._data_in_use = data
-            elif use is ActiveCredential.BOOTSTRAP:
-                await self.connection.use(self.connector.joining())
-        except ConfigError as trouble:
-            log.warning("the credential for the hub cannot be active_credential", error=str(trouble))
+        """Exchange the connection unless it uses this very credential; compared, for a write's answer may be lost."""
+        wanted = self._wanted_connection(use)
+        if use is ActiveCredential.NONE or (use == self.active_credential and wanted == self._in_use):
+            self.active_credential = use
             return
-        self.active_credential = use
-        log.info("speaking to the hub", credential=use.name.lower(), cluster=self.cluster_name)
-        self.status_changed.enqueue(ObjectKey.cluster(self.cluster_name))
+        if isinstance(wanted, BootstrapCredential | None):
+            await self.connection.use(self.connector.joining())
+        else:
+            await self.connection.use(self.connector.own(wanted), own=True)
+        self.active_credential, self._in_use = use, wanted
+        log = structlog.get_logger("watchword.agent")
+        log.info("connected to the hub", credential=use.name.lower(), cluster=self.cluster_name)
+        self._notify()
+
+    def _wanted_connection(self, use: ActiveCredential) -> SecretData | BootstrapCredential | None:
+        if use is ActiveCredential.OWN:  # the Secret's own kubeconfig may be damaged, or name an address that is gone
+            return {**self._data, KUBECONFIG: self.kubeconfigs.for_user(self.user)}
+        connector = self.connector
+        return connector.bootstrap_credential() if isinstance(connector, ReplaceableBootstrap) else None
+
+    def _notify(self) -> None:
+        self.changed.enqueue(ObjectKey.cluster(self.cluster_name))
+
+    def _has_joined(self) -> bool:
+        found = self.hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.cluster_name))
+        return found is not None and is_true(found, ConditionType.JOINED)
 
     def _credential_facts(self) -> CredentialFacts:
-        found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.cluster_name))
+        found = self.hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.cluster_name))
         accepted = None if found is None else is_true(found, ConditionType.HUB_ACCEPTED)
         if accepted is None and self.active_credential is ActiveCredential.BOOTSTRAP:
-            accepted = False  # the hub was asked as a joining cluster and knows nothing of us yet
+            accepted = False  # the hub was asked as a joining cluster and does not know this cluster yet
         return CredentialFacts(self.own_until, accepted, self.connector.has_bootstrap_credential())
+
+
+@dataclass(frozen=True)
+class HubSessionReconciler:
+    """Reconciles this cluster's own ManagedCluster on the hub: acceptance decides which credential is used."""
+
+    session: HubSession
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Use the right credential, and look again when the cluster's own expires."""
+        session = self.session
+        await session.select_credential()
+        now, until = session.clock.now(), session.own_until
+        if key.name == session.cluster_name and until is not None and until > now:
+            return RetryAfter(until - now)
+        return Done()

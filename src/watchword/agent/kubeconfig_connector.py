@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 
+from watchword.agent.hub_connector import BootstrapCredential
 from watchword.agent.secret_data import KUBECONFIG
+from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.interface import SecretData
 from watchword.kube.connect import client_for_context, credentials_of, endpoint_of, make_client
@@ -37,6 +40,18 @@ class KubeconfigConnector:
     def has_bootstrap_credential(self) -> bool:
         """Whether there is a bootstrap kubeconfig."""
         return self.bootstrap is not None and self.bootstrap.is_file()
+
+    def bootstrap_credential(self) -> BootstrapCredential | None:
+        """Return the credential of this moment; None when there is none that can be read."""
+        try:
+            choice = self._choice()
+        except ConfigError:
+            return None
+        secret = choice.user.token
+        token = TOKEN_PATTERN.fullmatch(secret.reveal()) if secret is not None else None
+        digest = sha256(self._read[0] if self._read is not None else b"").hexdigest()
+        requester = bootstrap_user(token.group(1)) if token is not None else ""
+        return BootstrapCredential(digest, choice.cluster_name, requester)
 
     def joining(self) -> Transport:
         """Return a transport with the bootstrap credential."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 
 from watchword.agent.cluster_facts import ClaimPolicy
 from watchword.api.cluster import validate_cluster_name
@@ -12,6 +13,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.drivers.catalog import find_addon_driver, find_cluster_driver
 from watchword.drivers.errors import UnknownDriver
+from watchword.runtime.leader_election import ElectionTiming
 
 MIN_CERTIFICATE_LIFETIME = timedelta(hours=1)
 ADDON_TOKEN_LIFETIME = timedelta(days=365)
@@ -38,11 +40,21 @@ class AgentOptions:
     eviction_grace: timedelta = timedelta(minutes=60)
     feedback_interval: timedelta = timedelta(seconds=30)
     work_recheck: timedelta = timedelta(minutes=4)  # of works to which nothing has happened
+    bootstrap_kubeconfig: Path | None = None  # None: the cluster has its own credential already
+    identity: str = "agent"  # of this process, unique among its replicas
+    elect: bool = True
+    health: tuple[str, int] | None = None
+    timing: ElectionTiming = field(default_factory=ElectionTiming)
 
     @property
     def secret_key(self) -> ObjectKey:
         """The Secret that holds the cluster's own credential."""
         return ObjectKey(self.namespace, self.hub_secret)
+
+    @property
+    def lease_key(self) -> ObjectKey:
+        """The Lease by which one of several replicas is elected."""
+        return ObjectKey(self.namespace, f"{self.hub_secret}-lock")
 
 
 def validate_agent_options(options: AgentOptions) -> list[str]:

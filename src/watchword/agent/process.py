@@ -1,323 +1,234 @@
-"""The agent of a managed cluster: joins one hub, stays itself, and takes up its controller_factories once accepted."""
+"""The agent of a managed cluster: what `watchword agent`, its pod and every local fleet run."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from random import Random
-from typing import TypeAlias
 
 from watchword._structlog import structlog
-from watchword.agent.api_server_health import ApiServerHealthCheck
-from watchword.agent.cluster_lease import LeaseRenewalReconciler
 from watchword.agent.cluster_registration import RegistrationRequest, register_cluster
-from watchword.agent.cluster_status import ClusterStatusReconciler, decide_rotated_condition
-from watchword.agent.credential import CredentialReconciler, CredentialSpec, PendingTracker, track_nothing
+from watchword.agent.context import HUB, AgentControllerContext, ControllerFactory
+from watchword.agent.controllers import (
+    CONTROLLER_FACTORIES,
+    RegistrationParts,
+    register_informers,
+    registration_controllers,
+)
+from watchword.agent.credential import CredentialKeeper
 from watchword.agent.credential_metrics import CredentialMetricsObserver
 from watchword.agent.csr_watch import PendingCsrWatch
 from watchword.agent.errors import NameTaken
 from watchword.agent.hub_connection import HubConnection, OwnCredentialTransport
-from watchword.agent.hub_session import ActiveCredential, HubConnector, HubSession
+from watchword.agent.hub_connector import HubConnector
+from watchword.agent.hub_credential import HubCredentialReconciler
+from watchword.agent.hub_endpoint import HubEndpoint
+from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor
+from watchword.agent.hub_session import ActiveCredential, HubSession
 from watchword.agent.identity import AgentIdentity, restore_identity
+from watchword.agent.kubeconfig_connector import KubeconfigConnector
 from watchword.agent.options import AgentOptions
 from watchword.agent.scopes import csr_scope, single_object_scope
-from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, HubKubeconfigRenderer, SecretExtras
-from watchword.api.meta import Object, ObjectKey, annotations_of
-from watchword.api.names import Annotation
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    CLUSTER_CLAIMS,
-    MANAGED_CLUSTERS,
-    NAMESPACES,
-    NODES,
-    SECRETS,
-)
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, NAMESPACES, SECRETS
+from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
 from watchword.drivers.catalog import CATALOG, DriverCatalog, find_cluster_driver
-from watchword.drivers.interface import AgentContext, AgentDriver, NewKey, WantedCredential
+from watchword.drivers.interface import AgentContext, AgentDriver, NewKey
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
-from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.retry import Backoff
+from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
 from watchword.runtime.api_server_connection import ApiServerConnection
+from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
-from watchword.runtime.manager import Job, Manager, ManagerOptions
-from watchword.runtime.metrics import CredentialMetrics, Metrics
-from watchword.runtime.reconcile import ControllerSpec, Reader, Trigger
-from watchword.runtime.tasks import running
+from watchword.runtime.manager import Manager, ManagerOptions, first_error
+from watchword.runtime.metrics import Metrics
+from watchword.runtime.tasks import run_until_stopped, running
 
-HUB = "hub"
-BOOTSTRAP_CHECK_INTERVAL = timedelta(seconds=5)
-FALLBACK_CHECK_INTERVAL = timedelta(minutes=1)
 REGISTRATION_BACKOFF = Backoff(first=1.0, limit=300.0)
 
 
-@dataclass(frozen=True)
-class AgentControllerContext:
-    """What an accepted cluster's controller_factories are made of: its own connection, the hub's, and who it is."""
+@dataclass(frozen=True, kw_only=True)
+class AgentRuntime:
+    """What an agent runs on; everything but clock and randomness has the value that the program uses."""
 
-    options: AgentOptions
-    cluster: ApiServerConnection
-    hub: ApiServerConnection
     clock: Clock
     random: Random
-    add_job: Callable[[str, Job], None]  # for what runs beside the controllers, for ever
-    hub_entry: Callable[[], ClusterEntry]  # the hub as a kubeconfig describes it at this moment
-    credentials: CredentialMetrics
-    new_key: NewKey = PrivateKey.generate
-    catalog: DriverCatalog = CATALOG
-    is_using_own_credential: Callable[[], bool] = field(
-        default=lambda: True, kw_only=True
-    )  # in whose name the hub is asked
-    track_pending: PendingTracker = track_nothing  # told of what is waited for, so that the hub's decisions are heard
-
-
-ControllerFactory: TypeAlias = Callable[[AgentControllerContext], Iterable[ControllerSpec]]
-"""Asks the caches for what it follows and returns its controllers."""
-
-
-RunEndpointMonitor: TypeAlias = Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]
-"""Notices for ever that the hub is somewhere else: looks also when the event is set, and calls back when it is."""
-
-
-@dataclass(frozen=True)
-class AgentParts:
-    """What an agent stands on."""
-
-    options: AgentOptions
-    cluster: Client
-    connector: HubConnector
-    clock: Clock
-    random: Random
-    controller_factories: Sequence[ControllerFactory] = ()
+    controllers: Sequence[ControllerFactory] = CONTROLLER_FACTORIES  # once the cluster is accepted
     metrics: Metrics = field(default_factory=Metrics)
     new_key: NewKey = PrivateKey.generate
-    catalog: DriverCatalog = CATALOG  # the drivers that there are
-    follow: RunEndpointMonitor | None = None  # None: the hub stays where it is
-    manager: ManagerOptions = field(
-        default_factory=lambda: ManagerOptions(name="watchword.dev/agent", identity="agent")
-    )
+    catalog: DriverCatalog = CATALOG
+    connector: HubConnector | None = None  # None: by the bootstrap kubeconfig of the options
+    client_factory: ClientFactory | None = None  # None: over sockets; with a connector, the hub is not followed
+    follow: WatchOptions | None = None
+    quarantine: Quarantine = field(default_factory=Quarantine)
 
 
-class Agent:
-    """One cluster's membership of one hub."""
+async def run_agent(
+    cluster: Client, options: AgentOptions, *, runtime: AgentRuntime, stop: asyncio.Event | None = None
+) -> None:
+    """Join the hub and serve it until asked to stop; raises what the manager raises."""
+    stop = stop or asyncio.Event()
+    own = Cache.of(cluster, runtime.follow)
+    own.informer(SECRETS, single_object_scope(options.secret_key))
+    async with running(own.run(), "own secret"):  # read from the watch that is needed anyway
+        system = await cluster.get(NAMESPACES, ObjectKey.cluster("kube-system"))
+        if not await run_until_stopped(stop, own.sync()):
+            return
+        identity = restore_identity(system, own.get(SECRETS, options.secret_key), options)
+        await _Agent(cluster, options, runtime, identity, own).run(stop)
 
-    def __init__(self, parts: AgentParts) -> None:
-        self._parts = parts
-        self._kubeconfigs = HubKubeconfigRenderer(parts.connector.entry)
-        self._log = structlog.get_logger("watchword.agent").bind(cluster=parts.options.cluster_name)
 
-    async def run(self, stop: asyncio.Event | None = None) -> None:
-        """Run until asked to stop; raises what the manager raises."""
-        parts = self._parts
-        own = Cache.of(parts.cluster, parts.manager.follow)
-        own.informer(SECRETS, single_object_scope(parts.options.secret_key))
-        async with running(own.run(), "own secret"):  # read from the watch that is needed anyway
-            system = await parts.cluster.get(NAMESPACES, ObjectKey.cluster("kube-system"))
-            await own.sync()
-            identity = restore_identity(system, own.get(SECRETS, parts.options.secret_key), parts.options)
-            await self._run_manager(identity, own, stop)
+class _Agent:
+    """One cluster's membership of one hub, put together."""
 
-    async def _run_manager(self, identity: AgentIdentity, own: Cache, stop: asyncio.Event | None) -> None:
-        parts = self._parts
-        manager = Manager(parts.manager, clock=parts.clock, random=parts.random, metrics=parts.metrics)
-        connection = HubConnection()
-        cluster = manager.connect(parts.cluster, beside=own)
-        client = Client(connection, user_agent="watchword-agent", random=parts.random)
-        requests = Cache.of(client, parts.manager.follow)
+    def __init__(
+        self, cluster: Client, options: AgentOptions, runtime: AgentRuntime, identity: AgentIdentity, own: Cache
+    ) -> None:
+        self.options, self.runtime, self.identity, self.cluster_client = options, runtime, identity, cluster
+        self.manager = Manager(
+            _manager_options(options, runtime), clock=runtime.clock, random=runtime.random, metrics=runtime.metrics
+        )
+        self.connection = HubConnection()
+        self.hub_client = Client(self.connection, user_agent="watchword-agent", random=runtime.random)
+        requests = Cache.of(self.hub_client, runtime.follow)
         requests.informer(CERTIFICATE_SIGNING_REQUESTS, csr_scope(identity.cluster))
-        csr_watch = PendingCsrWatch(requests, identity.secret_key)
-        hub = manager.connect(client, name=HUB, beside=requests)
-        driver = self._driver(hub)
-        access = HubSession(connection, parts.connector, hub.cache, identity.cluster, parts.clock)
-        self._add_informers(cluster, hub, identity)
-        await self._resume(access, driver, identity)
-        manager.add(*self._controllers(cluster, hub, access, driver, identity, csr_watch.track_pending))
-        parts.metrics.credentials.watch_skew(lambda: client.clock_skew)
-        manager.add_job("registration", lambda: self._register(hub.client, access, identity))
-        if parts.follow is not None:
-            follow, secret = parts.follow, identity.secret_key
-            manager.add_job(
-                "hub-whereabouts",
-                lambda: follow(connection.unreachable, lambda: connection.endpoint_changed.enqueue(secret)),
-            )
-        manager.add_job(
-            "controller_factories",
-            lambda: self._run_controllers_once_joined(cluster, hub, client, access, csr_watch.track_pending),
-        )
+        self.csr_watch = PendingCsrWatch(requests, identity.secret_key)
+        self.cluster = self.manager.connect(cluster, beside=own)
+        self.hub = self.manager.connect(self.hub_client, name=HUB, beside=requests)
+        register_informers(self.cluster, self.hub, identity)
+        driver = _make_driver(self.hub, options, runtime)
+        self.session = self._open_session(driver)
+        self.credential = self._make_credential_reconciler(driver)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Reach the hub with what there is, then run the controllers; nothing of it outlives the call."""
+        valid = self.credential.driver.assess(self.credential.wanted(), self.identity.held)
         try:
-            async with running(csr_watch.run(), "requests"), running(self._fall_back(access, hub), "fallback"):
-                await manager.run(stop)
+            if not await run_until_stopped(stop, self.session.resume(valid, self.identity.held)):
+                return
+            self._add_controllers()
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self.csr_watch.run()), group.create_task(self.session.run())]
+                await self.manager.run(stop)
+                for task in tasks:
+                    task.cancel()
+        except BaseExceptionGroup as errors:
+            raise first_error(errors) from errors
         finally:
-            await connection.close()
+            await self.connection.close()
 
-    def _driver(self, hub: ApiServerConnection) -> AgentDriver:
-        entry = find_cluster_driver(self._parts.options.registration_auth, self._parts.catalog)
-        return entry.agent(AgentContext(hub.client, hub.cache, self._parts.clock, self._parts.new_key))
-
-    async def _resume(self, access: HubSession, driver: AgentDriver, identity: AgentIdentity) -> None:
-        """Begin with the credential on record when it is still good, else as a joining cluster."""
-        good = driver.assess(self._wanted(identity), identity.held)
-        if good is not None:
-            await access.credential_changed(identity.secret_key, good, identity.held)
-        await access.select_credential()
-        while access.active_credential is ActiveCredential.NONE:
-            self._log.warning("nothing to reach the hub with yet: waiting for a bootstrap kubeconfig")
-            await asyncio.sleep(BOOTSTRAP_CHECK_INTERVAL.total_seconds())
-            await access.select_credential()
-
-    async def _fall_back(self, access: HubSession, hub: ApiServerConnection) -> None:
-        """Notice that the credential expires before the hub was ever heard: until then no controller runs."""
-        while not hub.cache.synced:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(FALLBACK_CHECK_INTERVAL.total_seconds()):
-                    await hub.cache.sync()
-            await access.select_credential()
-
-    def _wanted(self, identity: AgentIdentity, hub: Reader | None = None) -> WantedCredential:
-        found = hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(identity.cluster)) if hub is not None else None
-        asked = annotations_of(found or {}).get(Annotation.ROTATION_REQUEST, "")
-        lifetime = self._parts.options.certificate_lifetime
-        return WantedCredential(identity.cluster, identity.subject, lifetime=lifetime, rotation=asked)
-
-    def _add_informers(self, cluster: ApiServerConnection, hub: ApiServerConnection, identity: AgentIdentity) -> None:
-        cluster.cache.informer(SECRETS, single_object_scope(identity.secret_key))
-        cluster.cache.informer(NODES, project=_without_images)
-        cluster.cache.informer(CLUSTER_CLAIMS)
-        hub.cache.informer(MANAGED_CLUSTERS, single_object_scope(ObjectKey.cluster(identity.cluster)))
-        hub.cache.informer(CERTIFICATE_SIGNING_REQUESTS, csr_scope(identity.cluster))  # borrowed: see PendingCsrWatch
-
-    def _controllers(
-        self,
-        cluster: ApiServerConnection,
-        hub: ApiServerConnection,
-        access: HubSession,
-        driver: AgentDriver,
-        identity: AgentIdentity,
-        track_pending: PendingTracker,
-    ) -> Iterable[ControllerSpec]:
-        parts, own = self._parts, [ObjectKey.cluster(identity.cluster)]
-        credential_reconciler = CredentialReconciler(
-            cluster.cache,
-            cluster.client,
-            lambda key: self._credential_spec(driver, identity, hub.cache) if key == identity.secret_key else None,
-            CredentialMetricsObserver(
-                parts.metrics.credentials, identity.cluster, parts.clock, access.credential_changed
-            ),
-            parts.clock,
-            track_pending,
-        )
-        status = ClusterStatusReconciler(
-            hub.cache,
-            cluster.cache,
-            hub.status,
-            ApiServerHealthCheck(parts.cluster, cluster.cache),
-            parts.options.claims,
-            lambda: decide_rotated_condition(access.held, access.refusal),
-            access.is_using_own_credential,
-        )
-        of_cluster = tuple(Trigger(resource, lambda _: own) for resource in (NODES, CLUSTER_CLAIMS))
-        to_secret = tuple(
-            Trigger(resource, lambda _: [identity.secret_key], connection_name=HUB)
-            for resource in (MANAGED_CLUSTERS, CERTIFICATE_SIGNING_REQUESTS)
-        )
-        lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, access.is_using_own_credential)
-        yield ControllerSpec(
-            "hub-credential",
-            SECRETS,
-            credential_reconciler,
-            to_secret,
-            workers=1,
-            trigger_source=access.connection.endpoint_changed,
-        )
-        yield ControllerSpec("hub-access", MANAGED_CLUSTERS, access, workers=1, connection_name=HUB)
-        yield ControllerSpec(
-            "cluster-lease",
-            MANAGED_CLUSTERS,
-            lease,
-            workers=1,
-            connection_name=HUB,
-            trigger_source=access.status_changed,
-        )
-        yield ControllerSpec(
-            "cluster-status",
-            MANAGED_CLUSTERS,
-            status,
-            of_cluster,
-            workers=1,
-            connection_name=HUB,
-            trigger_source=access.status_changed,
+    def _open_session(self, driver: AgentDriver) -> HubSession:
+        runtime = self.runtime
+        connector = runtime.connector or KubeconfigConnector(self.options.bootstrap_kubeconfig)
+        endpoint = HubEndpoint(connector)
+        factory = runtime.client_factory or (HttpsClientFactory() if runtime.connector is None else None)
+        return HubSession(
+            cluster_name=self.identity.cluster,
+            connection=self.connection,
+            connector=connector,
+            endpoint=endpoint,
+            user=driver.user_entry(),
+            hub=self.hub.cache,
+            clock=runtime.clock,
+            random=runtime.random,
+            monitor=HubEndpointMonitor(endpoint=endpoint, client_factory=factory) if factory is not None else None,
         )
 
-    def _credential_spec(self, driver: AgentDriver, identity: AgentIdentity, hub: Reader) -> CredentialSpec:
-        frame: dict[str, bytes] = {
-            KUBECONFIG: self._kubeconfigs.for_user(driver.user_entry()),
-            CLUSTER_NAME: identity.cluster.encode(),
-            AGENT_NAME: identity.agent.encode(),
-        }
-        return CredentialSpec(self._wanted(identity, hub), driver, SecretExtras(frame))
+    def _make_credential_reconciler(self, driver: AgentDriver) -> HubCredentialReconciler:
+        clock, metrics = self.runtime.clock, self.runtime.metrics.credentials
+        metrics.watch_skew(lambda: self.hub_client.clock_skew)
+        keeper = CredentialKeeper(
+            reader=self.cluster.cache, cluster=self.cluster.client, clock=clock, csr_watch=self.csr_watch
+        )
+        return HubCredentialReconciler(
+            identity=self.identity,
+            driver=driver,
+            keeper=keeper,
+            session=self.session,
+            hub=self.hub.cache,
+            metrics=CredentialMetricsObserver(metrics, self.identity.cluster, clock),
+            lifetime=self.options.certificate_lifetime,
+        )
 
-    async def _register(self, hub: Client, access: HubSession, identity: AgentIdentity) -> None:
-        """Create the ManagedCluster when joining; a cluster that has its own credential was introduced long ago."""
-        options = self._parts.options
-        registration = RegistrationRequest(
-            identity.cluster,
-            identity.uid,
-            [{"url": url} for url in options.external_urls],
-            options.labels,
-            options.annotations,
+    def _add_controllers(self) -> None:
+        parts = RegistrationParts(
+            options=self.options,
+            identity=self.identity,
+            cluster=self.cluster,
+            hub=self.hub,
+            cluster_client=self.cluster_client,
+            session=self.session,
+            credential=self.credential,
+            clock=self.runtime.clock,
+            random=self.runtime.random,
+        )
+        self.manager.add(*registration_controllers(parts))
+        self.manager.add_job("registration", self._register)
+        self.manager.add_job("accepted", self._serve_once_joined)
+
+    async def _register(self) -> None:
+        """Create the ManagedCluster when joining; a cluster with its own credential has one already."""
+        log = structlog.get_logger("watchword.agent").bind(cluster=self.identity.cluster)
+        request = RegistrationRequest(
+            self.identity.cluster,
+            self.identity.uid,
+            [{"url": url} for url in self.options.external_urls],
+            self.options.labels,
+            self.options.annotations,
         )
         failures = 0
-        while access.active_credential is not ActiveCredential.OWN:
+        while self.session.active_credential is not ActiveCredential.OWN:
             try:
-                await register_cluster(hub, registration)
+                await register_cluster(self.hub.client, request)
                 break
             except (KubeError, NameTaken) as trouble:
                 failures += 1
-                delay = REGISTRATION_BACKOFF.delay(failures, self._parts.random)
-                self._log.warning("not introduced to the hub yet", error=str(trouble), retry_in=round(delay, 1))
+                delay = REGISTRATION_BACKOFF.delay(failures, self.runtime.random)
+                log.warning("not registered with the hub yet", error=str(trouble), retry_in=round(delay, 1))
                 await asyncio.sleep(delay)
         await asyncio.Event().wait()
 
-    async def _run_controllers_once_joined(
-        self,
-        of_cluster: ApiServerConnection,
-        of_hub: ApiServerConnection,
-        client: Client,
-        access: HubSession,
-        track_pending: PendingTracker,
-    ) -> None:
-        """Run add-ons and work once the hub has accepted this cluster; before that, it may not even look at them."""
-        parts = self._parts
-        await access.joined.wait()
-        within = replace(parts.manager, lease=None, health=None)  # leading and healthy as the one that runs it
-        manager = Manager(within, clock=parts.clock, random=parts.random, metrics=parts.metrics)
-        cluster = manager.connect(parts.cluster, beside=of_cluster.cache)
-        hub = manager.connect(client.over(OwnCredentialTransport(access.connection)), name=HUB, beside=of_hub.cache)
+    async def _serve_once_joined(self) -> None:
+        """Run add-ons and works once the hub has accepted this cluster; before that, it may not even list them."""
+        runtime = self.runtime
+        await self.session.wait_joined()
+        within = replace(self.manager.options, lease=None, health=None)  # leads and serves health as the outer one
+        manager = Manager(within, clock=runtime.clock, random=runtime.random, metrics=runtime.metrics)
+        as_itself = self.hub_client.over(OwnCredentialTransport(self.connection))
         context = AgentControllerContext(
-            parts.options,
-            cluster,
-            hub,
-            parts.clock,
-            parts.random,
-            manager.add_job,
-            parts.connector.entry,
-            parts.metrics.credentials,
-            parts.new_key,
-            parts.catalog,
-            track_pending,
+            options=self.options,
+            manager=manager,
+            cluster=manager.connect(self.cluster_client, beside=self.cluster.cache),
+            hub=manager.connect(as_itself, name=HUB, beside=self.hub.cache),
+            session=self.session,
+            csr_watch=self.csr_watch,
+            clock=runtime.clock,
+            random=runtime.random,
+            metrics=runtime.metrics,
+            new_key=runtime.new_key,
+            catalog=runtime.catalog,
         )
-        for factory in parts.controller_factories:
-            manager.add(*factory(replace(context, is_using_own_credential=access.is_using_own_credential)))
+        for factory in runtime.controllers:
+            manager.add(*factory(context))
         await manager.run()
 
 
-def _without_images(node: Object) -> Object:
-    """Keep of a node single_object_scope what is reported: a node's list of images is longer than all the rest."""
-    status = node.get("status") or {}
-    kept = {name: status[name] for name in ("capacity", "allocatable") if name in status}
-    return {**node, "status": kept}
+def _manager_options(options: AgentOptions, runtime: AgentRuntime) -> ManagerOptions:
+    return ManagerOptions(
+        name="watchword.dev/agent",
+        identity=options.identity,
+        lease=options.lease_key if options.elect else None,
+        timing=options.timing,
+        health=options.health,
+        follow=runtime.follow,
+        quarantine=runtime.quarantine,
+    )
+
+
+def _make_driver(hub: ApiServerConnection, options: AgentOptions, runtime: AgentRuntime) -> AgentDriver:
+    entry = find_cluster_driver(options.registration_auth, runtime.catalog)
+    return entry.agent(AgentContext(hub.client, hub.cache, runtime.clock, runtime.new_key))

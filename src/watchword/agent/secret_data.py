@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from watchword.api.meta import Object
 from watchword.drivers.interface import NewCredential, ObtainResult, Pending, SecretData
@@ -14,7 +15,7 @@ from watchword.kube.kubeconfig_files import dump_kubeconfig
 
 KUBECONFIG, CLUSTER_NAME, AGENT_NAME = "kubeconfig", "cluster-name", "agent-name"
 
-# The names that agents of the shipped system use, so that either can take over the other's Secret.
+# The names that OCM's agent uses, so that either agent can take over the other's Secret.
 HUB, USER, CONTEXT, NAMESPACE = "hub", "default-auth", "default-context", "configuration"
 
 MAX_CACHED_KUBECONFIGS = 3  # one for each driver, and one that was valid before the hub moved
@@ -36,33 +37,45 @@ def encode_data(data: SecretData) -> dict[str, str]:
     return {name: base64.b64encode(value).decode() for name, value in sorted(data.items())}
 
 
-def hub_kubeconfig(hub: ClusterEntry, user: UserEntry) -> bytes:
-    """Return the kubeconfig that goes with a credential; files stand extras it."""
-    config = Kubeconfig({HUB: hub}, {USER: user}, {CONTEXT: ContextEntry(HUB, USER, NAMESPACE)}, CONTEXT)
+def hub_kubeconfig(hub: ClusterEntry, user: UserEntry, *, name: str = HUB) -> bytes:
+    """Return the kubeconfig that goes with a credential; files are beside it."""
+    config = Kubeconfig({name: hub}, {USER: user}, {CONTEXT: ContextEntry(name, USER, NAMESPACE)}, CONTEXT)
     return dump_kubeconfig(config)
+
+
+class HubEndpointSource(Protocol):
+    """Tells where the hub is at this moment."""
+
+    def entry(self) -> ClusterEntry:
+        """Return how the hub is reached and trusted; `ConfigError` when nothing says so."""
+        ...
+
+    def name(self) -> str:
+        """Return the name of the hub's entry in kubeconfigs."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class HubKubeconfigRenderer:
     """Writes the kubeconfigs that go with credentials, each once while the hub stays where it is."""
 
-    entry: Callable[[], ClusterEntry]
-    rendered: list[tuple[ClusterEntry, UserEntry, bytes]] = field(default_factory=list, repr=False)
+    endpoint: HubEndpointSource
+    rendered: list[tuple[tuple[ClusterEntry, str, UserEntry], bytes]] = field(default_factory=list, repr=False)
 
     def for_user(self, user: UserEntry) -> bytes:
         """Return the kubeconfig of a user of the hub as it is described now."""
-        entry = self.entry()
-        for known, other, text in self.rendered:
-            if (known, other) == (entry, user):
+        entry, name = self.endpoint.entry(), self.endpoint.name()
+        for known, text in self.rendered:
+            if known == (entry, name, user):
                 return text
-        text = hub_kubeconfig(entry, user)
-        self.rendered[:] = [(entry, user, text), *self.rendered[:MAX_CACHED_KUBECONFIGS]]
+        text = hub_kubeconfig(entry, user, name=name)
+        self.rendered[:] = [((entry, name, user), text), *self.rendered[:MAX_CACHED_KUBECONFIGS]]
         return text
 
 
 @dataclass(frozen=True, slots=True)
 class SecretExtras:
-    """What stands in a Secret extras the credential itself."""
+    """What a Secret holds beside the credential itself."""
 
     frame: SecretData = field(repr=False)  # always as wanted
     with_credential: SecretData = field(
@@ -76,7 +89,7 @@ def choose_secret_data(
 ) -> dict[str, bytes]:
     """Return what the Secret should hold after the driver's answer.
 
-    Keys that others put extras it stay, and a new credential replaces everything its driver owns. While a new driver
+    Keys that others put beside it stay, and a new credential replaces everything its driver owns. While a new driver
     is still at work, the credential of the one before it stays usable.
     """
     if isinstance(answer, Pending):

@@ -1,11 +1,11 @@
-"""The roles, bindings and namespaces that every control plane starts with, as data."""
+"""The namespaces, roles, bindings and the Service that every control plane starts with, as data."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, ROLE_BINDINGS, ROLES
+from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, ROLE_BINDINGS, ROLES, SERVICES
 
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -271,6 +271,14 @@ def default_role_bindings() -> list[Object]:
     ]
 
 
+def default_services() -> list[Object]:
+    """Return the Service by which programs in the cluster find its API."""
+    labels = {"component": "apiserver", "provider": "kubernetes"}
+    port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}
+    key = ObjectKey("default", "kubernetes")
+    return [SERVICES.manifest(key, metadata={"labels": labels}, spec={"type": "ClusterIP", "ports": [port]})]
+
+
 def default_objects() -> list[tuple[Resource, Object]]:
     """Return everything above in an order in which it can be created."""
     return [
@@ -279,4 +287,5 @@ def default_objects() -> list[tuple[Resource, Object]]:
         *((CLUSTER_ROLE_BINDINGS, obj) for obj in default_cluster_role_bindings()),
         *((ROLES, obj) for obj in default_roles()),
         *((ROLE_BINDINGS, obj) for obj in default_role_bindings()),
+        *((SERVICES, obj) for obj in default_services()),
     ]

@@ -52,7 +52,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
         raise click.UsageError("; ".join(objections))
     for warning in agent_option_warnings(options):
         click.echo(f"warning: {warning}", err=True)
-    run_until_stopped(lambda stop: _run(connection, options, flags, stop))
+    run_until_stopped(lambda stop: _run(connection, options, stop))
 
 
 def options_of(flags: dict[str, Any]) -> AgentOptions:
@@ -76,39 +76,21 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
         claims=ClaimPolicy(flags["most_claims"], _split(flags["claim_suffixes"])),
         eviction_grace=parse_duration_flag(flags["eviction"], "--appliedmanifestwork-eviction-grace-period"),
         feedback_interval=parse_duration_flag(flags["feedback"], "--status-sync-interval"),
+        bootstrap_kubeconfig=flags["bootstrap_kubeconfig"],
+        identity=identity(),
+        elect=not flags["disable_leader_election"],
+        health=flags["listen"],
     )
 
 
-async def _run(
-    connection: ClusterConnection, options: AgentOptions, flags: dict[str, Any], stop: asyncio.Event
-) -> None:
-    from random import SystemRandom
+async def _run(connection: ClusterConnection, options: AgentOptions, stop: asyncio.Event) -> None:
+    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
 
-    from watchword.agent.controllers import CONTROLLER_FACTORIES
-    from watchword.agent.hub_endpoint import HubEndpoint, endpoint_monitor_job
-    from watchword.agent.kubeconfig_connector import KubeconfigConnector
-    from watchword.agent.process import Agent, AgentParts
-    from watchword.api.meta import ObjectKey
-    from watchword.runtime.clock import SystemClock
-    from watchword.runtime.manager import ManagerOptions
+    from watchword.agent.process import AgentRuntime, run_agent  # noqa: PLC0415 - same
+    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
 
-    elect = not flags["disable_leader_election"]
-    lease = ObjectKey(options.namespace, f"{options.hub_secret}-lock") if elect else None
-    manager = ManagerOptions("watchword.dev/agent", identity(), lease=lease, health=flags["listen"])
     async with connection.client() as client:
-        hub = HubEndpoint(KubeconfigConnector(flags["bootstrap_kubeconfig"]))
-        random = SystemRandom()
-        parts = AgentParts(
-            options,
-            client,
-            hub,
-            SystemClock(),
-            random,
-            controller_factories=CONTROLLER_FACTORIES,
-            follow=endpoint_monitor_job(hub, random),
-            manager=manager,
-        )
-        await Agent(parts).run(stop)
+        await run_agent(client, options, runtime=AgentRuntime(clock=SystemClock(), random=SystemRandom()), stop=stop)
 
 
 def _split(text: str) -> tuple[str, ...]:

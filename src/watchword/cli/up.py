@@ -17,6 +17,7 @@ from watchword.cli.discovery_options import parse_duration_flag
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from watchword.agent.options import AgentOptions
     from watchword.hub.process import HubOptions
     from watchword.local.data_directory import FleetDirectory
     from watchword.local.pods import FlagParsers
@@ -96,15 +97,14 @@ def open_log(log: Path) -> Iterator[TextIO]:
 
 def flag_readers() -> FlagParsers:
     """Return how pods read what the operator rendered: as the program itself does."""
-    from watchword.cli import agent, hub
-    from watchword.local.pods import AgentFlags, FlagParsers
+    from watchword.cli import agent, hub  # noqa: PLC0415 - help must not pay for it
+    from watchword.local.pods import FlagParsers  # noqa: PLC0415 - same
 
     def read_hub(arguments: Sequence[str]) -> HubOptions:
         return hub.options_of(hub.command.make_context("hub", list(arguments)).params)
 
-    def read_agent(arguments: Sequence[str]) -> AgentFlags:
-        flags = agent.command.make_context("agent", list(arguments)).params
-        return AgentFlags(agent.options_of(flags), flags["bootstrap_kubeconfig"])
+    def read_agent(arguments: Sequence[str]) -> AgentOptions:
+        return agent.options_of(agent.command.make_context("agent", list(arguments)).params)
 
     return FlagParsers(read_hub, read_agent)
 

@@ -11,7 +11,7 @@ from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, SIGNATURE_PREF
 from watchword.api.resources import CONFIG_MAPS
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
-from watchword.kube.errors import MalformedResponse
+from watchword.kube.errors import ApiStatusError, KubeError, MalformedResponse
 from watchword.pki.detached_jws import is_detached_signature
 
 MAXIMUM_BYTES = 4 * 1024 * 1024  # more than etcd stores in one object
@@ -46,6 +46,17 @@ async def fetch_cluster_info(client: Client) -> PublishedClusterInfo:
                 if len(body) > MAXIMUM_BYTES:
                     raise MalformedResponse("the server sent more than a ConfigMap can hold: is this an API server?")
     return _decode(bytes(body))
+
+
+async def is_answering(client: Client) -> bool:
+    """Whether an API server answers over a connection that the client trusts; a refusal is an answer, too."""
+    try:
+        await fetch_cluster_info(client)
+    except ApiStatusError:
+        return True
+    except KubeError:
+        return False
+    return True
 
 
 def _decode(body: bytes) -> PublishedClusterInfo:

@@ -37,6 +37,7 @@ class WantedCredential:
     lifetime: timedelta | None = None  # None leaves it to the hub
     service_account: str = ""  # on the hub, for credentials that are tokens
     service_account_uid: str = ""  # the one the hub last reported; empty when it has not
+    requester: str = ""  # the user that asks as a joining cluster, when its bootstrap credential tells; empty else
     rotation: str = ""  # the last request for an early renewal; empty when nobody ever asked
 
 

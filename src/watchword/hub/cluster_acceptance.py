@@ -158,7 +158,9 @@ class ClusterAcceptanceReconciler:
         await asyncio.gather(
             ensure(ROLE_BINDINGS, cluster_rbac.registration_binding_manifest(cluster, subjects), ours=ours),
             ensure(ROLE_BINDINGS, cluster_rbac.work_binding_manifest(cluster, subjects), ours=ours),
-            self.ensurer.ensure_exists(LEASES, lease_manifest(cluster)),  # before the agent may renew it
+            self.ensurer.ensure_exists(
+                LEASES, lease_manifest(cluster, now=self.status.clock.now())
+            ),  # before its agent
         )
 
     async def _deny(self, cluster: Cluster) -> None:

@@ -10,9 +10,9 @@ from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
-from watchword.api.time import parse_rfc3339
+from watchword.api.time import parse_rfc3339, rfc3339_micro
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import Ensurer
+from watchword.runtime.ensure import Ensurer, with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
 
@@ -54,11 +54,19 @@ class ClusterLeaseReconciler:
 
         lease = self.reader.get(LEASES, cluster.lease_key)
         if lease is None and not cluster.deleting:
-            await self.ensurer.ensure_exists(LEASES, lease_manifest(cluster))
-            return Done()  # its creation triggers this reconciler again
+            await self.ensurer.ensure_exists(LEASES, lease_manifest(cluster, now=self.clock.now()))
+            return Done()  # its arrival triggers this again
+        if lease is not None and not cluster.deleting and not (lease.get("spec") or {}).get("renewTime"):
+            await self._set_renew_time(lease)
+            return Done()  # its change triggers this again
         decision = decide_lease_conditions(cluster, self._observe(key, lease or {}), now=self.clock.now())
         await self.status.set_conditions(MANAGED_CLUSTERS, found, decision.conditions)
         return RetryAfter(decision.recheck_in)
+
+    async def _set_renew_time(self, lease: Object) -> None:
+        """Complete a lease that an earlier version made: OCM's controllers cannot read one without a renewal."""
+        patch = with_preconditions(lease, {"spec": {"renewTime": _first_renew_time(self.clock.now())}})
+        await self.ensurer.client.patch(LEASES, ObjectKey.of(lease), patch)
 
     def _observe(self, key: ObjectKey, lease: Object) -> LeaseObservation:
         renew_time = (lease.get("spec") or {}).get("renewTime") or ""
@@ -76,16 +84,22 @@ class LeaseDecision:
     recheck_in: timedelta
 
 
-def lease_manifest(cluster: Cluster) -> Object:
-    """Return the lease that the cluster's agent renews; an agent that never came has no renewal in it."""
+def lease_manifest(cluster: Cluster, *, now: datetime) -> Object:
+    """Return the lease that the cluster's agent renews, with the hub's own time as the first renewal."""
     return LEASES.manifest(
         cluster.lease_key,
         metadata={"labels": {Label.CLUSTER_NAME: cluster.name}},
         spec={
             "holderIdentity": cluster.name,
             "leaseDurationSeconds": int(cluster.lease_duration.total_seconds()),
+            "renewTime": _first_renew_time(now),
         },
     )
+
+
+def _first_renew_time(now: datetime) -> str:
+    """Return a time that differs from every renewal of the agent, also from one at the same instant."""
+    return rfc3339_micro(now - timedelta(microseconds=1))
 
 
 def decide_lease_conditions(cluster: Cluster, observed: LeaseObservation, *, now: datetime) -> LeaseDecision:

@@ -1,4 +1,4 @@
-"""The hub's controllers put together: what `watchword hub` and every fleet run."""
+"""The hub's controllers: what `watchword hub`, its pod and every local fleet run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from watchword.runtime.reconcile import ControllerSpec
 LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
 
 HubExtension: TypeAlias = Callable[[registration.HubParts], Iterable[ControllerSpec]]
-"""Further controllers for the same process: add-ons, accounts. Registers the informers that they need."""
+"""More controllers for the same process: add-ons, accounts. Asks the cache for what it watches."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ async def run_hub(
     extensions: Sequence[HubExtension] = (),
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Run every controller of the hub until `stop` is set; raises what the manager raises."""
+    """Run the hub's controllers until asked to stop; raises what the manager raises."""
     if options.install:
         await prerequisites.install(client)
         await install_agent_token_policy(client)

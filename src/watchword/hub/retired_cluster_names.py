@@ -117,6 +117,7 @@ def retired_name_lease(cluster: Cluster, *, now: datetime) -> Object:
         spec={
             "holderIdentity": cluster.uid,
             "acquireTime": rfc3339_micro(now),
+            "renewTime": rfc3339_micro(now),
             "leaseDurationSeconds": int(LONGEST_CERTIFICATE_LIFETIME.total_seconds()),
         },
     )

@@ -72,6 +72,7 @@ class ResolvedContext:
     cluster: ClusterEntry
     user: UserEntry
     namespace: str
+    cluster_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class Kubeconfig:
         user = self.users.get(entry.user) if entry.user else UserEntry()
         if user is None:
             raise ConfigError(f"context {name!r} names user {entry.user!r}, which the kubeconfig does not have")
-        return ResolvedContext(name, cluster, user, entry.namespace)
+        return ResolvedContext(name, cluster, user, entry.namespace, entry.cluster)
 
     @classmethod
     def single(cls, name: str, cluster: ClusterEntry, user: UserEntry, *, namespace: str = "") -> Kubeconfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from watchword.api.yaml import dump
 from watchword.kube.errors import ConfigError
@@ -46,8 +47,14 @@ def load_kubeconfig(path: Path | None = None, environment: Mapping[str, str] = o
 
 
 def dump_kubeconfig(config: Kubeconfig) -> bytes:
-    """Return the text of a kubeconfig; it contains secrets."""
-    return dump(to_document(config)).encode()
+    """Return the text of a kubeconfig, keys in the order in which client-go writes them; secrets are in it."""
+    return dump(_sorted(to_document(config))).encode()
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 def write_kubeconfig(path: Path, config: Kubeconfig) -> None:

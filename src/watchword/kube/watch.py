@@ -15,6 +15,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import (
     ApiStatusError,
     BadRequest,
+    Forbidden,
     Gone,
     Invalid,
     KubeError,
@@ -27,6 +28,7 @@ from watchword.kube.watch_stream import WatchEvent, WatchQuery, key_of_raw_objec
 
 REFUSALS_BEFORE_RELIST = 3
 STALLS_BEFORE_RELIST = 2
+REFUSED_WATCHES_BEFORE_POLLING = 2
 SHORTEST_SESSION = 1.0
 """A watch that the server ends within this many seconds counts as a failure."""
 
@@ -67,11 +69,12 @@ class WatchOptions:
     """How a collection is watched; all times in seconds of the event loop."""
 
     page_size: int = 500
-    send_initial_events: bool = True  # one streaming request instead of list and watch, where the server supports it
-    initial_events_timeout: float = 10.0  # without events for this long before the initial events end: an older server
-    stall_after: float = 90.0  # bookmarks come every minute, once the first has come
-    session: tuple[int, int] = (900, 1800)  # how long one connection lasts at most: silence then shows a broken one
-    relist_every: float = 0.0  # for callers that want periodic re-lists; 0: only when needed
+    send_initial_events: bool = True  # one request instead of list and watch, where the server can
+    initial_events_timeout: float = 10.0  # silence before the end of the initial events: an older server
+    stall_after: float = 90.0  # bookmarks come every minute, once they come at all
+    session: tuple[int, int] = (900, 1800)  # how long one connection is to last: silence shows a broken one
+    poll_every: float = 10.0  # where listing is allowed and watching is not
+    relist_every: float = 0.0  # a safety net for callers that want one; 0: never without cause
     backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, limit=30.0))
     random: Random = field(default_factory=Random)
     on_error: Callable[[KubeError], None] = _ignore
@@ -88,8 +91,9 @@ def list_and_watch(
 ) -> AsyncGenerator[WatchUpdate, None]:
     """Yield a `Snapshot`, then changes in order; another `Snapshot` replaces everything before it.
 
-    Never ends and never raises because of the server, refusals included: errors go to `options.on_error`,
-    and the watch is tried again with backoff. Close it (`aclosing`) to close its connection.
+    Never ends and never raises for trouble with the server, refusals included: trouble goes to
+    `options.on_error` and is waited out. Where only listing is allowed, the collection is listed
+    every `options.poll_every` seconds. Close it (`aclosing`) to close its connection.
     """
     query = WatchQuery(namespace=namespace, labels=labels, fields=fields)
     return _ListWatcher(client, resource, query, options or WatchOptions()).run()
@@ -110,11 +114,15 @@ class _ListWatcher:
     initial: dict[ObjectKey, bytes] | None = None  # collects the snapshot while the server streams it
     failures: int = 0
     stalls: int = 0
+    refused_watches: int = 0  # since the last one that was allowed
     streams: bool = field(init=False)
     relist_at: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
-        self.streams = self.options.send_initial_events and self.client.server.supports_watch_list
+        self.streams = self._may_stream()
+
+    def _may_stream(self) -> bool:
+        return self.options.send_initial_events and self.client.server.supports_watch_list
 
     async def run(self) -> AsyncGenerator[WatchUpdate, None]:
         while True:
@@ -201,6 +209,7 @@ class _ListWatcher:
         return None
 
     def _take(self, event: WatchEvent) -> WatchUpdate | None:
+        self.refused_watches = 0
         if is_older(event.resource_version, self.version):
             raise _RelistRequired("the server's revision went back: it was restored, or events came out of order")
         self.version = event.resource_version or self.version
@@ -217,6 +226,9 @@ class _ListWatcher:
             self.streams = self.client.server.supports_watch_list = False
             self.initial = None
             return
+        if isinstance(trouble, Forbidden) and self._is_only_listing_allowed():
+            await self._wait_to_poll(trouble)
+            return
         self.initial = None
         if is_relist_required(trouble, failures=self.failures, stalls=self.stalls):
             self.version = ""
@@ -224,6 +236,23 @@ class _ListWatcher:
         pause = self.options.backoff.delay(self.failures, self.options.random)
         asked = trouble.retry_after if isinstance(trouble, ApiStatusError) else None
         await asyncio.sleep(pause + min(asked or 0.0, self.options.backoff.limit))
+
+    def _is_only_listing_allowed(self) -> bool:
+        """Count a refusal, and let list and watch take turns: a server does not say which verbs it grants."""
+        if self.initial is not None:
+            self.streams = self.failures % REFUSALS_BEFORE_RELIST != 0
+        elif not self.version:
+            self.streams = self._may_stream()
+        else:
+            self.refused_watches += 1
+            return self.refused_watches >= REFUSED_WATCHES_BEFORE_POLLING
+        return False
+
+    async def _wait_to_poll(self, trouble: KubeError) -> None:
+        if self.refused_watches == REFUSED_WATCHES_BEFORE_POLLING:
+            self.options.on_error(trouble)
+        self.version = ""
+        await asyncio.sleep(self.options.poll_every * self.options.random.uniform(0.8, 1.2))
 
 
 def is_unable_to_stream(trouble: KubeError) -> bool:

@@ -11,12 +11,8 @@ from pathlib import Path
 from random import SystemRandom
 
 from watchword.addons.sample.agent import SampleAgent
-from watchword.agent.addons.controllers import addon_controllers
-from watchword.agent.kubeconfig_connector import KubeconfigConnector
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import Agent, AgentParts
-from watchword.agent.work.controllers import work_controllers
-from watchword.api.meta import ObjectKey
+from watchword.agent.process import AgentRuntime, run_agent
 from watchword.apiserver.node.model import Launch
 from watchword.hub.addons.controllers import hub_addon_controllers
 from watchword.hub.cluster_cleanup import ClusterCleanup
@@ -24,10 +20,9 @@ from watchword.hub.process import HubOptions, run_hub
 from watchword.kube.client import Client
 from watchword.kube.connect import connect, connect_incluster
 from watchword.local.task_runner import TaskRunner
-from watchword.operator.controllers import OperatorOptions, run_operator
+from watchword.operator.process import OperatorOptions, run_operator
 from watchword.runtime.clock import Clock
 from watchword.runtime.leader_election import ElectionTiming
-from watchword.runtime.manager import ManagerOptions
 
 SAMPLE_EVERY = timedelta(seconds=20)
 TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)
@@ -35,19 +30,11 @@ TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)
 
 
 @dataclass(frozen=True, slots=True)
-class AgentFlags:
-    """The agent's command line."""
-
-    options: AgentOptions
-    bootstrap: Path | None
-
-
-@dataclass(frozen=True, slots=True)
 class FlagParsers:
     """Read command lines that the operator rendered, as the program itself would."""
 
     hub: Callable[[Sequence[str]], HubOptions]
-    agent: Callable[[Sequence[str]], AgentFlags]
+    agent: Callable[[Sequence[str]], AgentOptions]
 
 
 @dataclass(frozen=True)
@@ -93,21 +80,9 @@ class PodCommands:
 
     async def agent(self, launch: Launch, stop: asyncio.Event) -> None:
         """Be the agent that the Klusterlet describes."""
-        flags = self.read.agent(launch.arguments[1:])
-        options = flags.options
-        lease = ObjectKey(options.namespace, f"{options.hub_secret}-lock")
-        manager = ManagerOptions("watchword.dev/agent", launch.pod.name, lease=lease, timing=TIMING)
+        options = replace(self.read.agent(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING)
         async with connect_own_cluster(launch) as client:
-            parts = AgentParts(
-                options,
-                client,
-                KubeconfigConnector(flags.bootstrap),
-                self.clock,
-                SystemRandom(),
-                controller_factories=(addon_controllers, work_controllers),
-                manager=manager,
-            )
-            await Agent(parts).run(stop)
+            await run_agent(client, options, runtime=AgentRuntime(clock=self.clock, random=SystemRandom()), stop=stop)
 
     async def sample_addon(self, launch: Launch, stop: asyncio.Event) -> None:
         """Report to the hub with the add-on's own credential."""

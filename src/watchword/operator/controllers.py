@@ -1,14 +1,11 @@
-"""The operator's controllers as data, and the process that runs them."""
+"""The operator's controllers as data."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from random import Random
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, BOOTSTRAP_NAMESPACE, HUB_KUBECONFIG_SECRET, Label
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Label
 from watchword.api.resources import (
     APPLIED_MANIFEST_WORKS,
     CLUSTER_MANAGERS,
@@ -21,10 +18,8 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.kube.client import Client
 from watchword.operator.applier import OWNER_ANNOTATION, owners_of
 from watchword.operator.cluster_manager import ClusterManagerReconciler
-from watchword.operator.crds import install_crds
 from watchword.operator.klusterlet import KlusterletReconciler
 from watchword.operator.klusterlet_manifests import namespace_of
 from watchword.operator.rendering import IMAGE, MANAGED_BY
@@ -32,27 +27,11 @@ from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.leader_election import ElectionTiming
-from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Trigger
 
-LEASE = "watchword-operator-lock"
 DEPLOYED = (DEPLOYMENTS, CRON_JOBS, SERVICE_ACCOUNTS, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, NAMESPACES)
 OURS = WatchScope(labels=f"{Label.MANAGED_BY}={MANAGED_BY}")
 AGENT_SECRETS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
-
-
-@dataclass(frozen=True)
-class OperatorOptions:
-    """How the operator behaves."""
-
-    identity: str = "operator"
-    namespace: str = BOOTSTRAP_NAMESPACE  # where its lease is
-    image: str = IMAGE  # what it deploys when a spec names none
-    install: bool = True
-    elect: bool = True
-    health: tuple[str, int] | None = None
-    timing: ElectionTiming = field(default_factory=ElectionTiming)
 
 
 def register_informers(cache: Cache) -> None:
@@ -66,7 +45,7 @@ def register_informers(cache: Cache) -> None:
 
 
 def controllers(connection: ApiServerConnection, clock: Clock, *, image: str = IMAGE) -> list[ControllerSpec]:
-    """Return both controllers: root kind, what else triggers it, reconciler."""
+    """Return both controllers: the kind each reconciles, what else triggers it, its reconciler."""
     cache = connection.cache
     agents = KlusterletReconciler(cache, connection.client, connection.status, clock, image)
     hubs = ClusterManagerReconciler(cache, connection.client, connection.status, image)
@@ -90,26 +69,3 @@ def _owned_by(kind: str) -> Callable[[Object], Iterable[ObjectKey]]:
 def _agents_in(cache: Cache, secret: Object) -> Iterable[ObjectKey]:
     namespace = secret["metadata"]["namespace"]
     return [ObjectKey.of(each) for each in cache.list(KLUSTERLETS) if namespace_of(each) == namespace]
-
-
-async def run_operator(
-    client: Client, options: OperatorOptions, *, clock: Clock, random: Random, stop: asyncio.Event | None = None
-) -> None:
-    """Run both controllers until `stop` is set; raises what the manager raises."""
-    if options.install:
-        await install_crds(client)
-    manager = Manager(
-        ManagerOptions(
-            name="watchword.dev/operator",
-            identity=options.identity,
-            lease=ObjectKey(options.namespace, LEASE) if options.elect else None,
-            timing=options.timing,
-            health=options.health,
-        ),
-        clock=clock,
-        random=random,
-    )
-    connection = manager.connect(client)
-    register_informers(connection.cache)
-    manager.add(*controllers(connection, clock, image=options.image))
-    await manager.run(stop)

@@ -122,7 +122,7 @@ class Manager:
                 if await run_until_stopped(stop, self._sync()):
                     await self._lead(stop)
         except BaseExceptionGroup as group:
-            raise _first(group) from group
+            raise first_error(group) from group
         finally:
             self.fence.close()
         self._log.info("stopped")
@@ -203,8 +203,8 @@ async def _must_not_end(name: str, job: Job, stop: asyncio.Event) -> None:
         raise UnexpectedExit(f"{name} ended unexpectedly")
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error to report: ours if there is one, else the first."""
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the error that a person should read: ours if there is one, else the first."""
     leaves = list(_leaves(group))
     return next((leaf for leaf in leaves if isinstance(leaf, ControllerRuntimeError)), leaves[0])
 

@@ -84,6 +84,12 @@ class TriggerSource:
         for enqueue_key in self._enqueue_callbacks:
             enqueue_key(key)
 
+    def for_key(self, key: ObjectKey) -> TriggerSource:
+        """Return a source that triggers this one key whenever any key of this source is triggered."""
+        source = TriggerSource()
+        self.connect(lambda _: source.enqueue(key))
+        return source
+
     def enqueue_all(self, keys: Iterable[ObjectKey]) -> None:
         """Trigger several keys."""
         for key in keys:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeAlias
 
+from watchword.agent.context import ControllerFactory
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import Agent, AgentParts, ControllerFactory
+from watchword.agent.process import AgentRuntime, run_agent
 from watchword.agent.secret_data import KUBECONFIG
 from watchword.api.cluster import Cluster
 from watchword.api.crds import MANAGED_CRDS
@@ -139,19 +140,21 @@ class FleetHarness:
         name: str,
         *,
         connector: PlaneConnector | None = None,
-        controller_factories: Sequence[ControllerFactory] = (),
+        controllers: Sequence[ControllerFactory] = (),
         **options: Any,
     ) -> asyncio.Task[None]:
         """Run the agent of a cluster with these options; its Secret is named after the cluster."""
-        parts = AgentParts(
-            AgentOptions(name, hub_secret=f"hub-{name}", **options),
-            self._client(),
-            connector or PlaneConnector(self.plane, through=self.through),
-            self.plane.clock,
-            _seeded(name),
-            controller_factories=controller_factories,
+        runtime = AgentRuntime(
+            clock=self.plane.clock,
+            random=_seeded(name),
+            connector=connector or PlaneConnector(self.plane, through=self.through),
+            controllers=controllers,
         )
-        return self._start(Agent(parts).run())
+        return self.run_agent(AgentOptions(name, hub_secret=f"hub-{name}", elect=False, **options), runtime)
+
+    def run_agent(self, options: AgentOptions, runtime: AgentRuntime) -> asyncio.Task[None]:
+        """Run an agent on this control plane."""
+        return self._start(run_agent(self._client(), options, runtime=runtime))
 
     async def joined(self, name: str) -> Cluster:
         """Wait until a cluster has joined."""

@@ -121,7 +121,7 @@ async def test_an_agent_that_joined_does_the_work_of_its_hub(plane: Plane) -> No
     async with run_fleet(plane) as fleet:
         fleet.start_hub(AUTOMATIC)
         name = fleet.name()
-        fleet.start_agent(name, controller_factories=[work_controllers])
+        fleet.start_agent(name, controllers=[work_controllers])
         await fleet.joined(name)
         namespace = await plane.namespace("workload")
         made = CONFIG_MAPS.manifest(ObjectKey(namespace, "one"), data={"a": "1"})

@@ -9,8 +9,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from watchword.agent.context import HUB, AgentControllerContext
+from watchword.agent.csr_watch import PendingCsrWatch
+from watchword.agent.hub_connection import HubConnection
+from watchword.agent.hub_endpoint import HubEndpoint
+from watchword.agent.hub_session import HubSession
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import HUB, AgentControllerContext
 from watchword.agent.work import work_controllers
 from watchword.agent.work.ownership import applied_work_name, hub_hash
 from watchword.api.crds import MANAGED_CRDS
@@ -21,12 +25,13 @@ from watchword.api.resources import APPLIED_MANIFEST_WORKS, CONFIG_MAPS, MANIFES
 from watchword.hub.prerequisites import FIELD_MANAGER
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
-from watchword.kube.kubeconfig import ClusterEntry
+from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.transport import Transport
+from watchword.runtime.cache import Cache
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.manifests import establish_crds
-from watchword.runtime.metrics import CredentialMetrics
 from watchword.testing.eventually import eventually, is_gone
+from watchword.testing.fleet import PlaneConnector
 from watchword.testing.plane import Plane
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
@@ -96,18 +101,34 @@ class WorkEnvironment:
         lines = self.lines = [RecordingTransport(one.transport, self.log, cut_after) for one in (as_whom, on_hub)]
         for line in lines:
             line.is_cut = lines[0].is_cut
-        parts = AgentControllerContext(
-            AgentOptions(self.cluster, namespace=self.identity, **options),
-            manager.connect(as_whom.over(lines[0])),
-            manager.connect(on_hub.over(lines[1]), name=HUB),
-            self.plane.clock,
-            Random(1),
-            manager.add_job,
-            lambda: ClusterEntry(self.server),
-            CredentialMetrics(manager.metrics.registry),
+        options_of_agent = AgentOptions(self.cluster, namespace=self.identity, **options)
+        connection = manager.connect(on_hub.over(lines[1]), name=HUB)
+        context = AgentControllerContext(
+            options=options_of_agent,
+            manager=manager,
+            cluster=manager.connect(as_whom.over(lines[0])),
+            hub=connection,
+            session=self._session(connection.cache),
+            csr_watch=PendingCsrWatch(connection.cache, options_of_agent.secret_key),
+            clock=self.plane.clock,
+            random=Random(1),
+            metrics=manager.metrics,
         )
-        manager.add(*work_controllers(parts))
+        manager.add(*work_controllers(context))
         self.task = asyncio.create_task(manager.run())
+
+    def _session(self, hub: Cache) -> HubSession:
+        connector = PlaneConnector(self.plane, server=self.server)
+        return HubSession(
+            cluster_name=self.cluster,
+            connection=HubConnection(),
+            connector=connector,
+            endpoint=HubEndpoint(connector),
+            user=UserEntry(),
+            hub=hub,
+            clock=self.plane.clock,
+            random=Random(1),
+        )
 
     async def stop(self) -> None:
         """End the agent as a kill would."""

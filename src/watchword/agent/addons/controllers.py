@@ -10,11 +10,10 @@ from watchword.agent.addons.credentials import AddonCredentials
 from watchword.agent.addons.health import AddonHealthReconciler
 from watchword.agent.addons.registration import AddonRegistrationReconciler
 from watchword.agent.addons.secrets import AddonSecretReconciler, WatchNamespace, wait_with_timeout
-from watchword.agent.credential import CredentialReconciler
+from watchword.agent.context import HUB, AgentControllerContext
+from watchword.agent.credential import CredentialKeeper
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import HUB, AgentControllerContext
 from watchword.agent.scopes import csr_scope, single_object_scope
-from watchword.agent.secret_data import HubKubeconfigRenderer
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTER_ADDONS, SECRETS
@@ -38,14 +37,12 @@ def addon_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]
     cache.expect(LEASES)  # most clusters have no add-on that renews one
     _add_hub_informers(parts.hub.cache, credential_index)
     credentials = _credentials(parts, credential_index, options)
-    credential_reconciler = CredentialReconciler(
-        cache, parts.cluster.client, credentials.find, credentials.report, parts.clock, parts.track_pending
-    )
+    keeper = CredentialKeeper(reader=cache, cluster=parts.cluster.client, clock=parts.clock, csr_watch=parts.csr_watch)
     reconciler = AddonSecretReconciler(
         cache,
         parts.cluster.client,
         credentials,
-        credential_reconciler,
+        keeper,
         namespace_watcher(cache, SECRETS, labeled_scope.labels),
         own_secret,
     )
@@ -96,10 +93,9 @@ def _credentials(
         parts.cluster.events,
         drivers,
         options,
-        HubKubeconfigRenderer(parts.hub_entry),
-        parts.credentials,
+        parts.session,
+        parts.metrics.credentials,
         parts.clock,
-        parts.is_using_own_credential,
     )
 
 

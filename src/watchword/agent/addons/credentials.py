@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -10,8 +10,9 @@ from watchword.agent.addons.credential_index import AddonCredentialIndex, Creden
 from watchword.agent.addons.credential_kinds import CREDENTIAL_KINDS, CredentialStatus, addon_driver_name
 from watchword.agent.addons.registration import complete_registration
 from watchword.agent.credential import CredentialSpec
+from watchword.agent.hub_session import HubSession
 from watchword.agent.options import AgentOptions
-from watchword.agent.secret_data import CLUSTER_NAME, KUBECONFIG, HubKubeconfigRenderer, SecretExtras
+from watchword.agent.secret_data import CLUSTER_NAME, KUBECONFIG, SecretExtras
 from watchword.api.addon import KUBE_CLIENT
 from watchword.api.conditions import Condition
 from watchword.api.meta import ObjectKey
@@ -34,10 +35,9 @@ class AddonCredentials:
     events: EventRecorder  # of this cluster: where people look when the hub cannot be reached
     drivers: Mapping[str, AgentDriver]
     options: AgentOptions
-    kubeconfigs: HubKubeconfigRenderer
+    session: HubSession
     metrics: CredentialMetrics
     clock: Clock
-    is_using_own_credential: Callable[[], bool]  # whether the hub is asked in the name of this cluster
     statuses: dict[str, dict[ObjectKey, CredentialStatus]] = field(default_factory=dict)  # add-on → Secret → last word
     expirations: dict[ObjectKey, datetime] = field(default_factory=dict)  # Secret → when its credential ends
 
@@ -45,11 +45,8 @@ class AddonCredentials:
         """Return whose credential lies in a Secret, None when it is nobody's any more."""
         return self.credential_index.find(key, self.secrets.get(SECRETS, key))
 
-    def find(self, key: ObjectKey) -> CredentialSpec | None:
-        """Return what is kept in a Secret; None when nothing is, or while the registration is not declared yet."""
-        credential_secret = self.credential_secret(key)
-        if credential_secret is None:
-            return None
+    def spec(self, credential_secret: CredentialSecret) -> CredentialSpec | None:
+        """Return what is kept in a Secret; None while the registration is not declared yet."""
         addon, registration = credential_secret.addon, credential_secret.registration
         name = addon_driver_name(registration, self.options.addon_auth)
         if (
@@ -69,13 +66,7 @@ class AddonCredentials:
         obsolete_keys = others - driver.owned_keys()
         if credential_secret.registration.type != KUBE_CLIENT:
             return SecretExtras(frame, obsolete_keys=obsolete_keys)
-        return SecretExtras(frame, {KUBECONFIG: self.kubeconfigs.for_user(driver.user_entry())}, obsolete_keys)
-
-    async def report(self, key: ObjectKey, answer: ObtainResult, _data: SecretData) -> None:
-        """Write the condition once every credential of the add-on has been looked at, or one has failed."""
-        credential_secret = self.credential_secret(key)
-        if credential_secret is not None and not (isinstance(answer, Pending) and not answer.failed):
-            await self.report_status(credential_secret, answer)
+        return SecretExtras(frame, {KUBECONFIG: self.session.kubeconfigs.for_user(driver.user_entry())}, obsolete_keys)
 
     async def report_status(self, credential_secret: CredentialSecret, answer: ObtainResult) -> None:
         """Tell the hub, and whoever looks at the Secret here, how one credential fares."""
@@ -129,6 +120,19 @@ class AddonCredentials:
         self.expirations.pop(key, None)
         for statuses in self.statuses.values():
             statuses.pop(key, None)
+
+
+@dataclass(frozen=True, slots=True)
+class AddonCredentialObserver:
+    """Reports one credential of an add-on once it was obtained or refused; waiting is not reported."""
+
+    credentials: AddonCredentials
+    credential_secret: CredentialSecret
+
+    async def on_answer(self, answer: ObtainResult, _data: SecretData) -> None:
+        """Report the driver's answer."""
+        if not isinstance(answer, Pending) or answer.failed:
+            await self.credentials.report_status(self.credential_secret, answer)
 
 
 def _reason(answer: ObtainResult) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from watchword.agent.addons.credential_index import CredentialSecret
-from watchword.agent.addons.credentials import AddonCredentials
-from watchword.agent.credential import CredentialReconciler
+from watchword.agent.addons.credentials import AddonCredentialObserver, AddonCredentials
+from watchword.agent.credential import CredentialKeeper
 from watchword.api.meta import ObjectKey, is_deleting, uid_of
 from watchword.api.resources import SECRETS
 from watchword.drivers.interface import Pending
@@ -34,7 +34,7 @@ class AddonSecretReconciler:
     reader: Reader  # of this cluster
     cluster: Client
     credentials: AddonCredentials
-    credential_reconciler: CredentialReconciler
+    keeper: CredentialKeeper
     watch_namespace: WatchNamespace
     own: ObjectKey  # the Secret of the agent itself: seen here, kept elsewhere
 
@@ -64,14 +64,21 @@ class AddonSecretReconciler:
             return await self._report_conflict(credential_secret)
         if secret is not None and is_deleting(secret):
             return Done()  # its end wakes us
-        if not self.credentials.is_using_own_credential():
-            return RetryAfter(BOOTSTRAP_RECHECK)  # what a joining cluster asks for an add-on is decided by nobody
-        return await self.credential_reconciler.reconcile(key)
+        if not self.credentials.session.uses_own_credential:
+            return RetryAfter(
+                BOOTSTRAP_RECHECK
+            )  # no controller decides about a joining cluster's request for an add-on
+        spec = self.credentials.spec(credential_secret)
+        if spec is None:
+            self.keeper.release(key)
+            return Done()
+        return await self.keeper.advance(key, spec, AddonCredentialObserver(self.credentials, credential_secret))
 
     async def _delete_orphaned(self, key: ObjectKey) -> Outcome:
         """Remove what was made for an add-on that is gone, also when it went while no agent ran."""
         secret = self.reader.get(SECRETS, key)
         self.credentials.forget(key)
+        self.keeper.release(key)
         if secret is not None and self.credentials.credential_index.is_labeled(secret) and not is_deleting(secret):
             with contextlib.suppress(NotFound):  # somebody was faster
                 await self.cluster.delete(SECRETS, key, uid=uid_of(secret))

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from watchword.agent.context import HUB, AgentControllerContext
 from watchword.agent.hub_endpoint import original_server
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import HUB, AgentControllerContext
 from watchword.agent.work.applied_work import AppliedWorkReconciler
 from watchword.agent.work.applied_work_store import AppliedWorkStore
 from watchword.agent.work.applier import Applier
@@ -38,10 +38,10 @@ def work_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
     hub.cache.informer(MANIFEST_WORKS, WatchScope(namespace=name))
     cluster.cache.informer(APPLIED_MANIFEST_WORKS)
     watches = ObjectWatches(cluster.client, parts.random, options=cluster.follow)
-    parts.add_job("applied objects", watches.run)
+    parts.manager.add_job("applied objects", watches.run)
     objects, rest_mapper = ObjectClient(cluster.client, watches), RestMapper(cluster.client)
     remover = ObjectRemover(objects, rest_mapper)
-    address = _HubAddress(lambda: original_server(parts.hub_entry()))
+    address = _HubAddress(lambda: original_server(parts.session.endpoint.entry()))
     applied_work_store = AppliedWorkStore(
         cluster.cache, cluster.client, cluster.status, address, agent_id(parts.options)
     )

@@ -9,7 +9,7 @@ from watchword.apiserver.openapi.builtin_schemas import API_VERSION, KIND, OBJEC
 from watchword.apiserver.schema.model import Schema
 
 _JUNCTORS = ("allOf", "anyOf", "oneOf")
-_METADATA = described(reference(OBJECT_META), "identity, labels and bookkeeping of the object")
+_METADATA = described(reference(OBJECT_META), "Standard object's metadata: name, labels, owners and revision")
 
 
 def root_schema(schema: Schema) -> Object:

@@ -54,7 +54,12 @@ def component_of(kind: ResourceKind) -> str:
 
 def document_v2(kinds: Sequence[ResourceKind]) -> Object:
     """Return the OpenAPI v2 document: definitions of every kind, for clients that read nothing newer."""
-    definitions = {name: _as_v2(schema) for name, schema in _components(kinds).items()}
+    untyped = {component_of(kind) for kind in kinds if kind.custom and kind.schema.preserve_unknown}
+    definitions = {
+        # With properties, kubectl would refuse every other field of an object that may have any.
+        name: {"type": "object", GVK: schema[GVK]} if name in untyped else _as_v2(schema)
+        for name, schema in _components(kinds).items()
+    }
     info = {"title": "Kubernetes", "version": version_info()["gitVersion"]}
     return {"swagger": "2.0", "info": info, "paths": {}, "definitions": definitions}
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from watchword.api.bootstrap import USER_PREFIX
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
@@ -95,9 +98,11 @@ class CsrAgentDriver:
             key = PrivateKey.from_pem(Sensitive(pending))
         except PkiError:
             return self._new_key(wanted)  # damaged beyond use: nobody else holds it either
-        request = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(request_name(wanted, key)))
+        names = request_names(wanted, key)
+        found = [self.reader.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name)) for name in names]
+        request = choose_current_request(wanted, found)
         if request is None:
-            return await self._create_request(wanted, key)
+            return await self._create_request(wanted, key, names[0] if found[0] is None else names[-1])
         if (
             self._is_member(wanted)
             and self._is_grace_over(request, now)
@@ -125,9 +130,9 @@ class CsrAgentDriver:
         keep = {PENDING_KEY: self.new_key().pem.reveal(), **rotation_data(wanted)}
         return Pending("KeyCreated", "a key was made", recheck=IMMEDIATELY, keep=keep)
 
-    async def _create_request(self, wanted: WantedCredential, key: PrivateKey) -> Pending:
+    async def _create_request(self, wanted: WantedCredential, key: PrivateKey, name: str) -> Pending:
         with contextlib.suppress(AlreadyExists):  # asked before a restart: its event is on the way
-            await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request_manifest(wanted, key))
+            await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request_manifest(wanted, key, name=name))
         return _awaiting_approval(recheck=RECHECK_INTERVAL)
 
 
@@ -137,7 +142,29 @@ def request_name(wanted: WantedCredential, key: PrivateKey) -> str:
     return f"{prefix}-{key.public.thumbprint[:12]}"
 
 
-def request_manifest(wanted: WantedCredential, key: PrivateKey) -> Object:
+def request_names(wanted: WantedCredential, key: PrivateKey) -> list[str]:
+    """Return the names of a key's requests: the first, and the one made again by a replaced bootstrap credential."""
+    first = request_name(wanted, key)
+    return [first, f"{first}-{sha256(wanted.requester.encode()).hexdigest()[:8]}"] if wanted.requester else [first]
+
+
+def choose_current_request(wanted: WantedCredential, found: Sequence[Object | None]) -> Object | None:
+    """Return the request that counts: a decided one, else one that the present requester made.
+
+    The hub does not approve what was asked with a token that has expired since.
+    """
+    requests = [request for request in found if request is not None]
+    decided = [request for request in requests if (request.get("status") or {}).get("conditions")]
+    own = [request for request in requests if not _is_superseded(wanted, request)]
+    return next(iter(decided or own), None)
+
+
+def _is_superseded(wanted: WantedCredential, request: Object) -> bool:
+    asked = str((request.get("spec") or {}).get("username") or "")
+    return bool(wanted.requester) and asked.startswith(USER_PREFIX) and asked != wanted.requester
+
+
+def request_manifest(wanted: WantedCredential, key: PrivateKey, *, name: str = "") -> Object:
     """Return the request as the hub's approver expects it."""
     subject = CertificateSubject(wanted.subject.user, wanted.subject.groups)
     names = AlternativeNames(dns=(f"{wanted.addon}.addon.open-cluster-management.io",) if wanted.addon else ())
@@ -151,8 +178,8 @@ def request_manifest(wanted: WantedCredential, key: PrivateKey) -> Object:
     }
     if wanted.lifetime is not None:
         spec["expirationSeconds"] = int(wanted.lifetime.total_seconds())
-    name = ObjectKey.cluster(request_name(wanted, key))
-    return CERTIFICATE_SIGNING_REQUESTS.manifest(name, metadata={"labels": labels}, spec=spec)
+    where = ObjectKey.cluster(name or request_name(wanted, key))
+    return CERTIFICATE_SIGNING_REQUESTS.manifest(where, metadata={"labels": labels}, spec=spec)
 
 
 def decide_certificate_validity(wanted: WantedCredential, held: SecretData, *, now: datetime) -> ValidCredential | None:

@@ -53,14 +53,20 @@ def read_token_claims(text: str) -> TokenClaims | None:
 def decide_token_validity(wanted: WantedCredential, held: SecretData, *, now: datetime) -> ValidCredential | None:
     """Return until when the token held is good, or None when it is no good.
 
-    What stands beside the token has to agree with it: a Secret that was edited by hand is made anew.
+    What stands beside the token has to agree with it: a Secret that was edited by hand is made anew. OCM's agent stores
+    the token alone; that one is kept, and renewed when the token itself says so.
     """
     facts = read_token_claims(held.get(TOKEN, b"").decode(errors="replace"))
     if facts is None or now >= facts.expires_at or validate_token_identity(wanted, facts):
         return None
-    refresh = _stored_refresh(facts, held)
     beside = {EXPIRATION: rfc3339(facts.expires_at).encode(), ACCOUNT_UID: facts.account_uid.encode()}
-    if refresh is None or any(held.get(name) != value for name, value in beside.items()):
+    if not any(name in held for name in (*beside, REFRESH_AT)):
+        refresh: datetime | None = choose_renewal_time(facts.issued_at, facts.expires_at, seed=_seed(wanted, facts))
+    elif any(held.get(name) != value for name, value in beside.items()):
+        return None
+    else:
+        refresh = _stored_refresh(facts, held)
+    if refresh is None:
         return None
     return ValidCredential(refresh, facts.expires_at, describe_token_schedule(wanted, facts, refresh))
 

@@ -8,8 +8,9 @@ from datetime import timedelta
 from random import Random
 
 from watchword.agent.addons.controllers import addon_controllers
+from watchword.agent.context import ControllerFactory
 from watchword.agent.options import AgentOptions
-from watchword.agent.process import Agent, AgentParts, ControllerFactory
+from watchword.agent.process import AgentRuntime, run_agent
 from watchword.agent.secret_data import KUBECONFIG, decode_data
 from watchword.agent.work.controllers import work_controllers
 from watchword.api.http import Peer
@@ -23,11 +24,9 @@ from watchword.kube.errors import ConfigError
 from watchword.kube.in_process_transport import InProcessTransport
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.transport import Transport
-from watchword.kube.watch import WatchOptions
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.runtime.backoff import Quarantine
-from watchword.runtime.manager import ManagerOptions
 from watchword.runtime.virtual_time import VirtualClock
 from watchword.testing.simulation.history import History
 from watchword.testing.simulation.network import Link, ProcessRun, SimulatedTransport
@@ -104,19 +103,17 @@ class SimulatedCluster:
     async def _run(self, run: ProcessRun) -> None:
         keys = SeededKeys(Random(self.random.random()))  # noqa: S311 - replayable, not secret
         randomness = Random(self.random.random())  # noqa: S311 - replayable, not secret
-        follow = follow_options(randomness)
         cluster = SimulatedTransport(self.plane.transport(), self.to_cluster, run, self.history)
-        parts = AgentParts(
-            self._options(),
-            Client(cluster, random=randomness),
-            _Connector(self.hub, self.to_hub, run, self.history),
-            self.clock,
-            randomness,
-            controller_factories=self._controller_factories(),
+        runtime = AgentRuntime(
+            clock=self.clock,
+            random=randomness,
+            connector=_Connector(self.hub, self.to_hub, run, self.history),
+            controllers=self._controllers(),
             new_key=keys,
-            manager=_manager(follow),
+            follow=follow_options(randomness),
+            quarantine=Quarantine(backoff=PATIENCE),
         )
-        await Agent(parts).run()
+        await run_agent(Client(cluster, random=randomness), self._options(), runtime=runtime)
 
     def _options(self) -> AgentOptions:
         profile = self.profile
@@ -128,17 +125,12 @@ class SimulatedCluster:
             addon_token_lifetime=profile.token_life,
             feedback_interval=timedelta(hours=12),
             work_recheck=timedelta(days=2),
+            elect=False,
         )
 
-    def _controller_factories(self) -> Sequence[ControllerFactory]:
-        controller_factories: list[ControllerFactory] = [addon_controllers] if self.profile.addon else []
-        return [*controller_factories, work_controllers] if self.profile.works else controller_factories
-
-
-def _manager(follow: WatchOptions) -> ManagerOptions:
-    return ManagerOptions(
-        name="watchword.dev/agent", identity="agent", follow=follow, quarantine=Quarantine(backoff=PATIENCE)
-    )
+    def _controllers(self) -> Sequence[ControllerFactory]:
+        controllers: list[ControllerFactory] = [addon_controllers] if self.profile.addon else []
+        return [*controllers, work_controllers] if self.profile.works else controllers
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ ObjectMeta ; identity, labels and bookkeeping of an object
   5 uid string ; identity given at creation, never reused
   6 resourceVersion string ; changes with every write; send it back to write safely
   7 generation int64 ; grows with every change of what is wanted
-  8 creationTimestamp time omit ; when the server stored it
+  8 creationTimestamp time omit ; CreationTimestamp is a timestamp: when the server stored the object
   9 deletionTimestamp *time ; when deletion began; finalizers delay its end
   10 deletionGracePeriodSeconds *int64 ; time left to end by itself
   11 labels {}string ; short values to select by

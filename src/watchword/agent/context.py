@@ -1,0 +1,44 @@
+"""What the controllers of an accepted cluster's agent are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import TypeAlias
+
+from watchword.agent.csr_watch import PendingCsrWatch
+from watchword.agent.hub_session import HubSession
+from watchword.agent.options import AgentOptions
+from watchword.drivers.catalog import CATALOG, DriverCatalog
+from watchword.drivers.interface import NewKey
+from watchword.pki.keys import PrivateKey
+from watchword.runtime.api_server_connection import ApiServerConnection
+from watchword.runtime.clock import Clock
+from watchword.runtime.manager import Manager
+from watchword.runtime.metrics import Metrics
+from watchword.runtime.reconcile import ControllerSpec
+
+HUB = "hub"
+"""The name of the connection to the hub; the main one is that to the agent's own cluster."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentControllerContext:
+    """The connections to both API servers, the session with the hub, and what else controllers need."""
+
+    options: AgentOptions
+    manager: Manager  # runs the controllers, and jobs beside them
+    cluster: ApiServerConnection
+    hub: ApiServerConnection  # refuses writes that are not in the name of this cluster
+    session: HubSession
+    csr_watch: PendingCsrWatch
+    clock: Clock
+    random: Random
+    metrics: Metrics
+    new_key: NewKey = PrivateKey.generate
+    catalog: DriverCatalog = CATALOG
+
+
+ControllerFactory: TypeAlias = Callable[[AgentControllerContext], Iterable[ControllerSpec]]
+"""Asks the caches for what it watches and returns its controllers."""

@@ -1,0 +1,60 @@
+"""A joining cluster needs no more rights than Open Cluster Management's agent needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+from watchword.drivers.interface import AllowList
+from watchword.kube.transport import Transport
+from watchword.testing.builders import RBAC
+from watchword.testing.fleet import FleetHarness, PlaneConnector
+
+RULES = [
+    {
+        "apiGroups": ["cluster.open-cluster-management.io"],
+        "resources": ["managedclusters"],
+        "verbs": ["get", "create", "list", "update"],
+    },
+    {
+        "apiGroups": ["certificates.k8s.io"],
+        "resources": ["certificatesigningrequests"],
+        "verbs": ["create", "get", "list", "watch"],
+    },
+    {
+        "apiGroups": ["cluster.open-cluster-management.io"],
+        "resources": ["managedclustersets/join"],
+        "verbs": ["create"],
+    },
+]
+
+
+@dataclass
+class ConnectorAs(PlaneConnector):
+    """Joins as one user without groups."""
+
+    user: str = ""
+
+    def joining(self) -> Transport:
+        return self.plane.fresh_client(self.user).transport
+
+
+async def test_an_agent_joins_though_it_may_not_watch_managed_clusters(fleet: FleetHarness) -> None:
+    name = fleet.name()
+    user = f"bootstrap-of-{name}"
+    role = ObjectKey.cluster(user)
+    await fleet.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(role, rules=RULES))
+    await fleet.client.create(
+        CLUSTER_ROLE_BINDINGS,
+        CLUSTER_ROLE_BINDINGS.manifest(
+            role,
+            roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": user},
+            subjects=[{"apiGroup": RBAC, "kind": "User", "name": user}],
+        ),
+    )
+    fleet.start_hub(AllowList(enabled=True, users=frozenset({user})))
+
+    fleet.start_agent(name, connector=ConnectorAs(fleet.plane, user=user))
+
+    await fleet.joined(name)
