@@ -84,7 +84,7 @@ def test_a_hub_that_moved_is_known_by_its_first_address() -> None:
     assert endpoint.new_configuration() is None
 
 
-def test_a_move_of_a_move_remembers_where_it_began() -> None:
+def test_hub_that_moved_twice_keeps_its_original_address() -> None:
     endpoint = an_endpoint(an_entry())
     endpoint.record_move(B, OLD.certificate.pem)
     endpoint.record_move(C, NEW.certificate.pem)

@@ -140,7 +140,7 @@ async def test_a_token_that_expired_before_acceptance_is_replaced_by_another(mem
     await member.joined()
 
 
-async def test_rejoin_hands_the_agent_a_new_token(member: Member) -> None:
+async def test_rejoin_gives_the_agent_a_new_token(member: Member) -> None:
     await member.asks()
     await member.fleet.run("accept", "-c", member.name)
     await member.joined()

@@ -80,14 +80,14 @@ def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpe
 
 def addons(context: AgentControllerContext) -> Iterable[ControllerSpec]:
     """Keep the credentials of add-ons, and report the health of the add-ons."""
-    from watchword.agent.addons.controllers import addon_controllers  # noqa: PLC0415 - only an accepted cluster needs it
+    from watchword.agent.addons.controllers import addon_controllers
 
     return addon_controllers(context)
 
 
 def works(context: AgentControllerContext) -> Iterable[ControllerSpec]:
     """Apply what the hub asks this cluster to have."""
-    from watchword.agent.work import work_controllers  # noqa: PLC0415 - only an accepted cluster needs it
+    from watchword.agent.work import work_controllers
 
     return work_controllers(context)
 

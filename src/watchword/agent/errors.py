@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class AgentError(Exception):
-    """Base of everything this room raises."""
+    """Base of the errors of this package."""
 
 
 class NameTaken(AgentError):

@@ -84,10 +84,10 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
 
 
 async def _run(connection: ClusterConnection, options: AgentOptions, stop: asyncio.Event) -> None:
-    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+    from random import SystemRandom
 
-    from watchword.agent.process import AgentRuntime, run_agent  # noqa: PLC0415 - same
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.agent.process import AgentRuntime, run_agent
+    from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
         await run_agent(client, options, runtime=AgentRuntime(clock=SystemClock(), random=SystemRandom()), stop=stop)

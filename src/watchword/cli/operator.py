@@ -31,8 +31,8 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 async def _run(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
     from random import SystemRandom
 
-    from watchword.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - same
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.operator.process import OperatorOptions, run_operator
+    from watchword.runtime.clock import SystemClock
 
     options = OperatorOptions(
         identity=identity(),

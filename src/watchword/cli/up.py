@@ -97,8 +97,8 @@ def open_log(log: Path) -> Iterator[TextIO]:
 
 def flag_readers() -> FlagParsers:
     """Return how pods read what the operator rendered: as the program itself does."""
-    from watchword.cli import agent, hub  # noqa: PLC0415 - help must not pay for it
-    from watchword.local.pods import FlagParsers  # noqa: PLC0415 - same
+    from watchword.cli import agent, hub
+    from watchword.local.pods import FlagParsers
 
     def read_hub(arguments: Sequence[str]) -> HubOptions:
         return hub.options_of(hub.command.make_context("hub", list(arguments)).params)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class DriverError(Exception):
-    """Base of everything this room raises."""
+    """Base of the errors of this package."""
 
 
 class UnknownDriver(DriverError):

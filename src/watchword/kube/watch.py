@@ -69,12 +69,12 @@ class WatchOptions:
     """How a collection is watched; all times in seconds of the event loop."""
 
     page_size: int = 500
-    send_initial_events: bool = True  # one request instead of list and watch, where the server can
-    initial_events_timeout: float = 10.0  # silence before the end of the initial events: an older server
-    stall_after: float = 90.0  # bookmarks come every minute, once they come at all
-    session: tuple[int, int] = (900, 1800)  # how long one connection is to last: silence shows a broken one
+    send_initial_events: bool = True  # one streaming request instead of list and watch, where the server supports it
+    initial_events_timeout: float = 10.0  # without events for this long before the initial events end: an older server
+    stall_after: float = 90.0  # bookmarks come every minute, once the first has come
+    session: tuple[int, int] = (900, 1800)  # how long one connection lasts at most: silence then shows a broken one
     poll_every: float = 10.0  # where listing is allowed and watching is not
-    relist_every: float = 0.0  # a safety net for callers that want one; 0: never without cause
+    relist_every: float = 0.0  # for callers that want periodic re-lists; 0: only when needed
     backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, limit=30.0))
     random: Random = field(default_factory=Random)
     on_error: Callable[[KubeError], None] = _ignore

@@ -204,7 +204,7 @@ async def _must_not_end(name: str, job: Job, stop: asyncio.Event) -> None:
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error that a person should read: ours if there is one, else the first."""
+    """Return the error to report: ours if there is one, else the first."""
     leaves = list(_leaves(group))
     return next((leaf for leaf in leaves if isinstance(leaf, ControllerRuntimeError)), leaves[0])
 

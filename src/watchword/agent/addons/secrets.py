@@ -20,7 +20,7 @@ from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 LABELED_RECHECK = timedelta(seconds=30)  # the mark makes it visible, and its event wakes us sooner
-CONFLICT_RECHECK = timedelta(minutes=1)  # what is in the way carries no mark of ours, so its removal wakes nobody
+CONFLICT_RECHECK = timedelta(minutes=1)  # the object in the way has no label of ours, so its removal triggers nothing
 BOOTSTRAP_RECHECK = timedelta(minutes=1)  # a credential of the cluster's own wakes us, perhaps before it is used
 
 WatchNamespace = Callable[[str], Awaitable[None]]

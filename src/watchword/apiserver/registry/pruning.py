@@ -34,7 +34,7 @@ class StrictDecoding(ApiError):
 
 
 def report_field_problems(kind: ResourceKind, call: WriteRequest, unknown: list[str], duplicates: list[str]) -> None:
-    """Warn about fields, or refuse them with 400 when the caller asked for strictness."""
+    """Warn about fields, or refuse them with 400 when strict validation was requested."""
     twice = [f'duplicate field "{path}"' for path in duplicates]
     complaints = [*twice, *unknown] if kind.custom else [*unknown, *twice]  # as kube-apiserver's two decoders do
     if call.strictness == "Strict":
