@@ -16,18 +16,20 @@ from watchword.addons.works import (
     split_manifests,
 )
 from watchword.agent.addons.health import decide_addon_health
-from watchword.agent.addons.registration import choose_registration_status
-from watchword.api.addon import Addon, parse_ready_message
+from watchword.agent.addons.registration import AddonDrivers, choose_registration_status
+from watchword.api.addon import Addon
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS
-from watchword.hub.addons.feature_labels import choose_labels
-from watchword.hub.addons.installation import InstallationStep, choose_installation_step
-from watchword.hub.addons.templates import substitute_variables, template_names
-from watchword.hub.addons.token_infrastructure import (
+from watchword.drivers.catalog import CATALOG
+from watchword.drivers.token.account import parse_ready_message
+from watchword.drivers.token.hub import (
     TokenInfrastructureAction,
     choose_token_infrastructure_action,
     decide_retirement_delay,
 )
+from watchword.hub.addons.feature_labels import choose_labels
+from watchword.hub.addons.installation import InstallationStep, choose_installation_step
+from watchword.hub.addons.templates import substitute_variables, template_names
 from watchword.testing.builders import a_cluster, a_lease, an_addon
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -118,7 +120,7 @@ CUSTOM = {"type": "customSigner", "customSigner": {"signerName": "example.com/s"
     ],
 )
 def test_agent_declares(addon: Object, auth: str, expected: Object) -> None:
-    change = choose_registration_status(Addon.read(addon), addon_auth=auth)
+    change = choose_registration_status(Addon.read(addon), AddonDrivers(CATALOG, auth))
 
     assert change.fields is not None
     assert change.fields["registrations"] == [expected]
@@ -132,8 +134,8 @@ def test_agent_declares(addon: Object, auth: str, expected: Object) -> None:
         pytest.param("token", [kube_client(), CUSTOM], set(), id="token beside a signer"),
     ],
 )
-def test_conditions_of_another_driver_are_obsolete(auth: str, registrations: list[Object], obsolete: set[str]) -> None:
-    change = choose_registration_status(Addon.read(an_addon_with(*registrations)), addon_auth=auth)
+def test_what_another_driver_said_is_obsolete(auth: str, registrations: list[Object], obsolete: set[str]) -> None:
+    change = choose_registration_status(Addon.read(an_addon_with(*registrations)), AddonDrivers(CATALOG, auth))
 
     assert set(change.without) == obsolete
 

@@ -142,11 +142,3 @@ async def test_cluster_without_a_request_is_accepted_only_when_the_check_is_skip
     assert "no cluster nobody" in await fleet.run("accept", "--clusters", "nobody", code=3)
     await fleet.run("accept", "--clusters", name, "--skip-approve-check")
     assert (await fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)))["spec"]["hubAcceptsClient"]
-
-
-async def test_a_cluster_that_registers_by_aws_needs_no_request(fleet: Fleet, token: str) -> None:
-    name = fleet.unique("eks")
-    arn = f"arn:aws:eks:us-west-2:123456789012:cluster/{name}"
-    await fleet.client.create(MANAGED_CLUSTERS, a_cluster(name, annotations={"eks-managed-cluster-arn": arn}))
-    await fleet.run("accept", "--clusters", name)
-    assert (await fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)))["spec"]["hubAcceptsClient"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
-from watchword.drivers.interface import AllowList
+from watchword.drivers.csr.options import USERS
 from watchword.kube.transport import Transport
 from watchword.testing.builders import RBAC
 from watchword.testing.fleet import FleetHarness, PlaneConnector
@@ -53,7 +53,7 @@ async def test_an_agent_joins_though_it_may_not_watch_managed_clusters(fleet: Fl
             subjects=[{"apiGroup": RBAC, "kind": "User", "name": user}],
         ),
     )
-    fleet.start_hub(AllowList(enabled=True, users=frozenset({user})))
+    fleet.start_hub({USERS.flag: user})
 
     fleet.start_agent(name, connector=ConnectorAs(fleet.plane, user=user))
 

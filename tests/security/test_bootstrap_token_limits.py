@@ -10,13 +10,13 @@ from watchword.api.bootstrap import ANNOTATION_ALLOWED_CLUSTERS, ANNOTATION_MAXI
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
-from watchword.drivers.interface import AllowList
+from watchword.drivers.csr.options import GROUPS
 from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP
 from watchword.kube.client import Client
 from watchword.testing.eventually import ObjectsByKey, eventually, eventually_all
 from watchword.testing.fleet import FleetHarness
 
-BY_TOKEN = AllowList(enabled=True, groups=frozenset({BOOTSTRAP_GROUP}))
+BY_TOKEN = {GROUPS.flag: BOOTSTRAP_GROUP}
 
 
 async def a_token(fleet: FleetHarness, token_id: str, **annotations: str) -> Client:

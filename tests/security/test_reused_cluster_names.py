@@ -18,8 +18,7 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
-from watchword.api.time import rfc3339
-from watchword.drivers.csr.hub import is_approved, with_approval
+from watchword.certificates.approval import APPROVED, is_approved, with_decision
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.kube.tokens import request_token
@@ -101,7 +100,7 @@ async def approve_and_accept(fleet: FleetHarness, name: str) -> None:
 
     found = await eventually_all(fleet.client, CERTIFICATE_SIGNING_REQUESTS, lambda state: bool(pending(state)))
     (csr,) = pending(found)
-    approval = with_approval(csr, "KubectlApprove", "by hand", now=rfc3339(fleet.plane.clock.now()))
+    approval = with_decision(csr, APPROVED, "KubectlApprove", "by hand", now=fleet.plane.clock.now())
     await fleet.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
     await fleet.accept(name)
 

@@ -23,6 +23,7 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     ROLES,
 )
+from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.kube.client import Client
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
@@ -42,8 +43,9 @@ class AddonParts:
     events: EventRecorder
     clock: Clock
     definitions: DefinitionLookup
-    triggers: Sequence[Trigger] = ()  # whatever else changes a definition
-    approves: bool = False  # requests for the hub's own API; our hub approves these for all add-ons
+    triggers: Sequence[Trigger] = ()  # whatever else changes what a definition says
+    approves: bool = False  # requests for the hub's own API; a hub of ours does it for everybody
+    catalog: Catalog = CATALOG
 
     @property
     def ensurer(self) -> Ensurer:
@@ -90,7 +92,12 @@ def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
     """Return every controller of an add-on: its root kind, what else triggers it, its reconciler."""
     reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
     registration = RegistrationReconciler(
-        reader, GrantWriter(reader, client, ensurer), status, parts.events, parts.definitions
+        reader,
+        GrantWriter(reader, client, ensurer, parts.catalog),
+        status,
+        parts.events,
+        parts.definitions,
+        parts.catalog,
     )
     installing = AddonDeploymentReconciler(reader, client, ensurer, status, parts.definitions)
     granted = tuple(Trigger(resource, grant_manifests.addon_from_labels) for resource in (ROLES, ROLE_BINDINGS))
@@ -117,8 +124,10 @@ def scopes_of(cache: Cache, resource: Resource) -> list[WatchScope]:
 
 def _certificates(parts: AddonParts) -> Iterable[ControllerSpec]:
     reader, client, events, clock = parts.cache, parts.client, parts.events, parts.clock
-    approving = AddonApprovalReconciler(reader, client, events, clock, parts.definitions, for_hub=parts.approves)
-    signing = AddonSigningReconciler(reader, client, events, clock, parts.definitions)
+    approving = AddonApprovalReconciler(
+        reader, client, events, clock, parts.definitions, parts.catalog, for_hub=parts.approves
+    )
+    signing = AddonSigningReconciler(reader, client, events, clock, parts.definitions, parts.catalog)
     waiting = (Trigger(MANAGED_CLUSTER_ADDONS, _pending(parts)),)
     yield ControllerSpec("addon-approval", CERTIFICATE_SIGNING_REQUESTS, approving, waiting)
     yield ControllerSpec("addon-signing", CERTIFICATE_SIGNING_REQUESTS, signing, waiting)

@@ -12,6 +12,7 @@ from watchword.api.addon import Registration
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import RESERVED_CLUSTER_NAMES
 from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES
+from watchword.drivers.catalog import Catalog
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.ensure import Ensurer, choose_changes
@@ -28,6 +29,7 @@ class GrantWriter:
     reader: Reader
     client: Client
     ensurer: Ensurer
+    catalog: Catalog
 
     async def validate(self, definition: AddonDefinition, instance: AddonInstance, grant: Grant) -> list[str]:
         """Return what is dangerous about a grant; nothing when the administrator trusts it by name."""
@@ -57,9 +59,8 @@ class GrantWriter:
         return None if role is None else list(role.get("rules") or [])
 
     def is_written(self, instance: AddonInstance, grant: Grant, identity: Registration) -> bool:
-        """Whether the cache shows a grant exactly as wanted, so that no request is needed."""
-        wanted = grant_manifests.binding_manifest(instance, grant, identity.driver, identity.subject)
-        rows = [(ROLE_BINDINGS, wanted)]
+        """Whether the cache shows a grant exactly as wanted, so that nothing has to be asked or written."""
+        rows = [(ROLE_BINDINGS, self._binding(instance, grant, identity))]
         if not grant.role:
             rows.append((ROLES, grant_manifests.role_manifest(instance, grant)))
         present = [(self.reader.get(resource, ObjectKey.of(obj)), obj) for resource, obj in rows]
@@ -70,8 +71,12 @@ class GrantWriter:
         ours = grant_manifests.is_made_for(instance.addon.key)
         if not grant.role:
             await self.ensurer.ensure(ROLES, grant_manifests.role_manifest(instance, grant), ours=ours)
-        binding = grant_manifests.binding_manifest(instance, grant, identity.driver, identity.subject)
-        await self.ensurer.ensure(ROLE_BINDINGS, binding, ours=ours)
+        await self.ensurer.ensure(ROLE_BINDINGS, self._binding(instance, grant, identity), ours=ours)
+
+    def _binding(self, instance: AddonInstance, grant: Grant, identity: Registration) -> Object:
+        driver = self.catalog.addons[identity.driver]
+        subject = driver.rbac_subject(instance.cluster.name, instance.addon.name, identity.subject)
+        return grant_manifests.binding_manifest(instance, grant, subject)
 
     async def remove(self, addon: ObjectKey, *, keep: set[ObjectKey]) -> None:
         """Take away what was granted once and is not granted any more."""

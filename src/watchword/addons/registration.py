@@ -8,12 +8,13 @@ from datetime import timedelta
 from watchword.addons import grant_manifests
 from watchword.addons.definition import AddonDefinition, AddonInstance, DefinitionLookup
 from watchword.addons.grant_writer import INDEX, GrantWriter
-from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, KUBE_CLIENT_DRIVERS, Addon, AddonSubject, Registration
+from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject, Registration
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS
+from watchword.drivers.catalog import Catalog
 from watchword.kube.errors import Conflict, KubeError
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.event_recorder import EventRecorder
@@ -35,6 +36,7 @@ class RegistrationReconciler:
     status: StatusWriter
     events: EventRecorder
     definitions: DefinitionLookup
+    catalog: Catalog
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring registrations, rights and condition in line with the definition."""
@@ -46,8 +48,8 @@ class RegistrationReconciler:
         if instance is None:  # no cluster, so no subject for rights
             await self.rights.remove(key, keep=set())
         if definition is None or instance is None or (instance.addon.deleting and instance.cluster.accepted):
-            return Done()  # an add-on that is being deleted keeps its rights until it is gone
-        rows = merge_registrations(definition, instance)
+            return Done()  # an add-on that goes keeps its rights until it is gone
+        rows = merge_registrations(definition, instance, self.catalog)
         condition = await self._grant(definition, instance, rows)
         fields = {
             **instance.addon.registration_fields(rows),
@@ -119,34 +121,38 @@ def addons_affected_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKe
     return [key for key, row in said if row is not None and row.reason == NOT_ACCEPTED]
 
 
-def merge_registrations(definition: AddonDefinition, instance: AddonInstance) -> tuple[Registration, ...]:
-    """Return the list as it should be: what the definition declares, with what the agent may add to it.
+def merge_registrations(
+    definition: AddonDefinition, instance: AddonInstance, catalog: Catalog
+) -> tuple[Registration, ...]:
+    """Return the list as it should be: what the definition asks for, with what the agent may add to it.
 
     Entries are matched by their signer, not by their place: two parties write the list.
     """
     present = {(row.type, row.signer): row for row in instance.addon.registrations}
-    return tuple(
-        _merge(row, present.get((row.type, row.signer)), definition, instance)
-        for row in definition.registrations(instance)
-    )
+    merged = []
+    for wanted in definition.registrations(instance):
+        found = present.get((wanted.type, wanted.signer))
+        if found is None:
+            merged.append(wanted)
+        elif wanted.type == CUSTOM_SIGNER:
+            merged.append(replace(found, subject=_signer_subject(wanted, found, definition, instance)))
+        else:
+            merged.append(replace(found, subject=choose_subject(instance, found, catalog)))
+    return tuple(merged)
 
 
-def _merge(
-    wanted: Registration, present: Registration | None, definition: AddonDefinition, instance: AddonInstance
-) -> Registration:
-    if present is None:
-        return wanted
-    if wanted.type == CUSTOM_SIGNER:
-        signer = definition.signer(wanted.signer)
-        right = signer.subject_for(instance) if signer is not None else AddonSubject()
-        return replace(present, subject=right if present.subject.user else wanted.subject)
-    return replace(present, subject=choose_subject(instance, present))
+def _signer_subject(
+    wanted: Registration, found: Registration, definition: AddonDefinition, instance: AddonInstance
+) -> AddonSubject:
+    signer = definition.signer(wanted.signer)
+    right = signer.subject_for(instance) if signer is not None else AddonSubject()
+    return right if found.subject.user else wanted.subject
 
 
-def choose_subject(instance: AddonInstance, declared: Registration) -> AddonSubject:
+def choose_subject(instance: AddonInstance, declared: Registration, catalog: Catalog) -> AddonSubject:
     """Return the declared subject when it is one this add-on can be, else the one it must be; empty until declared."""
-    rule = KUBE_CLIENT_DRIVERS.get(declared.driver)
+    rule = catalog.addons.get(declared.driver)
     if rule is None or (rule.declared_by_agent and not declared.subject.user):
         return AddonSubject()
-    own = rule.is_own(instance.cluster.name, instance.addon.name, declared.subject)
-    return declared.subject if own else rule.default(instance.cluster.name, instance.addon.name)
+    own = rule.is_own_subject(instance.cluster.name, instance.addon.name, declared.subject)
+    return declared.subject if own else rule.default_subject(instance.cluster.name, instance.addon.name)

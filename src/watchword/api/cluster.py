@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, labels_of, uid_of
-from watchword.api.names import CLUSTER_LEASE, RESERVED_CLUSTER_NAMES, Annotation, Label
+from watchword.api.names import CLUSTER_LEASE, RESERVED_CLUSTER_NAMES, Annotation, ConditionType, Label
 from watchword.api.validation import is_dns_label
 
 DEFAULT_LEASE_SECONDS = 60
@@ -64,6 +65,11 @@ class Cluster:
     def claimed_uid(self) -> str:
         """The identity that the cluster claims; not verified."""
         return self.annotations.get(Annotation.CLUSTER_UID, "")
+
+
+def is_accepted(cluster: Object) -> bool:
+    """Whether the administrator accepts a ManagedCluster, and the hub has verified and granted it."""
+    return Cluster.read(cluster).accepted and is_true(cluster, ConditionType.HUB_ACCEPTED)
 
 
 def validate_cluster_name(name: str) -> str | None:

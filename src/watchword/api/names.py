@@ -70,11 +70,7 @@ class Annotation:
     DISABLE_AUTOMATIC_INSTALLATION: Final = "addon.open-cluster-management.io/disable-automatic-installation"
     HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
     INSTALL_NAMESPACE: Final = "addon.open-cluster-management.io/v1alpha1-install-namespace"
-    # As the design spells it, and as Open Cluster Management does: a cluster that registers by AWS IAM has one.
-    EKS_CLUSTER_ARN: Final = "eks-managed-cluster-arn"
-    MANAGED_CLUSTER_ARN: Final = "agent.open-cluster-management.io/managed-cluster-arn"
-    IAM_ROLE_SUFFIX: Final = "agent.open-cluster-management.io/managed-cluster-iam-role-suffix"
-    # What server-side apply last wrote, so that changes of the work are told from changes of the cluster.
+    # What server-side apply last brought over, so that changes of the work are told from those of the cluster.
     APPLIED_DIGEST: Final = "open-cluster-management.io/config-spec-hash"
     # Ours: the cluster's identity, so that two clusters never share a name.
     CLUSTER_UID: Final = "agent.open-cluster-management.io/cluster-uid"
@@ -175,9 +171,12 @@ def addon_user(cluster: str, addon: str, agent: str) -> str:
     return f"{addon_group(cluster, addon)}:agent:{agent}"
 
 
+SERVICE_ACCOUNT_USER_PREFIX = "system:serviceaccount:"
+
+
 def service_account_user(namespace: str, name: str) -> str:
     """Return the user name under which a ServiceAccount's token authenticates."""
-    return f"system:serviceaccount:{namespace}:{name}"
+    return f"{SERVICE_ACCOUNT_USER_PREFIX}{namespace}:{name}"
 
 
 def addon_service_account(cluster: str, addon: str) -> str:

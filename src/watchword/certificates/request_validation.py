@@ -22,7 +22,7 @@ from watchword.api.names import (
     cluster_group,
     cluster_group_plain,
 )
-from watchword.drivers.errors import CertificateRequestRefused
+from watchword.certificates.errors import CertificateRequestRefused
 from watchword.pki.csr import ParsedCsr, parse_csr
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import validate_key_strength

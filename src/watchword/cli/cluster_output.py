@@ -11,9 +11,9 @@ from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.time import parse_rfc3339
+from watchword.certificates.approval import is_pending
+from watchword.certificates.manual_approval import claimed_subject, well_formed_requests
 from watchword.cli.token_output import format_duration_left
-from watchword.drivers.csr.hub import is_pending
-from watchword.hub.manual_approval import claimed_subject, well_formed_requests
 
 COLUMNS = ("NAME", "ACCEPTED", "JOINED", "AVAILABLE", "SET", "CPU", "MEMORY", "VERSION", "AGE")
 NONE = "<none>"

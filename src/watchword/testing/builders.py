@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from watchword.api.meta import Object, ObjectKey
@@ -21,6 +21,9 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.api.time import rfc3339_micro
+from watchword.drivers.csr.options import LIFETIME as CERTIFICATE_LIFETIME
+from watchword.drivers.options import Settings
+from watchword.drivers.token.options import LIFETIME as TOKEN_LIFETIME
 
 RBAC = "rbac.authorization.k8s.io"
 
@@ -98,3 +101,9 @@ def a_cluster_role_binding(name: str, *, role: str, users: Sequence[str] = (), g
 
 def _as_bytes(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
+
+
+def lifetime_settings(*, certificate: timedelta | None = None, token: timedelta | None = None) -> Settings:
+    """Return the settings that request these lifetimes of an agent's and its add-ons' credentials."""
+    rows = ((CERTIFICATE_LIFETIME, certificate), (TOKEN_LIFETIME, token))
+    return {option.flag: str(int(life.total_seconds())) for option, life in rows if life is not None}

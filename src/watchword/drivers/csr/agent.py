@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from watchword.api.bootstrap import USER_PREFIX
-from watchword.api.conditions import find_condition, is_true
+from watchword.api.conditions import is_true
+from watchword.api.credential_validity import CredentialValidity, format_validity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
-from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.certificates.approval import APPROVED, DENIED, FAILED, RequestDecision, is_pending, read_decision
+from watchword.certificates.issued_certificate import (
+    IssuedCertificate,
+    validate_held_certificate,
+    validate_issued_certificate,
+)
+from watchword.certificates.request import CertificateSpec, certificate_request_manifest
+from watchword.drivers.csr.options import certificate_lifetime
+from watchword.drivers.descriptor import HeldCredential
+from watchword.drivers.errors import CredentialUnreadable
 from watchword.drivers.interface import (
     AgentContext,
     NewCredential,
@@ -27,23 +35,23 @@ from watchword.drivers.interface import (
     SecretData,
     ValidCredential,
     WantedCredential,
+    is_due,
     is_renewal_requested,
     rotation_data,
 )
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
 from watchword.kube.kubeconfig import UserEntry
-from watchword.pki.certificates import Certificate, parse_certificate
-from watchword.pki.csr import build_csr
+from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, CertificateSubject
+from watchword.pki.usages import CLIENT_USAGES
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.renewal import choose_renewal_time
 
 KEY, CERTIFICATE, PENDING_KEY = "tls.key", "tls.crt", "pending.key"
-USAGES = ["digital signature", "key encipherment", "client auth"]
 
 IMMEDIATELY = timedelta(0)
 RECHECK_INTERVAL = timedelta(minutes=2)  # a decision wakes us; this is for the one whose event was lost
@@ -64,6 +72,7 @@ class CsrAgentDriver:
     reader: Reader
     clock: Clock
     new_key: NewKey = PrivateKey.generate
+    lifetime: timedelta | None = None  # requested; None leaves it to the hub
     first_seen: dict[str, datetime] = field(
         default_factory=dict
     )  # the request waited for → since when, by our own clock
@@ -71,7 +80,7 @@ class CsrAgentDriver:
     @classmethod
     def make(cls, context: AgentContext) -> CsrAgentDriver:
         """Return the driver, ready to use."""
-        return cls(context.hub, context.reader, context.clock, context.new_key)
+        return cls(context.hub, context.reader, context.clock, context.new_key, certificate_lifetime(context.settings))
 
     def user_entry(self) -> UserEntry:
         """Return the kubeconfig's user, with certificate and key in files beside it."""
@@ -91,7 +100,7 @@ class CsrAgentDriver:
         pending = held.get(PENDING_KEY)
         if pending is None:
             current = decide_certificate_validity(wanted, held, now=now)
-            if current is None or now >= current.renew_at or is_renewal_requested(wanted, held):
+            if current is None or is_due(current, now) or is_renewal_requested(wanted, held):
                 return self._new_key(wanted)
             return current
         try:
@@ -109,7 +118,8 @@ class CsrAgentDriver:
             and is_obsolete_join_request(wanted, held, request, now=now)
         ):
             return self._new_key(wanted)
-        return decide_request_outcome(wanted, key, request, now=now, new_key=self.new_key)
+        spec = certificate_spec(wanted, key, self.lifetime)
+        return decide_request_outcome(spec, key, request, now=now, new_key=self.new_key)
 
     def _is_member(self, wanted: WantedCredential) -> bool:
         """Whether the hub accepts this cluster; of add-ons nobody asks, for they live only on accepted ones."""
@@ -131,8 +141,9 @@ class CsrAgentDriver:
         return Pending("KeyCreated", "a key was made", recheck=IMMEDIATELY, keep=keep)
 
     async def _create_request(self, wanted: WantedCredential, key: PrivateKey, name: str) -> Pending:
-        with contextlib.suppress(AlreadyExists):  # asked before a restart: its event is on the way
-            await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request_manifest(wanted, key, name=name))
+        request = request_manifest(wanted, key, self.lifetime, name=name)
+        with contextlib.suppress(AlreadyExists):  # sent before a restart: its event is on the way
+            await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request)
         return _awaiting_approval(recheck=RECHECK_INTERVAL)
 
 
@@ -154,7 +165,7 @@ def choose_current_request(wanted: WantedCredential, found: Sequence[Object | No
     The hub does not approve what was asked with a token that has expired since.
     """
     requests = [request for request in found if request is not None]
-    decided = [request for request in requests if (request.get("status") or {}).get("conditions")]
+    decided = [request for request in requests if not is_pending(request)]
     own = [request for request in requests if not _is_superseded(wanted, request)]
     return next(iter(decided or own), None)
 
@@ -164,36 +175,52 @@ def _is_superseded(wanted: WantedCredential, request: Object) -> bool:
     return bool(wanted.requester) and asked.startswith(USER_PREFIX) and asked != wanted.requester
 
 
-def request_manifest(wanted: WantedCredential, key: PrivateKey, *, name: str = "") -> Object:
+def certificate_spec(
+    wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None, *, name: str = ""
+) -> CertificateSpec:
+    """Return the certificate to request, labelled as the hub's approver expects it."""
+    own_name = (f"{wanted.addon}.addon.open-cluster-management.io",) if wanted.addon else ()
+    addon = {Label.ADDON_NAME: wanted.addon} if wanted.addon else {}
+    return CertificateSpec(
+        CertificateSubject(wanted.subject.user, wanted.subject.groups),
+        wanted.signer,
+        lifetime,
+        name or request_name(wanted, key),
+        usages=CLIENT_USAGES,
+        names=AlternativeNames(dns=own_name),
+        labels={Label.CLUSTER_NAME: wanted.cluster, **addon},
+    )
+
+
+def request_manifest(
+    wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None, *, name: str = ""
+) -> Object:
     """Return the request as the hub's approver expects it."""
-    subject = CertificateSubject(wanted.subject.user, wanted.subject.groups)
-    names = AlternativeNames(dns=(f"{wanted.addon}.addon.open-cluster-management.io",) if wanted.addon else ())
-    labels = {Label.CLUSTER_NAME: wanted.cluster}
-    if wanted.addon:
-        labels[Label.ADDON_NAME] = wanted.addon
-    spec: Object = {
-        "signerName": wanted.signer,
-        "usages": USAGES,
-        "request": base64.b64encode(build_csr(key, subject, names)).decode(),
-    }
-    if wanted.lifetime is not None:
-        spec["expirationSeconds"] = int(wanted.lifetime.total_seconds())
-    where = ObjectKey.cluster(name or request_name(wanted, key))
-    return CERTIFICATE_SIGNING_REQUESTS.manifest(where, metadata={"labels": labels}, spec=spec)
+    return certificate_request_manifest(certificate_spec(wanted, key, lifetime, name=name), key)
 
 
 def decide_certificate_validity(wanted: WantedCredential, held: SecretData, *, now: datetime) -> ValidCredential | None:
-    """Return until when what is held is good, or None when it is no good."""
+    """Return until when the certificate held is good, or None when it must not be used."""
     try:
-        key = PrivateKey.from_pem(Sensitive(held[KEY]))
-        certificate = parse_certificate(held[CERTIFICATE])
+        issued = IssuedCertificate(PrivateKey.from_pem(Sensitive(held[KEY])), split_bundle(held[CERTIFICATE]))
     except (KeyError, PkiError):
         return None
-    if certificate.key != key.public or not _has_subject(certificate, wanted):
+    subject = CertificateSubject(wanted.subject.user, wanted.subject.groups)
+    if validate_held_certificate(issued, subject, now=now):
         return None
-    if now >= certificate.not_after:
+    leaf = issued.certificate
+    return ValidCredential(_renewal_time(leaf), leaf.not_after, _describe(leaf), leaf.not_before)
+
+
+def read_held_certificate(held: SecretData) -> HeldCredential | None:
+    """Return what the certificate in a Secret says, None when there is none; raise `CredentialUnreadable`."""
+    if CERTIFICATE not in held:
         return None
-    return ValidCredential(_renewal_time(certificate), certificate.not_after, _describe(certificate))
+    try:
+        leaf = parse_certificate(held[CERTIFICATE])
+    except PkiError as cause:
+        raise CredentialUnreadable(f"the certificate cannot be read: {cause}") from cause
+    return HeldCredential(leaf.common_name, CredentialValidity(leaf.not_before, leaf.not_after))
 
 
 def is_obsolete_join_request(wanted: WantedCredential, held: SecretData, request: Object, *, now: datetime) -> bool:
@@ -201,29 +228,29 @@ def is_obsolete_join_request(wanted: WantedCredential, held: SecretData, request
 
     With a certificate that is still good it can ask again as itself.
     """
-    if (request.get("status") or {}).get("conditions") or decide_certificate_validity(wanted, held, now=now) is None:
+    if not is_pending(request) or decide_certificate_validity(wanted, held, now=now) is None:
         return False
     return bool((request.get("spec") or {}).get("username") != wanted.subject.user)
 
 
 def decide_request_outcome(
-    wanted: WantedCredential, key: PrivateKey, request: Object, *, now: datetime, new_key: NewKey = PrivateKey.generate
+    spec: CertificateSpec, key: PrivateKey, request: Object, *, now: datetime, new_key: NewKey = PrivateKey.generate
 ) -> ObtainResult:
-    """Return what the hub's decision so far means; some time after a refusal another key is asked about."""
-    status: dict[str, Any] = request.get("status") or {}
-    for verdict in ("Denied", "Failed"):
-        said = find_condition(request, verdict)
-        if said is not None and said.status == "True":
-            message = f"the hub {verdict.lower()} the request: {said.message or said.reason}"
-            return _refused(f"CSR{verdict}", message, _decided_at(request, verdict), now=now, new_key=new_key)
-    if find_condition(request, "Approved") is None:
+    """Return what the hub's decision so far means; some time after a refusal another key is used."""
+    decision = read_decision(request)
+    if decision.verdict in (DENIED, FAILED):
+        reason = "CSRDenied" if decision.verdict == DENIED else "CSRFailed"
+        message = f"the hub {decision.verdict.lower()} the request: {decision.message or decision.reason}"
+        return _refused(reason, message, decision.decided_at, now=now, new_key=new_key)
+    if decision.verdict != APPROVED:
         return _awaiting_approval(recheck=RECHECK_INTERVAL)
-    if not status.get("certificate"):
-        return _decide_unissued(request, now=now)
-    objection, answer = _read_certificate(wanted, key, base64.b64decode(status["certificate"]))
-    if answer is not None:
+    if not decision.certificate:
+        return _decide_unissued(decision, now=now)
+    answer = _read_certificate(spec, key, decision.certificate, now=now)
+    if isinstance(answer, NewCredential):
         return answer
-    return _refused("CertificateMismatch", objection, _decided_at(request, "Approved"), now=now, new_key=new_key)
+    message = f"the certificate from the hub is not used: {answer}"
+    return _refused("CertificateMismatch", message, decision.decided_at, now=now, new_key=new_key)
 
 
 def _refused(reason: str, message: str, since: datetime | None, *, now: datetime, new_key: NewKey) -> Pending:
@@ -234,51 +261,38 @@ def _refused(reason: str, message: str, since: datetime | None, *, now: datetime
     return Pending(reason, message, recheck=IMMEDIATELY, failed=True, keep=_as_pending(new_key()))
 
 
-def _read_certificate(wanted: WantedCredential, key: PrivateKey, pem: bytes) -> tuple[str, NewCredential | None]:
-    """Believe the certificate only when it is the one that was asked for; say why not."""
+def _read_certificate(spec: CertificateSpec, key: PrivateKey, encoded: str, *, now: datetime) -> NewCredential | str:
+    """Return the credential when the certificate is exactly the one that was requested, else why it is not."""
     try:
-        certificate = parse_certificate(pem)
+        issued = IssuedCertificate.from_status(key, encoded)
     except PkiError as cause:
-        return f"the hub issued something that cannot be read: {cause}", None
-    if certificate.key != key.public:
-        return "the hub issued a certificate for another key", None
-    if not _has_subject(certificate, wanted):
-        return "the hub issued a certificate for another subject", None
-    return "", NewCredential(
-        data={KEY: key.pem.reveal(), CERTIFICATE: pem},
-        issued_at=certificate.not_before,
-        expires_at=certificate.not_after,
-        renew_at=_renewal_time(certificate),
-        message=_describe(certificate),
+        return str(cause)
+    objection = validate_issued_certificate(issued, spec.subject, now=now, lifetime=spec.lifetime)
+    if objection:
+        return objection
+    leaf = issued.certificate
+    return NewCredential(
+        data={KEY: key.pem.reveal(), CERTIFICATE: issued.chain_pem},
+        issued_at=leaf.not_before,
+        expires_at=leaf.not_after,
+        renew_at=_renewal_time(leaf),
+        message=_describe(leaf),
     )
 
 
 def _describe(certificate: Certificate) -> str:
-    life = f"valid from {rfc3339(certificate.not_before)} until {rfc3339(certificate.not_after)}"
-    return f"client certificate {life}, to be renewed at {rfc3339(_renewal_time(certificate))}"
+    validity = CredentialValidity(certificate.not_before, certificate.not_after, _renewal_time(certificate))
+    return f"client certificate {format_validity(validity)}"
 
 
-def _decide_unissued(request: Object, *, now: datetime) -> Pending:
-    since = _decided_at(request, "Approved")
-    if since is None or now - since < ISSUANCE_TIMEOUT:
+def _decide_unissued(decision: RequestDecision, *, now: datetime) -> Pending:
+    if decision.decided_at is None or now - decision.decided_at < ISSUANCE_TIMEOUT:
         return _awaiting_approval(recheck=RECHECK_INTERVAL)
     message = (
         "the request was approved but no certificate was issued: this hub may not sign client certificates, "
         "so register with another driver"
     )
     return Pending("CertificateNotIssued", message, recheck=RETRY_AFTER_REFUSAL, failed=True)
-
-
-def _decided_at(request: Object, verdict: str) -> datetime | None:
-    rows = (request.get("status") or {}).get("conditions") or []
-    row: Object = next((row for row in rows if row.get("type") == verdict), {})
-    return parse_rfc3339(str(row.get("lastUpdateTime") or row.get("lastTransitionTime") or ""))
-
-
-def _has_subject(certificate: Certificate, wanted: WantedCredential) -> bool:
-    return certificate.common_name == wanted.subject.user and sorted(certificate.organisations) == sorted(
-        wanted.subject.groups
-    )
 
 
 def _renewal_time(certificate: Certificate) -> datetime:

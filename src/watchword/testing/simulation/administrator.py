@@ -16,7 +16,7 @@ from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, is_deleting
 from watchword.api.names import ConditionType
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS
-from watchword.hub.manual_approval import ApprovalTerms
+from watchword.certificates.manual_approval import ApprovalTerms
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict, NotFound, Unreachable
 from watchword.testing.builders import a_cluster, a_config_map, an_addon

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from watchword.agent.hub_connector import BootstrapCredential
-from watchword.agent.secret_data import KUBECONFIG
 from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.sensitive import Sensitive
-from watchword.drivers.interface import SecretData
+from watchword.drivers.hub_connector import BootstrapCredential, ConnectorContext
+from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.kube.connect import client_for_context, credentials_of, endpoint_of, make_client
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, ResolvedContext, UserEntry
@@ -28,6 +27,11 @@ class KubeconfigConnector:
     _read: tuple[bytes, ResolvedContext] | None = field(
         default=None, repr=False
     )  # the file's last content, and its meaning
+
+    @classmethod
+    def make(cls, context: ConnectorContext) -> KubeconfigConnector:
+        """Return the connector, ready to use."""
+        return cls(context.bootstrap)
 
     def entry(self) -> ClusterEntry:
         """Return how the hub is reached: as the bootstrap kubeconfig says, for that is what people change."""

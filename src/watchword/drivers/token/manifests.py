@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from watchword.api.addon import Addon, service_accounts
+from watchword.api.addon import Addon
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of, owner_reference
 from watchword.api.names import Label
 from watchword.api.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
-from watchword.hub.cluster_rbac import RBAC_GROUP, rule
+from watchword.drivers.token.account import service_accounts
+
+KINDS = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
+"""What is made for add-ons whose credential is a token."""
 
 
 def role_name(addon: str) -> str:
@@ -34,22 +37,21 @@ def account_manifest(addon: Addon, account: str) -> Object:
 def role_manifest(addon: Addon, account: str) -> Object:
     """Return the right to request tokens of that one account.
 
-    The second rule is Open Cluster Management's: it is for tokens over its own transport, and an API server ignores it.
+    The second rule is that of OCM: it lets the agent hear of tokens over its own transport, and means nothing to an
+    API server.
     """
-    rules = [
-        rule("", "serviceaccounts/token", ["create"], [account]),
-        rule("", "serviceaccounts/token", ["subscribe"]),
-    ]
+    tokens = {"apiGroups": [""], "resources": ["serviceaccounts/token"]}
+    rules = [{**tokens, "verbs": ["create"], "resourceNames": [account]}, {**tokens, "verbs": ["subscribe"]}]
     return ROLES.manifest(ObjectKey(addon.cluster, role_name(addon.name)), metadata=_metadata(addon), rules=rules)
 
 
 def binding_manifest(addon: Addon, subjects: list[Object]) -> Object:
-    """Return the binding to the cluster's subjects."""
+    """Return the binding to the subjects that the cluster is."""
     name = role_name(addon.name)
     return ROLE_BINDINGS.manifest(
         ObjectKey(addon.cluster, name),
         metadata=_metadata(addon),
-        roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": name},
+        roleRef={"apiGroup": ROLES.group, "kind": "Role", "name": name},
         subjects=subjects,
     )
 
@@ -76,8 +78,8 @@ def is_labeled_for(addon: str) -> Callable[[Object], bool]:
 def is_made_for(addon: Addon) -> Callable[[Object], bool]:
     """Return the test whether an object was made for this add-on: labelled, and owned by its UID.
 
-    Managers of Open Cluster Management set no owner. Their objects count when they are younger than the add-on, so that
-    tokens stay valid when a fleet changes its hub's controllers.
+    Managers of OCM name no owner. What they made is this add-on's when it is younger than the add-on:
+    tokens of a fleet that changes its hub's controllers go on to work.
     """
     marked = is_labeled_for(addon.name)
 

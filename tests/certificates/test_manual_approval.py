@@ -10,7 +10,7 @@ import pytest
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label, agent_user, cluster_group
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
-from watchword.hub.manual_approval import (
+from watchword.certificates.manual_approval import (
     BOOTSTRAP_ACCOUNT,
     ApprovalTerms,
     ApproveRequests,

@@ -18,10 +18,10 @@ from watchword.api.names import (
     Label,
     service_account_user,
 )
-from watchword.certificates.name_ownership import choose_name_owner
+from watchword.certificates.approval import is_pending
+from watchword.certificates.errors import CertificateRequestRefused
+from watchword.certificates.name_ownership import choose_name_owner, validate_name_ownership
 from watchword.certificates.request_validation import ClusterRequest, read_cluster_request
-from watchword.drivers.csr.hub import is_pending, validate_name_ownership
-from watchword.drivers.errors import CertificateRequestRefused
 from watchword.pki.csr import parse_csr
 from watchword.pki.errors import PkiError
 

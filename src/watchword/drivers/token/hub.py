@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
-from watchword.addons.registration import BY_CLUSTER
-from watchword.api.addon import KUBE_CLIENT, KUBE_CLIENT_DRIVERS, Addon, ready_message, service_accounts
+from watchword.api.addon import KUBE_CLIENT, Addon
+from watchword.api.cluster import is_accepted
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, uid_of
-from watchword.api.names import ConditionType
+from watchword.api.names import ConditionType, Label
 from watchword.api.resources import (
-    LEASES,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
 )
-from watchword.hub.addons import token_manifests as manifests
-from watchword.hub.retired_cluster_names import RetiredClusterNames, retired_name_key
+from watchword.drivers.interface import ClusterSubjects, HubContext
+from watchword.drivers.token import manifests
+from watchword.drivers.token.account import (
+    account_name,
+    default_token_subject,
+    is_own_account,
+    ready_message,
+    service_accounts,
+)
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError, NotFound
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.event_recorder import EventRecorder
-from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, RetryAfter, Trigger
 from watchword.runtime.status import StatusChange, StatusWriter
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 DRIVER = "token"
+BY_CLUSTER = "token-cluster"  # the index of add-ons by the cluster that they are on
+TOKEN_OBJECTS = WatchScope(labels=f"{Label.TOKEN_INFRASTRUCTURE}=true")
 
 CONFLICT_RECHECK = timedelta(minutes=1)  # the object in the way has no label of ours, so its removal triggers nothing
 RETIRED_AFTER = timedelta(seconds=10)  # an agent that flips between drivers must not have everything made each time
@@ -65,8 +74,8 @@ def choose_token_infrastructure_action(
             else TokenInfrastructureAction.NOTHING
         )
     if not registration.subject.user:
-        return TokenInfrastructureAction.NOTHING  # the agent is about to declare the add-on's subject
-    own = KUBE_CLIENT_DRIVERS[DRIVER].is_own(addon.cluster, addon.name, registration.subject)
+        return TokenInfrastructureAction.NOTHING  # the agent is about to say who the add-on will be
+    own = is_own_account(addon.cluster, addon.name, registration.subject)
     return TokenInfrastructureAction.CREATE if own else TokenInfrastructureAction.CORRECT_SUBJECT
 
 
@@ -80,6 +89,7 @@ class TokenInfrastructureReconciler:
     status: StatusWriter
     events: EventRecorder
     clock: Clock
+    cluster_subjects: ClusterSubjects
     retiring: dict[ObjectKey, datetime] = field(default_factory=dict)  # since when another driver serves
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
@@ -116,7 +126,7 @@ class TokenInfrastructureReconciler:
         if await self._clear_leftovers(addon):
             return RetryAfter(timedelta(seconds=1))
         registration = addon.kube_client
-        account = registration.subject.user.rpartition(":")[2] if registration is not None else ""
+        account = account_name(registration.subject) if registration is not None else ""
         try:
             uid = await self._write(addon, account)
         except NameConflict as conflict:
@@ -147,7 +157,7 @@ class TokenInfrastructureReconciler:
 
     def _agents(self, cluster: str) -> list[Object]:
         found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
-        return [] if found is None else RetiredClusterNames(self.ensurer, self.clock).subjects(found)
+        return [] if found is None else self.cluster_subjects.subjects(found)
 
     async def _unbind(self, addon: Addon) -> None:
         """Remove the right to tokens while its account, or its role, has another owner."""
@@ -165,8 +175,8 @@ class TokenInfrastructureReconciler:
         return waiting
 
     async def _correct_subject(self, addon: Addon) -> None:
-        """Write the rebuilt subject where an agent claimed another identity."""
-        right = KUBE_CLIENT_DRIVERS[DRIVER].default(addon.cluster, addon.name)
+        """Put the rebuilt subject where an agent claimed to be somebody else."""
+        right = default_token_subject(addon.cluster, addon.name)
         rows = tuple(replace(row, subject=right) if row.type == KUBE_CLIENT else row for row in addon.registrations)
         change = StatusChange(fields=addon.registration_fields(rows))
         await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, addon.object, change)
@@ -201,19 +211,13 @@ class TokenInfrastructureReconciler:
         await self.status.set_condition(MANAGED_CLUSTER_ADDONS, addon.object, condition)
 
 
-def is_accepted(cluster: Object) -> bool:
-    """Whether the administrator's yes stands and was verified."""
-    asked = (cluster.get("spec") or {}).get("hubAcceptsClient") is True
-    return asked and is_true(cluster, ConditionType.HUB_ACCEPTED)
-
-
 def decide_retirement_delay(addon: Object, since: datetime, *, now: datetime) -> timedelta:
     """Return how long to wait before an unused account is removed: the credential that replaces it comes first."""
     patience = RETIRED_AFTER if is_true(addon, ConditionType.CERTIFICATE_ROTATED) else RETIRED_ANYWAY
     return since + patience - now
 
 
-def addons_affected_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
+def addons_affected_by_cluster(reader: Reader, subjects: ClusterSubjects, cluster: Object) -> list[ObjectKey]:
     """Return the add-ons for which a change of their cluster matters: it was accepted, or is no longer.
 
     Whether a denied cluster has accounts is looked up, not read from conditions, which its agent may write. Under a
@@ -224,7 +228,7 @@ def addons_affected_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKe
     ]
     if not is_accepted(cluster):
         return [addon.key for addon in addons if has_token_infrastructure(reader, addon.key)]
-    shared = reader.get(LEASES, retired_name_key(cluster["metadata"]["name"])) is not None
+    shared = subjects.retired_until(cluster["metadata"]["name"]) is not None
     return [addon.key for addon in addons if addon.driver == DRIVER and (shared or not is_true(addon.object, READY))]
 
 
@@ -233,3 +237,25 @@ def has_token_infrastructure(reader: Reader, key: ObjectKey) -> bool:
     found = (reader.get(resource, name) for resource, name in manifests.managed_objects(key))
     marked = manifests.is_labeled_for(key.name)
     return any(obj is not None and marked(obj) for obj in found)
+
+
+def token_controllers(context: HubContext) -> Iterable[ControllerSpec]:
+    """Return the controller that makes and removes what add-ons' tokens need."""
+    cache = context.cache
+    for resource in manifests.KINDS:
+        cache.informer(resource, TOKEN_OBJECTS)
+    cache.index(MANAGED_CLUSTER_ADDONS, BY_CLUSTER, lambda obj: [obj["metadata"]["namespace"]])
+    reconciler = TokenInfrastructureReconciler(
+        cache,
+        context.client,
+        Ensurer(cache, context.client),
+        StatusWriter(context.client, context.clock),
+        context.events,
+        context.clock,
+        context.cluster_subjects,
+    )
+    triggers = tuple(Trigger(resource, manifests.addon_from_labels) for resource in manifests.KINDS)
+    by_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(cache, context.cluster_subjects, obj))
+    yield ControllerSpec(
+        "token-infrastructure", MANAGED_CLUSTER_ADDONS, reconciler, (*triggers, by_cluster), workers=16
+    )

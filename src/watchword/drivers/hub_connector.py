@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from watchword.drivers.interface import SecretData
+from watchword.drivers.options import Settings
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.transport import Transport
 
@@ -28,6 +30,15 @@ class HubConnector(Protocol):
     def own(self, data: SecretData) -> Transport:
         """Return a transport as this very cluster, from the content of its Secret."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectorContext:
+    """What a driver may use to reach the hub."""
+
+    cluster: str
+    bootstrap: Path | None  # the bootstrap kubeconfig
+    settings: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
