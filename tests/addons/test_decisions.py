@@ -134,7 +134,7 @@ def test_agent_declares(addon: Object, auth: str, expected: Object) -> None:
         pytest.param("token", [kube_client(), CUSTOM], set(), id="token beside a signer"),
     ],
 )
-def test_what_another_driver_said_is_obsolete(auth: str, registrations: list[Object], obsolete: set[str]) -> None:
+def test_conditions_of_another_driver_are_obsolete(auth: str, registrations: list[Object], obsolete: set[str]) -> None:
     change = choose_registration_status(Addon.read(an_addon_with(*registrations)), AddonDrivers(CATALOG, auth))
 
     assert set(change.without) == obsolete

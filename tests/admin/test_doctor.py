@@ -89,7 +89,7 @@ def test_decide_credential(age: int, level: Level, said: str) -> None:
         pytest.param({"tls.crt": b"garbage"}, Level.FAILURE, id="not a certificate"),
     ],
 )
-def test_judge_damaged_credential(data: dict[str, bytes], level: Level) -> None:
+def test_decide_damaged_credential(data: dict[str, bytes], level: Level) -> None:
     assert one(decide_credential_findings(data, now=NOW)).level is level
 
 

@@ -26,11 +26,13 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
-from watchword.drivers.interface import KUBECONFIG
+from watchword.drivers.csr.agent import request_manifest
+from watchword.drivers.interface import KUBECONFIG, CredentialSubject, WantedCredential
 from watchword.hub.retired_cluster_names import retired_name_key
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.pki.keys import PrivateKey
 from watchword.testing.builders import lifetime_settings
 from watchword.testing.eventually import eventually, exists, is_gone
 from watchword.testing.fleet import (

@@ -87,7 +87,7 @@ def find_request_facts(reader: Reader, definitions: DefinitionLookup, csr: Objec
 
 
 def validate_addon_request(csr: Object, facts: RequestFacts, catalog: Catalog) -> None:
-    """Rebuild what the add-on may ask for and compare; raise `CertificateRequestRefused` for anything else."""
+    """Rebuild what the add-on may request and compare; raise `CertificateRequestRefused` for anything else."""
     spec: Mapping[str, Any] = csr.get("spec") or {}
     if facts.addon is None or facts.cluster is None:
         raise CertificateRequestRefused("there is no such add-on on that cluster")

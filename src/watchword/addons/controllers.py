@@ -43,8 +43,8 @@ class AddonParts:
     events: EventRecorder
     clock: Clock
     definitions: DefinitionLookup
-    triggers: Sequence[Trigger] = ()  # whatever else changes what a definition says
-    approves: bool = False  # requests for the hub's own API; a hub of ours does it for everybody
+    triggers: Sequence[Trigger] = ()  # whatever else changes a definition
+    approves: bool = False  # requests for the hub's own API; our hub approves these for all add-ons
     catalog: Catalog = CATALOG
 
     @property

@@ -59,7 +59,7 @@ class GrantWriter:
         return None if role is None else list(role.get("rules") or [])
 
     def is_written(self, instance: AddonInstance, grant: Grant, identity: Registration) -> bool:
-        """Whether the cache shows a grant exactly as wanted, so that nothing has to be asked or written."""
+        """Whether the cache shows a grant exactly as wanted, so that no request is needed."""
         rows = [(ROLE_BINDINGS, self._binding(instance, grant, identity))]
         if not grant.role:
             rows.append((ROLES, grant_manifests.role_manifest(instance, grant)))

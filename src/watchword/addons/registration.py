@@ -48,7 +48,7 @@ class RegistrationReconciler:
         if instance is None:  # no cluster, so no subject for rights
             await self.rights.remove(key, keep=set())
         if definition is None or instance is None or (instance.addon.deleting and instance.cluster.accepted):
-            return Done()  # an add-on that goes keeps its rights until it is gone
+            return Done()  # an add-on that is being deleted keeps its rights until it is gone
         rows = merge_registrations(definition, instance, self.catalog)
         condition = await self._grant(definition, instance, rows)
         fields = {
@@ -124,7 +124,7 @@ def addons_affected_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKe
 def merge_registrations(
     definition: AddonDefinition, instance: AddonInstance, catalog: Catalog
 ) -> tuple[Registration, ...]:
-    """Return the list as it should be: what the definition asks for, with what the agent may add to it.
+    """Return the list as it should be: what the definition declares, with what the agent may add to it.
 
     Entries are matched by their signer, not by their place: two parties write the list.
     """

@@ -36,7 +36,7 @@ def requires_action(credential: ExpiringCredential) -> bool:
 
 
 def count_unknown_expiry(inventory: Inventory) -> int:
-    """Return how many credentials do not say when they end."""
+    """Return how many credentials have no known expiry."""
     unknown = (InventoryHealth.UNKNOWN, InventoryHealth.PENDING, InventoryHealth.FAILING)
     return sum(row.validity.expires is None and row.health in unknown for row in inventory.credentials)
 

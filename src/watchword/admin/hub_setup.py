@@ -33,7 +33,7 @@ FIELD_MANAGER = "watchword-init"
 class HubSetup:
     """What a hub should be like."""
 
-    info: ClusterInfo  # what joining clusters are told
+    info: ClusterInfo  # published to joining clusters
     drivers: tuple[str, ...] = ()  # empty: the default driver
     settings: Settings = field(default_factory=dict)  # of the drivers
     gates: Mapping[str, bool] = field(default_factory=dict)
@@ -61,7 +61,7 @@ def validate_hub_settings(
 
 
 def cluster_manager(setup: HubSetup, catalog: Catalog = CATALOG) -> Object:
-    """Return the ClusterManager that says so to the operator."""
+    """Return the ClusterManager for the operator."""
     registration = settings_to_spec(catalog.options(Side.HUB), setup.settings)
     registration[DRIVER_LIST] = [
         {"authType": name, **settings_to_spec(catalog.options(Side.HUB, name), setup.settings).get(DRIVER_LIST, {})}

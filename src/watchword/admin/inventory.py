@@ -30,8 +30,8 @@ from watchword.pki.certificates import Certificate
 
 JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
 CONSEQUENCES = {
-    JOIN_TOKEN: "nobody can join by it any more; those who have joined notice nothing",
-    AUTHORITY: "nobody trusts the hub any more, and no certificate that it issued is believed",
+    JOIN_TOKEN: "no cluster can join with it any more; joined clusters are not affected",
+    AUTHORITY: "clients no longer trust the hub, and its certificates are no longer accepted",
 }
 
 
@@ -185,7 +185,7 @@ def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> boo
 
 
 def decide_addon_row(obj: Object, catalog: Catalog = CATALOG) -> AddonRow:
-    """Say whether an add-on has what it needs."""
+    """Return whether an add-on has what it needs."""
     addon = Addon.read(obj)
     said = catalog.addon_credential(addon)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
@@ -232,7 +232,7 @@ def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
 def decide_cluster_credential_row(
     obj: Object, requests: Sequence[Object], *, now: datetime, catalog: Catalog
 ) -> CredentialRow | None:
-    """Judge a cluster's own credential by what its agent reports; None for a cluster that may not have one yet."""
+    """Validate a cluster's own credential by what its agent reports; None for a cluster that may not have one yet."""
     cluster = Cluster.read(obj)
     said = catalog.cluster_credential(obj)
     if said is None and not is_true(obj, ConditionType.JOINED):
@@ -249,7 +249,7 @@ def decide_cluster_credential_row(
 
 
 def decide_addon_credential_rows(addon: Addon, *, now: datetime, catalog: Catalog) -> Iterable[CredentialRow]:
-    """Judge the credential for the hub of one add-on by what the agent reports."""
+    """Validate the credential for the hub of one add-on by what the agent reports."""
     if addon.kube_client is None:
         return
     driver = catalog.addons.get(addon.driver) or catalog.addons[catalog.default]

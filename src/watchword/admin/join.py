@@ -45,7 +45,7 @@ class ClusterMembership:
 
 
 def klusterlet_manifest(membership: ClusterMembership, catalog: Catalog = CATALOG) -> Object:
-    """Return the Klusterlet that says so to the operator; what is unset is left to the agent's defaults."""
+    """Return the Klusterlet for the operator; unset fields are left to the agent's defaults."""
     gates = [{"feature": f, "mode": "Enable" if on else "Disable"} for f, on in sorted(membership.gates.items())]
     drivers = settings_to_spec(catalog.options(Side.CLUSTER), membership.settings)
     cluster = {"authType": catalog.cluster_driver(membership.registration_auth)}

@@ -70,13 +70,13 @@ class SignerProbe:
 
 
 def probe_csr(name: str, signer: str) -> Object:
-    """Return a request for a certificate of nobody, of a key that is thrown away."""
+    """Return a request for a certificate without rights, of a key that is discarded."""
     spec = CertificateSpec(CertificateSubject(PROBE_USER), signer, PROBE_LIFETIME, name)
     return certificate_request_manifest(spec, PrivateKey.generate())
 
 
 def validate_probe_result(answered: Object) -> str:
-    """Say what the answer means: empty when a certificate was issued."""
+    """Return what the response means: empty when a certificate was issued."""
     decision = read_decision(answered)
     if decision.certificate:
         return ""

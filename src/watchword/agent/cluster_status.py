@@ -20,7 +20,7 @@ from watchword.runtime.status import StatusChange, StatusWriter
 
 @dataclass(frozen=True)
 class ClusterStatusReconciler:
-    """Reconciles this cluster's own ManagedCluster on the hub; woken by it, by nodes and by claims."""
+    """Reconciles this cluster's own ManagedCluster on the hub; triggered by it, by nodes and by claims."""
 
     hub: Reader
     cluster: Reader

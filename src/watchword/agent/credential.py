@@ -98,7 +98,7 @@ class CredentialKeeper:
 
 
 def is_worth_storing(answer: ObtainResult) -> bool:
-    """Whether an answer is reason enough to make a Secret: waiting alone is not."""
+    """Whether a response is reason enough to make a Secret: waiting alone is not."""
     return not isinstance(answer, Pending) or bool(answer.keep)
 
 

@@ -70,7 +70,7 @@ class Annotation:
     DISABLE_AUTOMATIC_INSTALLATION: Final = "addon.open-cluster-management.io/disable-automatic-installation"
     HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
     INSTALL_NAMESPACE: Final = "addon.open-cluster-management.io/v1alpha1-install-namespace"
-    # What server-side apply last brought over, so that changes of the work are told from those of the cluster.
+    # What server-side apply last wrote, so that changes of the work are told from changes of the cluster.
     APPLIED_DIGEST: Final = "open-cluster-management.io/config-spec-hash"
     # Ours: the cluster's identity, so that two clusters never share a name.
     CLUSTER_UID: Final = "agent.open-cluster-management.io/cluster-uid"

@@ -57,8 +57,8 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 def options_of(flags: dict[str, Any]) -> AgentOptions:
     """Return what the flags mean."""
-    from watchword.agent.cluster_facts import ClaimPolicy  # noqa: PLC0415 - help must not pay for it
-    from watchword.agent.options import AgentOptions  # noqa: PLC0415 - same
+    from watchword.agent.cluster_facts import ClaimPolicy
+    from watchword.agent.options import AgentOptions
 
     return AgentOptions(
         cluster_name=flags["cluster_name"],

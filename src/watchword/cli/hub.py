@@ -48,7 +48,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 def options_of(flags: dict[str, Any]) -> HubOptions:
     """Return what the flags mean."""
-    from watchword.hub.process import HubOptions  # noqa: PLC0415 - help must not pay for it
+    from watchword.hub.process import HubOptions
 
     return HubOptions(
         identity=identity(),

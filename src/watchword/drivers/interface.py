@@ -119,12 +119,12 @@ class AgentDriver(Protocol):
         ...
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
-        """Take one step towards the credential; waiting is an answer, not an exception."""
+        """Take one step towards the credential; waiting is a response, not an exception."""
         ...
 
 
 class HubDriver(Protocol):
-    """Decides whether a cluster's proof is believed, and what a believed cluster may do."""
+    """Decides whether a cluster's proof is trusted, and what a trusted cluster may do."""
 
     async def grant(self, cluster: Cluster) -> None:
         """Make the accepted cluster's proof work; the hub writes the RBAC."""

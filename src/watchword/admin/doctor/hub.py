@@ -177,7 +177,7 @@ def decide_fleet_findings(inventory: Inventory) -> list[CheckFinding]:
 
 
 async def authority(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look how long the hub's certificate authority lives."""
+    """Check the expiry of the hub's certificate authority."""
     inventory = build_inventory(await context.facts(), now=context.clock.now(), catalog=context.catalog)
     rows = [row for row in inventory.credentials if row.kind == AUTHORITY]
     if not rows:

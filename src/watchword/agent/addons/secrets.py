@@ -80,7 +80,7 @@ class AddonSecretReconciler:
         self.credentials.forget(key)
         self.keeper.release(key)
         if secret is not None and self.credentials.credential_index.is_labeled(secret) and not is_deleting(secret):
-            with contextlib.suppress(NotFound):  # somebody was faster
+            with contextlib.suppress(NotFound):  # another writer was faster
                 await self.cluster.delete(SECRETS, key, uid=uid_of(secret))
         return Done()
 

@@ -34,7 +34,7 @@ AWAITING_ACCEPTANCE = timedelta(seconds=10)  # whoever approves by hand accepts 
 
 @dataclass(frozen=True)
 class CsrApprovalReconciler:
-    """Reconciles CertificateSigningRequest of clusters; woken by it and by its ManagedCluster."""
+    """Reconciles CertificateSigningRequest of clusters; triggered by it and by its ManagedCluster."""
 
     context: HubContext
 

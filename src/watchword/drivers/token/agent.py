@@ -151,7 +151,7 @@ class TokenAgentDriver:
 
 
 def decide_refusal(trouble: KubeError) -> Pending:
-    """Say why there is no token, in words that stay the same while the reason does."""
+    """Return why there is no token, in words that stay the same while the reason does."""
     reason = next(name for kind, name in REASONS if isinstance(trouble, kind))
     who = "the hub refused the token request" if isinstance(trouble, ApiStatusError) else "the hub cannot be asked"
     return _failed(reason, f"{who}: {trouble}")

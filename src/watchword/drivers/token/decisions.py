@@ -76,7 +76,7 @@ def decide_token_validity(
 
 
 def validate_token_identity(wanted: WantedCredential, facts: TokenClaims) -> str:
-    """Say why a token is not that of the add-on's present ServiceAccount; empty when it is."""
+    """Return why a token is not that of the add-on's present ServiceAccount; empty when it is."""
     if not hmac.compare_digest(facts.user.encode(), wanted.subject.user.encode()):
         return "the token is that of another ServiceAccount"
     if wanted.service_account_uid and not hmac.compare_digest(

@@ -74,7 +74,7 @@ def choose_token_infrastructure_action(
             else TokenInfrastructureAction.NOTHING
         )
     if not registration.subject.user:
-        return TokenInfrastructureAction.NOTHING  # the agent is about to say who the add-on will be
+        return TokenInfrastructureAction.NOTHING  # the agent is about to declare the add-on's subject
     own = is_own_account(addon.cluster, addon.name, registration.subject)
     return TokenInfrastructureAction.CREATE if own else TokenInfrastructureAction.CORRECT_SUBJECT
 
@@ -175,7 +175,7 @@ class TokenInfrastructureReconciler:
         return waiting
 
     async def _correct_subject(self, addon: Addon) -> None:
-        """Put the rebuilt subject where an agent claimed to be somebody else."""
+        """Write the rebuilt subject where an agent claimed another identity."""
         right = default_token_subject(addon.cluster, addon.name)
         rows = tuple(replace(row, subject=right) if row.type == KUBE_CLIENT else row for row in addon.registrations)
         change = StatusChange(fields=addon.registration_fields(rows))

@@ -25,7 +25,7 @@ from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
 
 
 def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
-    """Return the hub's promises about add-ons, for the process that keeps those about clusters."""
+    """Return the hub's controllers for add-ons, for the process that runs those for clusters."""
     # Drivers register informers of their own, and an index covers the informers that exist when it is added.
     of_drivers = [
         spec
