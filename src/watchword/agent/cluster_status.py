@@ -1,4 +1,4 @@
-"""Tells the hub how this cluster is: joined, available, of what version and size, with which claims."""
+"""Reports this cluster's state on the hub: joined, available, version, size, claims."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class ClusterStatusReconciler:
         found = self.hub.get(MANAGED_CLUSTERS, key)
         if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.session.uses_own_credential:
             return Done()
-        if _clock_is_off(found):  # what an agent with a wrong clock writes would only confuse; the lease goes on
+        if _clock_is_off(
+            found
+        ):  # conditions of an agent with a wrong clock would be misleading; the lease is still renewed
             return RetryAfter(Cluster.read(found).lease_duration)
         health = await self.health.check()
         claims = choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy)
@@ -47,7 +49,7 @@ class ClusterStatusReconciler:
 
 
 def decide_cluster_conditions(health: ClusterHealth) -> tuple[Condition, ...]:
-    """Return what the agent itself can vouch for."""
+    """Return the conditions that the agent itself can decide."""
     joined = Condition.true(ConditionType.JOINED, "ManagedClusterJoined", "the cluster has joined this hub")
     if health.trouble:
         message = f"the cluster's API server is not well: {health.trouble}"

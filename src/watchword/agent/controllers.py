@@ -41,7 +41,7 @@ class RegistrationParts:
 
 
 def register_informers(cluster: ApiServerConnection, hub: ApiServerConnection, identity: AgentIdentity) -> None:
-    """Ask the caches for everything that every agent looks at."""
+    """Register the informers of everything that every agent reads."""
     cluster.cache.informer(SECRETS, single_object_scope(identity.secret_key))
     cluster.cache.informer(NODES, project=_without_images)
     cluster.cache.informer(CLUSTER_CLAIMS)
@@ -89,7 +89,7 @@ def addons(context: AgentControllerContext) -> Iterable[ControllerSpec]:
 
 
 def works(context: AgentControllerContext) -> Iterable[ControllerSpec]:
-    """Apply what the hub asks this cluster to have."""
+    """Apply the works of this cluster."""
     from watchword.agent.work import work_controllers
 
     return work_controllers(context)

@@ -14,7 +14,7 @@ KIND = "cluster"
 
 @dataclass
 class CredentialMetricsObserver:
-    """A `CredentialObserver` that counts each answer."""
+    """A `CredentialObserver` that counts each result."""
 
     metrics: CredentialMetrics
     cluster: str

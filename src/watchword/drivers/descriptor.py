@@ -66,9 +66,9 @@ class CredentialKind:
 
 @dataclass(frozen=True, slots=True)
 class HeldCredential:
-    """What a Secret says about the credential in it."""
+    """The facts about the credential in a Secret."""
 
-    subject: str  # empty when it does not say
+    subject: str  # empty when unknown
     validity: CredentialValidity
 
 
@@ -115,7 +115,7 @@ class ClusterRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonRegistration:
-    """How add-ons register by a driver: who they are, what is requested, how it is reported."""
+    """How add-ons register by a driver: subject, request, reports."""
 
     agent: Callable[[AgentContext], AgentDriver]
     credential: CredentialKind
@@ -123,7 +123,9 @@ class AddonRegistration:
     is_own_subject: Callable[[str, str, AddonSubject], bool]  # whether the add-on may be that subject
     choose_subject: Callable[[Addon, Registration], AddonSubject]  # what the agent declares
     wanted: Callable[[Addon, Registration], WantedCredential]
-    rbac_subject: Callable[[str, str, AddonSubject], Object]  # whom bindings name, for a subject that was compared
+    rbac_subject: Callable[
+        [str, str, AddonSubject], Object
+    ]  # the subjects of bindings, for a subject that was compared
     declared_by_agent: bool = True  # False: agents may leave the subject to the hub, which fills in the default
     by_certificate: bool = False  # requests certificates, also from signers of the add-on's own
     controllers: Callable[[HubContext], Iterable[ControllerSpec]] = no_controllers  # what it needs on the hub

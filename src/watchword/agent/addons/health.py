@@ -1,4 +1,4 @@
-"""Tells the hub whether an add-on's agent is alive, by the lease it renews on this cluster."""
+"""Reports the health of an add-on's agent to the hub, by the lease it renews on this cluster."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class AddonHealthReconciler:
 
 @dataclass(frozen=True, slots=True)
 class AddonHealthDecision:
-    """What a lease says, and when it could say something else without being touched."""
+    """What follows from a lease, and when that may change without a write."""
 
     condition: Condition
     recheck_in: timedelta | None = None

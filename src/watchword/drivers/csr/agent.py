@@ -1,4 +1,4 @@
-"""Obtains a client certificate: a key, one request for it, and patience until the hub has decided."""
+"""Obtains a client certificate: a key, one request for it, and waiting for the hub's decision."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ from watchword.runtime.renewal import choose_renewal_time
 KEY, CERTIFICATE, PENDING_KEY = "tls.key", "tls.crt", "pending.key"
 
 IMMEDIATELY = timedelta(0)
-RECHECK_INTERVAL = timedelta(minutes=2)  # a decision wakes us; this is for the one whose event was lost
-RETRY_AFTER_REFUSAL = timedelta(minutes=2)  # less than people wait with `accept --wait`
+RECHECK_INTERVAL = timedelta(minutes=2)  # a decision triggers the reconciler; this is for a lost event
+RETRY_AFTER_REFUSAL = timedelta(minutes=2)  # less than the usual timeout of `accept --wait`
 ISSUANCE_TIMEOUT = timedelta(minutes=15)
 JOIN_REQUEST_GRACE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
 class CsrAgentDriver:
-    """Keeps one certificate alive.
+    """Obtains and renews one certificate.
 
-    The key of a request is stored before the request is sent, and the request is named after the key: whenever the
-    agent is killed, it comes back to the same request instead of making another.
+    The key of a request is stored before the request is sent, and the request is named after the key: an agent that is
+    killed continues with the same request instead of making another.
     """
 
     hub: Client
@@ -91,11 +91,11 @@ class CsrAgentDriver:
         return frozenset({KEY, CERTIFICATE, PENDING_KEY})
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
-        """Return until when the certificate held is good, without asking anybody."""
+        """Return until when the held certificate is valid, without a request."""
         return decide_certificate_validity(wanted, held, now=self.clock.now())
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
-        """Keep what is good, follow up what is asked, ask for what is missing."""
+        """Keep a valid credential, follow up a pending request, send a missing one."""
         now = self.clock.now()
         pending = held.get(PENDING_KEY)
         if pending is None:
@@ -106,7 +106,7 @@ class CsrAgentDriver:
         try:
             key = PrivateKey.from_pem(Sensitive(pending))
         except PkiError:
-            return self._new_key(wanted)  # damaged beyond use: nobody else holds it either
+            return self._new_key(wanted)  # damaged beyond use: there is no other copy
         names = request_names(wanted, key)
         found = [self.reader.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name)) for name in names]
         request = choose_current_request(wanted, found)
@@ -122,7 +122,7 @@ class CsrAgentDriver:
         return decide_request_outcome(spec, key, request, now=now, new_key=self.new_key)
 
     def _is_member(self, wanted: WantedCredential) -> bool:
-        """Whether the hub accepts this cluster; of add-ons nobody asks, for they live only on accepted ones."""
+        """Whether the hub accepts this cluster; not checked for add-ons, which exist only on accepted clusters."""
         if wanted.addon:
             return False
         found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(wanted.cluster))
@@ -213,7 +213,7 @@ def decide_certificate_validity(wanted: WantedCredential, held: SecretData, *, n
 
 
 def read_held_certificate(held: SecretData) -> HeldCredential | None:
-    """Return what the certificate in a Secret says, None when there is none; raise `CredentialUnreadable`."""
+    """Return the content of the certificate in a Secret, None when there is none; raise `CredentialUnreadable`."""
     if CERTIFICATE not in held:
         return None
     try:
@@ -224,9 +224,9 @@ def read_held_certificate(held: SecretData) -> HeldCredential | None:
 
 
 def is_obsolete_join_request(wanted: WantedCredential, held: SecretData, request: Object, *, now: datetime) -> bool:
-    """Whether a member waits for what it asked as a joining cluster, while it was denied: nobody decides about that.
+    """Whether a denied member waits for a request that it made as a joining cluster, which is never decided.
 
-    With a certificate that is still good it can ask again as itself.
+    With a certificate that is still valid it can request again under its own identity.
     """
     if not is_pending(request) or decide_certificate_validity(wanted, held, now=now) is None:
         return False
@@ -254,7 +254,7 @@ def decide_request_outcome(
 
 
 def _refused(reason: str, message: str, since: datetime | None, *, now: datetime, new_key: NewKey) -> Pending:
-    """Wait before another key is made: storing it wakes us, and who asks at once is answered the same."""
+    """Wait before another key is made: storing it triggers a reconcile, and an immediate request is refused again."""
     left = RETRY_AFTER_REFUSAL - (now - since) if since is not None else IMMEDIATELY
     if left > IMMEDIATELY:
         return Pending(reason, message, recheck=left, failed=True)

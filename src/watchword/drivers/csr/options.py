@@ -53,7 +53,7 @@ def certificate_lifetime(settings: Settings) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True)
 class AllowList:
-    """Whose first request is approved without a person."""
+    """The users whose first request is approved automatically."""
 
     enabled: bool = False  # the feature gate
     users: frozenset[str] = frozenset()

@@ -26,7 +26,7 @@ _FARTHEST = 253_402_300_799  # the last second that a datetime can hold
 
 @dataclass(frozen=True, slots=True)
 class TokenClaims:
-    """What a token says of itself. Nobody here can verify it: the hub that issued it does, at every use."""
+    """The claims of a token, unverified: the hub that issued it verifies it at every use."""
 
     user: str
     account_uid: str
@@ -35,7 +35,7 @@ class TokenClaims:
 
     @property
     def lifetime(self) -> timedelta:
-        """The lifetime that was issued, whatever was asked for."""
+        """The issued lifetime, whatever was requested."""
         return self.expires_at - self.issued_at
 
 
@@ -115,7 +115,7 @@ def build_token_credential(
 def describe_token(
     wanted: WantedCredential, facts: TokenClaims, refresh: datetime, *, asked: timedelta = DEFAULT_LIFETIME
 ) -> str:
-    """Return what the condition says: the same text for the same token at any time."""
+    """Return the message of the condition: the same text for the same token at any time."""
     said = [f"the token of ServiceAccount {wanted.cluster}/{wanted.service_account}"]
     if facts.lifetime < asked:
         said.append(f"(the hub shortened {_seconds(asked)} seconds to {_seconds(facts.lifetime)})")
