@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
 import os
 import stat
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from watchword.api.names import RESTRICTED_KUBECONFIGS
 from watchword.api.sensitive import Sensitive
 from watchword.kube.connect import client_for_context, connect, endpoint_of
 from watchword.kube.credentials import StoredCredential
@@ -282,3 +284,33 @@ def test_what_is_written_is_what_is_read(name: str, token: str, ca: bytes, passw
 def test_without_any_kubeconfig_the_error_says_how_to_name_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"there is no kubeconfig at .*/\.kube/config: name one with --kubeconfig"):
         load_kubeconfig(environment={"HOME": str(tmp_path)})
+
+
+TENANT = {RESTRICTED_KUBECONFIGS: "1"}
+
+
+@pytest.mark.parametrize(
+    ("user", "sentence"),
+    [
+        pytest.param({"exec": {"command": "/bin/sh"}}, "is an exec plugin, which pods", id="program"),
+        pytest.param({"tokenFile": "/root/admin.token"}, "tokenFile names a file outside", id="absolute"),
+        pytest.param({"client-certificate": "../tls.crt"}, "names a file outside", id="upwards"),
+        pytest.param({"client-key": "a/../../tls.key"}, "names a file outside", id="down and upwards"),
+    ],
+)
+@pytest.mark.parametrize("folder", [None, Path("/pods/secret")])
+def test_kubeconfig_of_a_tenant_reaches_nothing_else(user: Any, sentence: str, folder: Path | None) -> None:
+    text = json.dumps({"users": [{"name": "u", "user": user}]}).encode()
+
+    with pytest.raises(ConfigError, match=sentence):
+        parse_kubeconfig(text, folder=folder, environment=TENANT)
+
+
+def test_kubeconfig_of_a_tenant_finds_the_files_beside_it() -> None:
+    text = json.dumps(
+        {"users": [{"name": "u", "user": {"client-certificate": "tls.crt", "tokenFile": "token"}}]}
+    ).encode()
+
+    user = parse_kubeconfig(text, folder=Path("/pods/secret"), environment=TENANT).users["u"]
+
+    assert (user.certificate_file, user.token_file) == (Path("/pods/secret/tls.crt"), Path("/pods/secret/token"))

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable
 from watchword.addons.definition import AddonInstance, Grant
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
 from watchword.api.names import Label
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES
-
-RBAC_GROUP = "rbac.authorization.k8s.io"
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, RBAC_GROUP, ROLE_BINDINGS, ROLES
 
 
 def _name(instance: AddonInstance, grant: Grant) -> ObjectKey:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-RBAC_GROUP = "rbac.authorization.k8s.io"
+from watchword.api.resources import RBAC_GROUP
+
 ALWAYS_DANGEROUS_VERBS = frozenset({"*", "escalate", "bind", "impersonate", "approve", "sign", "attest"})
 READING = frozenset({"get", "list", "watch"})
 DANGEROUS_RESOURCES = frozenset(

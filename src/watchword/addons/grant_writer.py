@@ -15,7 +15,8 @@ from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTERS, ROLE_BINDIN
 from watchword.drivers.catalog import Catalog
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.runtime.ensure import Ensurer, choose_changes
+from watchword.runtime.diff import choose_changes
+from watchword.runtime.ensure import Ensurer
 from watchword.runtime.reconcile import Reader
 
 INDEX = "addon-rights"

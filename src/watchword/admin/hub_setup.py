@@ -11,12 +11,13 @@ from watchword.admin import operator_deployment
 from watchword.admin.apply import apply_all
 from watchword.admin.errors import OperationRefused
 from watchword.admin.operator_deployment import operator_objects
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGERS, CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.published_cluster_info import fetch_cluster_info
-from watchword.discovery.setup import MANAGED_CLUSTER_GROUP, NODE_GROUP, DiscoverySetup, discovery_manifests
+from watchword.discovery.setup import DiscoverySetup, discovery_manifests
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_to_spec
 from watchword.hub import prerequisites

@@ -68,6 +68,7 @@ class Annotation:
     ADDON_TRUSTED_GRANTS: Final = "addon.watchword.dev/trusted-grants"  # rights an administrator allows by name
     ADDON_INSTALLED_BY: Final = "addon.watchword.dev/installed-by"  # how an add-on came to be enabled
     DISABLE_AUTOMATIC_INSTALLATION: Final = "addon.open-cluster-management.io/disable-automatic-installation"
+    IMAGE_REGISTRIES: Final = "open-cluster-management.io/image-registries"  # of a cluster, for its add-ons
     HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
     INSTALL_NAMESPACE: Final = "addon.open-cluster-management.io/v1alpha1-install-namespace"
     # What server-side apply last wrote, so that changes of the work are told from changes of the cluster.
@@ -206,3 +207,7 @@ def registration_binding(cluster: str) -> str:
 def work_binding(cluster: str) -> str:
     """Return the name of the binding that lets an agent pull work."""
     return f"{cluster_role(cluster)}:work"
+
+
+RESTRICTED_KUBECONFIGS = "WATCHWORD_RESTRICTED_KUBECONFIGS"
+"""The variable of processes whose kubeconfigs come from tenants: those run no program and name no file elsewhere."""

@@ -14,6 +14,7 @@ import click
 from watchword.admin.hub_setup import HubSetup, validate_hub_settings
 from watchword.admin.init import HubInitializer, InitOptions, InitResult
 from watchword.admin.initial_token import TokenSpec
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.cli.common_options import format_document, output_option, split, wait_options, with_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
@@ -22,7 +23,6 @@ from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
 from watchword.discovery.addresses import parse_endpoint
 from watchword.discovery.cluster_info_lookup import cluster_info_from_kubeconfig
-from watchword.discovery.setup import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.discovery.token_store import choose_token, join_command
 from watchword.drivers.catalog import CATALOG
 from watchword.drivers.options import Side

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.cli.common_options import output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
@@ -17,7 +18,6 @@ from watchword.cli.tables import render_table, terminal_width
 from watchword.cli.token_output import COLUMNS, format_tokens, token_row
 from watchword.discovery.cluster_info_lookup import find_cluster_info
 from watchword.discovery.errors import BootstrapTokenRefused
-from watchword.discovery.setup import MANAGED_CLUSTER_GROUP
 from watchword.discovery.token_limits import BootstrapTokenLimits
 from watchword.discovery.token_secret import TokenRecord, TokenUsage
 from watchword.discovery.token_store import TokenStore, choose_token, join_command

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_ANNOTATIONS, HUB_FINALIZERS, REGISTER_GROUP, Annotation, Label
 from watchword.api.resources import (
@@ -17,10 +18,9 @@ from watchword.hub.cluster_sets import DEFAULT_SET
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Invalid
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import choose_changes
+from watchword.runtime.diff import choose_changes
 
 POLICY_NAME = "managedcluster-acceptance.watchword.dev"
-BOOTSTRAP_GROUP = "system:bootstrappers:managedcluster"
 PROBE_USER = "watchword:acceptance-probe"
 PROBE_CLUSTER = "watchword-acceptance-probe"
 ENFORCED_TTL = timedelta(minutes=10)
@@ -142,9 +142,9 @@ class AcceptanceGuard:
             return True
 
     async def _refuses(self) -> bool:
-        """Dry-run as a joining cluster: registering must pass, accepting and annotating must not."""
-        joining = self.client.impersonating(PROBE_USER, groups=(BOOTSTRAP_GROUP,))
-        if not await _is_admitted(joining):  # refused either way, so the response would prove nothing
+        """Ask as a joining cluster, without storing anything: registering must pass, accepting and noting must not."""
+        joining = self.client.impersonating(PROBE_USER, groups=(MANAGED_CLUSTER_GROUP,))
+        if not await _is_admitted(joining):  # refused either way, so the answer would prove nothing
             return await self._is_installed()
         return not await _is_admitted(joining, accepted=True) and not await _is_admitted(joining, note="probe")
 

@@ -16,11 +16,10 @@ from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.interface import HubContext
 from watchword.drivers.options import Settings
 from watchword.hub import controllers as registration
-from watchword.hub import prerequisites
-from watchword.hub.agent_token_policy import install_agent_token_policy
 from watchword.hub.bootstrap_token_validation import BootstrapTokenValidator
 from watchword.hub.cluster_drivers import HubDrivers
 from watchword.hub.credential_expiry_metrics import expiry_controllers
+from watchword.hub.installation import HubInstaller
 from watchword.hub.retired_cluster_names import RetiredClusterNames
 from watchword.hub.revocation_metrics import revocation_controllers
 from watchword.kube.client import Client
@@ -33,6 +32,7 @@ from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec
+from watchword.runtime.tasks import run_until_stopped
 
 LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
 
@@ -69,10 +69,15 @@ async def run_hub(
     extensions: Sequence[HubExtension] = (),
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Run the hub's controllers until asked to stop; raises what the manager raises."""
+    """Run the hub's controllers until asked to stop; raises what the manager raises.
+
+    A hub whose API server cannot be reached waits for it.
+    """
+    stop = stop or asyncio.Event()
     if options.install:
-        await prerequisites.install(client)
-        await install_agent_token_policy(client)
+        installation = HubInstaller(client, random).install(options.health, options.metrics)
+        if not await run_until_stopped(stop, installation):
+            return
     manager = Manager(
         ManagerOptions(
             name="watchword.dev/hub",

@@ -1,12 +1,13 @@
 """The errors of keys, certificates and signatures.
 
 PkiError
-├── KeyRefused          not a supported private or public key, or too weak
-├── InvalidCsr          not a supported certificate signing request
-├── CertificateRefused  not a supported certificate or bundle
-├── ChainRefused        no trusted authority signed the certificate, or it is not valid now
-├── AuthorityExpired    the signer's own certificate has expired
-├── PinRefused          not a pin of the form sha256:<64 hexadecimal digits>
+├── KeyRefused            not a private or public key that is read here, or too weak
+├── InvalidCsr        not a certificate signing request that is read here
+├── CertificateRefused    not a certificate or bundle that is read here
+├── ChainRefused          a certificate that no trusted authority vouches for, here and now
+├── AuthorityExpired      the signer's own certificate is over
+├── PinRefused            not a pin of the form sha256:<64 hexadecimal digits>
+├── DecryptionFailed      encrypted data that no key opens
 └── InvalidJwt          a JWT whose form, signature or algorithm is not accepted
 """
 
@@ -39,6 +40,10 @@ class AuthorityExpired(PkiError):
 
 class PinRefused(PkiError):
     """The text is not a public key pin."""
+
+
+class DecryptionFailed(PkiError):
+    """No key opens the data, or it was changed."""
 
 
 class InvalidJwt(PkiError):

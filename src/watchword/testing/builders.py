@@ -17,6 +17,7 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     NAMESPACES,
+    RBAC_GROUP,
     SECRETS,
     SERVICE_ACCOUNTS,
 )
@@ -24,8 +25,6 @@ from watchword.api.time import rfc3339_micro
 from watchword.drivers.csr.options import LIFETIME as CERTIFICATE_LIFETIME
 from watchword.drivers.options import Settings
 from watchword.drivers.token.options import LIFETIME as TOKEN_LIFETIME
-
-RBAC = "rbac.authorization.k8s.io"
 
 
 def a_namespace(name: str, **metadata: Any) -> Object:
@@ -94,8 +93,8 @@ def a_cluster_role_binding(name: str, *, role: str, users: Sequence[str] = (), g
     kinds = [("User", user) for user in users] + [("Group", group) for group in groups]
     return CLUSTER_ROLE_BINDINGS.manifest(
         ObjectKey.cluster(name),
-        roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-        subjects=[{"apiGroup": RBAC, "kind": kind, "name": who} for kind, who in kinds],
+        roleRef={"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
+        subjects=[{"apiGroup": RBAC_GROUP, "kind": kind, "name": who} for kind, who in kinds],
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from watchword.agent.context import ControllerFactory
 from watchword.agent.options import AgentOptions
 from watchword.agent.process import AgentRuntime, run_agent
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.cluster import Cluster
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.http import Peer
@@ -25,7 +26,6 @@ from watchword.drivers.hub_connector import HubConnector
 from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.drivers.options import Settings
 from watchword.hub import prerequisites
-from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP
 from watchword.hub.process import HubExtension, HubOptions, run_hub
 from watchword.kube.client import Client
 from watchword.kube.connect import credentials_of, make_client
@@ -74,7 +74,7 @@ class PlaneConnector:
 
     def joining(self) -> Transport:
         """Return a transport as a joining cluster."""
-        return self.through(self.plane.fresh_client(BOOTSTRAP_USER, (BOOTSTRAP_GROUP,)).transport)
+        return self.through(self.plane.fresh_client(BOOTSTRAP_USER, (MANAGED_CLUSTER_GROUP,)).transport)
 
     def own(self, data: SecretData) -> Transport:
         """Return a transport with the credential of a Secret; a kubeconfig that cannot be read is an error."""

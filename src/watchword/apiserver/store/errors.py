@@ -5,9 +5,11 @@ StoreError
 ├── Compacted          the requested revision is compacted
 ├── WriteFailed        the write is not durable and was undone; reads still work
 │   └── StorageFull    … because the disk or the quota is full
-└── StoreOpenError     the data file cannot be used; nothing was changed
-    ├── StoreCorrupt   … because its content is damaged
-    └── StoreLocked    … because another process uses it
+└── StoreOpenError         the data file cannot be used; nothing was changed
+    ├── StoreCorrupt        … because its content is damaged
+    ├── StoreMissing        … because it is gone or empty, though there was one
+    ├── StoreIncomplete     … because it was copied without its write-ahead log
+    └── StoreLocked         … because another process uses it
 """
 
 from __future__ import annotations
@@ -49,6 +51,14 @@ class StoreOpenError(StoreError):
 
 class StoreCorrupt(StoreOpenError):
     """The data file is damaged; restore a backup."""
+
+
+class StoreMissing(StoreOpenError):
+    """There was a data file, and it is gone or empty; a blank one would pass for the truth."""
+
+
+class StoreIncomplete(StoreOpenError):
+    """The data file was copied from a running server, and what was written last is missing."""
 
 
 class StoreLocked(StoreOpenError):

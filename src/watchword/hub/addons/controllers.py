@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from watchword.addons.controllers import AddonParts, controllers, register_informers
 from watchword.api.meta import Object
 from watchword.api.resources import (
+    ADDON_DEPLOYMENT_CONFIGS,
     ADDON_TEMPLATES,
     CLUSTER_MANAGEMENT_ADDONS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -18,7 +19,7 @@ from watchword.hub.addons.feature_labels import FeatureLabelReconciler, clusters
 from watchword.hub.addons.install_strategy import InstallStrategies, InstallStrategyReconciler
 from watchword.hub.addons.installation import AddonInstallationReconciler
 from watchword.hub.addons.placements import PlacementDecisionReconciler, Placements
-from watchword.hub.addons.templates import TemplateDefinitionLookup
+from watchword.hub.addons.templates import BY_CONFIG, TemplateDefinitionLookup, index_by_config
 from watchword.hub.controllers import HubParts
 from watchword.runtime.cache import Cache
 from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
@@ -36,6 +37,11 @@ def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
     templates = TemplateDefinitionLookup(parts.cache, parts.signing_namespaces)
     described = tuple(
         Trigger(kind, templates.addons_affected_by) for kind in (ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS)
+    )
+    described = (
+        *described,
+        Trigger(ADDON_DEPLOYMENT_CONFIGS, templates.addons_affected_by_config),
+        Trigger(MANAGED_CLUSTERS, templates.addons_affected_by_cluster),
     )
     yield from of_drivers
     yield from _installation(parts)
@@ -60,10 +66,11 @@ def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
 
 
 def _register_informers(cache: Cache) -> None:
-    for resource in (CLUSTER_MANAGEMENT_ADDONS, ADDON_TEMPLATES):
+    for resource in (CLUSTER_MANAGEMENT_ADDONS, ADDON_TEMPLATES, ADDON_DEPLOYMENT_CONFIGS):
         cache.informer(resource)
     register_informers(cache)
     cache.index(MANAGED_CLUSTER_ADDONS, "name", lambda obj: [obj["metadata"]["name"]])
+    cache.index(MANAGED_CLUSTER_ADDONS, BY_CONFIG, index_by_config)
 
 
 def _installation(parts: HubParts) -> Iterable[ControllerSpec]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.apiserver.kinds.quantity import canonical_quantity, parse_quantity
+from watchword.api.quantity import canonical_quantity, parse_quantity
 
 
 @pytest.mark.parametrize(

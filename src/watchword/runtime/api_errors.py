@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from watchword.agent.work.manifests import ObjectRef
+from watchword.api.meta import ObjectRef
 from watchword.kube.errors import ApiStatusError, BadRequest, Conflict, Invalid, KubeError, NotFound
 from watchword.runtime.redaction import redact_text
+from watchword.runtime.write_transports import FIELD_CONFLICT
 
 MAX_MESSAGE_LENGTH = 500
 MAX_FIELDS = 8
-FIELD_CONFLICT = "FieldManagerConflict"
 
 
 def describe_api_error(error: KubeError, target: ObjectRef) -> str:

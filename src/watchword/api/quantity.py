@@ -8,6 +8,12 @@ from fractions import Fraction
 _QUANTITY = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d+)?", re.ASCII)
 _BINARY = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+UNITS = {
+    **{unit: Fraction(scale) for unit, scale in _BINARY.items()},
+    **{unit: Fraction(10) ** power for unit, power in _DECIMAL.items()},
+}
+"""What one of each unit is worth."""
+
 _LARGEST = 2**63 - 1
 _LONGEST = 128  # digits beyond this change nothing and cost time
 
@@ -30,7 +36,7 @@ def canonical_quantity(text: str) -> str | None:
     value = parse_quantity(text)
     if value is None:
         return None
-    suffix = re.sub(r"^[+-]?[\d.]*", "", text)
+    suffix = quantity_suffix(text)
     value = _rounded_up(value)
     if suffix in _BINARY and abs(value) >= 1024:
         return _binary(value)
@@ -39,12 +45,15 @@ def canonical_quantity(text: str) -> str | None:
     return _decimal(value, exponents=False)
 
 
+def quantity_suffix(text: str) -> str:
+    """Return the unit in which a quantity is written; empty when it has none."""
+    return re.sub(r"^[+-]?[\d.]*", "", text)
+
+
 def _scale(suffix: str) -> Fraction:
-    if suffix in _BINARY:
-        return Fraction(_BINARY[suffix])
-    if suffix in _DECIMAL:
-        return Fraction(10) ** _DECIMAL[suffix]
-    # A huge exponent must not cost memory: beyond this the value is capped anyway.
+    if suffix in UNITS:
+        return UNITS[suffix]
+    # An exponent from a stranger must not cost memory: beyond this the value is capped anyway.
     return Fraction(10) ** max(-40, min(40, int(suffix[1:])))
 
 
