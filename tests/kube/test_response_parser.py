@@ -120,7 +120,7 @@ def test_trailers_are_not_headers() -> None:
     assert (parser.is_complete, parser.headers) == (True, [("Transfer-Encoding", "chunked")])
 
 
-def test_what_comes_unasked_is_refused() -> None:
+def test_unrequested_data_is_refused() -> None:
     reader = ResponseParser()
     reader.feed(SIZED)
 

@@ -76,7 +76,7 @@ class OcmAgent:
         return base64.b64decode(issued["status"]["certificate"])
 
     async def join(self) -> Client:
-        """Introduce the cluster with the bootstrap credential; returns the agent as itself."""
+        """Register the cluster with the bootstrap credential; returns the agent under its own identity."""
         joining = self.fleet.plane.client(BOOTSTRAP_USER, (MANAGED_CLUSTER_GROUP,))
         key = ObjectKey.cluster(self.name)
         assert await joining.find(MANAGED_CLUSTERS, key) is None

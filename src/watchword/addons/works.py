@@ -73,7 +73,7 @@ def hook_name(addon: str) -> str:
 def work_manifest(
     instance: AddonInstance, name: str, manifests: Sequence[Object], configs: Iterable[Object] = ()
 ) -> Object:
-    """Return a work that belongs to the add-on and goes with it."""
+    """Return a work that is owned by the add-on."""
     spec: Object = {"workload": {"manifests": list(manifests)}}
     feedback = [config for manifest in manifests if (config := _feedback(manifest)) is not None]
     configs = merge_configs(feedback, configs)

@@ -15,7 +15,7 @@ class AgentError(Exception):
 
 
 class NameTaken(AgentError):
-    """Another cluster has this name on the hub; the message says what to do."""
+    """Another cluster has this name on the hub; the message contains the next step."""
 
 
 class WorkError(AgentError):

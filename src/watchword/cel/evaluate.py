@@ -235,7 +235,7 @@ def _present(value: Any, *, optional: bool) -> tuple[Any, ...]:
 def _find_function(name: str, arity: int) -> Function | None:
     found = FUNCTIONS.get((name, arity))
     if found is None:
-        from watchword.cel import library  # noqa: PLC0415 - most rules need none of it, and every start would pay
+        from watchword.cel import library
 
         found = library.FUNCTIONS.get((name, arity))
     return found
@@ -244,7 +244,7 @@ def _find_function(name: str, arity: int) -> Function | None:
 def _find_method(name: str, arity: int) -> Function | None:
     found = METHODS.get((name, arity))
     if found is None:
-        from watchword.cel import library  # noqa: PLC0415 - same
+        from watchword.cel import library
 
         found = library.METHODS.get((name, arity))
     return found

@@ -128,7 +128,7 @@ def _index(container: Any, key: Any) -> Any:
 
 
 def select(target: Any, key: Any) -> Any:
-    """Return a field that must be there."""
+    """Return a field that must exist."""
     if type(target) is not dict or type(key) not in _KEYS:
         no_overload()
     if key not in target:

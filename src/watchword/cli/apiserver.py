@@ -54,9 +54,9 @@ def command(**flags: Any) -> None:
     import gc
 
     gc.disable()  # until it serves: what is made on the way there stays
-    from watchword.apiserver.instance import InstanceSettings  # noqa: PLC0415 - same
-    from watchword.http.limits import raise_descriptor_limit  # noqa: PLC0415 - same
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+    from watchword.apiserver.instance import InstanceSettings
+    from watchword.http.limits import raise_descriptor_limit
+    from watchword.runtime.event_loop import run
 
     raise_descriptor_limit()
     # The workloads of a node have folders of their own to start from, so a relative path would lead them astray.

@@ -69,12 +69,12 @@ def command(**flags: Any) -> None:
 
 
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
-    from watchword.api.names import RESTRICTED_KUBECONFIGS  # noqa: PLC0415 - help must not pay for it
-    from watchword.http.limits import raise_descriptor_limit  # noqa: PLC0415 - same
-    from watchword.local.output import choose_output  # noqa: PLC0415 - same
-    from watchword.local.up import up  # noqa: PLC0415 - same
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
-    from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - same
+    from watchword.api.names import RESTRICTED_KUBECONFIGS
+    from watchword.http.limits import raise_descriptor_limit
+    from watchword.local.output import choose_output
+    from watchword.local.up import up
+    from watchword.runtime.event_loop import run
+    from watchword.runtime.logs import configure_logging
 
     os.environ[RESTRICTED_KUBECONFIGS] = "1"  # its pods run in this process, and their kubeconfigs come from works
     raise_descriptor_limit()

@@ -61,7 +61,7 @@ def _readers() -> Iterator[Manifest]:
         ROLE_BINDINGS.manifest(
             CLUSTER_INFO_READERS,
             roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": CLUSTER_INFO_READERS.name},
-            # Who has a credential may read what everybody may: agents refresh over their own connection.
+            # Authenticated users may read what anonymous ones may: agents refresh over their own connection.
             subjects=[
                 {"apiGroup": RBAC_GROUP, "kind": "User", "name": "system:anonymous"},
                 {"apiGroup": RBAC_GROUP, "kind": "Group", "name": "system:authenticated"},

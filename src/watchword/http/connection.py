@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 RequestHandler = Callable[[Request], Awaitable[Response]]
 RejectionHandler = Callable[[RejectedRequest], Response]
 LINGER = 2.0
-"""How long a rejected client may go on sending before the connection is cut: cut at once, it never reads why."""
+"""How long a rejected client may go on sending: cut off immediately, it would never read the response."""
 FAREWELL = 0.25
 """How long a client may take to confirm the end of a connection when the server stops."""
 
@@ -96,7 +96,7 @@ class ServerConnection(asyncio.Protocol):
         self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sent."""
+        """Parse received bytes."""
         was_idle = self._reader.is_idle
         self._waiting.extend(self._reader.feed(data))
         if was_idle and not self._reader.is_idle:
@@ -129,7 +129,7 @@ class ServerConnection(asyncio.Protocol):
             self._task.cancel()
 
     def abort(self) -> None:
-        """Cut the connection."""
+        """Close the connection immediately."""
         if self._connected:
             self._transport.abort()
         elif self._handshake is not None:

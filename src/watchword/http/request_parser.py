@@ -99,7 +99,7 @@ class RequestParser:
         return wanted
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
+        """Start a request."""
         overhead = self._overhead
         self._reset()
         self._begun, self._overhead = True, overhead
@@ -142,7 +142,7 @@ class RequestParser:
         """Store a part of the body."""
         self._wants_continue = False
         self._overhead -= len(body)
-        self._body += body  # not a list of pieces: a client that sends single bytes must not cost more
+        self._body += body  # not a list of chunks: a client that sends single bytes must not cost more memory
         if len(self._body) > self._limits.body_bytes:
             self._stop(413, "Request Entity Too Large")
 

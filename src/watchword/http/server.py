@@ -48,14 +48,14 @@ class HttpServer:
         self._date = (0, "")
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; return the port, which the system chooses when 0 was asked for."""
+        """Listen; return the port, which the system chooses when 0 was requested."""
         self._sockets = await bind_sockets(host, port)
         self._accept_from(self._sockets)
         self._sweep()
         return int(self._sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Accept no more, end the watches cleanly, let the rest finish."""
+        """Stop accepting, end watches cleanly, and let current requests finish."""
         sockets, self._sockets = self._sockets, ()
         if not sockets:
             return
@@ -77,7 +77,7 @@ class HttpServer:
         self._table.authenticate(connection, user)
 
     def unregister(self, connection: ServerConnection) -> None:
-        """Forget a connection."""
+        """Unregister a connection."""
         self._table.discard(connection)
         if not self._table:
             self._all_closed.set()

@@ -142,9 +142,9 @@ class AcceptanceGuard:
             return True
 
     async def _refuses(self) -> bool:
-        """Ask as a joining cluster, without storing anything: registering must pass, accepting and noting must not."""
+        """Dry-run as a joining cluster: registering must pass, accepting and annotating must not."""
         joining = self.client.impersonating(PROBE_USER, groups=(MANAGED_CLUSTER_GROUP,))
-        if not await _is_admitted(joining):  # refused either way, so the answer would prove nothing
+        if not await _is_admitted(joining):  # refused either way, so the response would prove nothing
             return await self._is_installed()
         return not await _is_admitted(joining, accepted=True) and not await _is_admitted(joining, note="probe")
 

@@ -31,7 +31,7 @@ def parse_kubeconfig(
     except YamlError as cause:
         raise ConfigError(str(cause)) from cause
     if document is None:
-        return Kubeconfig()  # kubectl, too, takes an empty file as an empty configuration
+        return Kubeconfig()  # kubectl, too, accepts an empty file as an empty configuration
     fields = _Fields(document, "the kubeconfig", folder, restricted=bool(environment.get(RESTRICTED_KUBECONFIGS)))
     if fields.text("kind") not in {"", "Config"} or fields.text("apiVersion") not in {"", "v1"}:
         raise ConfigError("the kubeconfig is of another kind than Config v1")

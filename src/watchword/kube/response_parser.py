@@ -30,12 +30,12 @@ class ResponseParser:
         self._has_body = has_body
         self._parser = HttpResponseParser(self)
         self._body: list[bytes] = []
-        self._is_framed = False  # whether the answer itself says where it ends
+        self._is_framed = False  # whether the response itself says where it ends
         self._is_chunked = False
         self._overhead = 0  # bytes that are not the body: head, chunk lines, trailers
 
     def feed(self, data: bytes) -> None:
-        """Take what arrived; raises `HttpProtocolError`."""
+        """Parse received bytes; raises `HttpProtocolError`."""
         self._overhead += len(data)
         try:
             self._parser.feed_data(data)
@@ -79,7 +79,7 @@ class ResponseParser:
         self.headers.append((name.decode("latin-1"), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
-        """Know how to go on."""
+        """Decide how the body is delimited."""
         version = self._parser.get_http_version()
         if version not in ("1.1", "1.0") or (self._is_chunked and version == "1.0"):
             raise HttpProtocolError("the answer is not HTTP/1.1")

@@ -65,7 +65,7 @@ class OwnedObjectApplier:
         if present is not None and is_owned(present, owner):
             return await apply_object(self.client, resource, wanted, present, OWN_OBJECTS)
         try:
-            # Without force: whatever somebody else said about an object of this name stays as it is.
+            # Without force: fields of other managers on an object of this name stay as they are.
             return await apply_object(self.client, resource, wanted, None, replace(OWN_OBJECTS, force=False))
         except Conflict as cause:
             found = await self.client.get(resource, key)

@@ -122,7 +122,7 @@ class Cache:
         return [found[key] for key in sorted(found, key=_order)]
 
     def by_index(self, resource: Resource, index: str, value: str) -> Sequence[Object]:
-        """Return the objects whose index function gave that value, in key order."""
+        """Return the objects for which the index function returned that value, in key order."""
         found = (self.get(resource, key) for key in self.index_keys(resource, index, value))
         return [obj for obj in found if obj is not None]
 

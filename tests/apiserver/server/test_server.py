@@ -126,7 +126,7 @@ async def test_valid_credential_is_accepted_while_its_address_sends_wrong_ones()
     assert await codes(plane, 2, "alice") == [200, 200]
 
 
-async def test_the_audit_tells_who_and_what_but_no_content() -> None:
+async def test_audit_log_contains_user_and_request_but_no_content() -> None:
     seen: list[CompletedRequest] = []
     plane = a_plane(observe=seen.append)
     body = orjson.dumps({"metadata": {"name": "n"}, "stringData": {"password": "hunter2"}})

@@ -112,7 +112,7 @@ def trusted_grants(known: Object) -> frozenset[str]:
 
 
 def read_template(template: Object, addon: Object, config: DeploymentConfig) -> AddonDefinition:
-    """Return what a template says about an add-on."""
+    """Return the definition of an add-on in a template."""
     spec: Mapping[str, Any] = template.get("spec") or {}
     rows: list[Mapping[str, Any]] = spec.get("registration") or []
     work: Mapping[str, Any] = spec.get("agentSpec") or {}
