@@ -34,7 +34,7 @@ fmt: setup ## format the code and apply the safe fixes
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
 
-lint: setup ## check style and the import contracts of the rooms
+lint: setup ## check style and the import contracts
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/lint-imports
@@ -79,7 +79,7 @@ WITHIN    ?= 600
 JOBS      ?= $(shell getconf _NPROCESSORS_ONLN)
 SIMULATE  := $(BIN)/python -m watchword.testing.simulation
 
-simulate: setup ## live fleets through simulated months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) JOBS=(cores)
+simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) JOBS=(cores)
 	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --jobs=$(JOBS)
 
 simulate-ci: setup ## the simulated lives of CI: fixed seeds of mixed sizes and densities

@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong, says why, and names the next command."""
+"""`doctor` reports what is wrong, why, and the next command."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def one(rows: list[CheckFinding]) -> CheckFinding:
         pytest.param(301, Level.FAILURE, id="so far ahead that new certificates are not valid yet"),
     ],
 )
-def test_judge_skew(seconds: int | None, level: Level) -> None:
+def test_decide_skew(seconds: int | None, level: Level) -> None:
     skew = None if seconds is None else timedelta(seconds=seconds)
 
     assert [finding.level for finding in decide_skew_findings(skew)] == [level]
@@ -81,7 +81,7 @@ def test_judge_skew(seconds: int | None, level: Level) -> None:
         pytest.param(101, Level.FAILURE, "expired", id="expired"),
     ],
 )
-def test_judge_credential(age: int, level: Level, said: str) -> None:
+def test_decide_credential(age: int, level: Level, said: str) -> None:
     authority = Authority.make("ca", now=NOW)
     key = PrivateKey.generate()
     certificate = authority.issue_client(key.public, CertificateSubject("agent"), now=NOW, lifetime=100 * DAY)
@@ -100,7 +100,7 @@ def test_judge_credential(age: int, level: Level, said: str) -> None:
         pytest.param({"tls.crt": b"garbage"}, Level.FAILURE, id="not a certificate"),
     ],
 )
-def test_judge_damaged_credential(data: dict[str, bytes], level: Level) -> None:
+def test_decide_damaged_credential(data: dict[str, bytes], level: Level) -> None:
     assert one(decide_credential_findings(data, EDGE, now=NOW)).level is level
 
 
@@ -112,7 +112,7 @@ def test_judge_damaged_credential(data: dict[str, bytes], level: Level) -> None:
         pytest.param(True, True, "lets edge in and hears its agent", id="well"),
     ],
 )
-def test_judge_standing(accepted: bool, available: bool, said: str) -> None:  # noqa: FBT001 - a table
+def test_decide_standing(accepted: bool, available: bool, said: str) -> None:  # noqa: FBT001 - a table
     conditions = [{"type": ConditionType.AVAILABLE, "status": str(available)}]
     cluster = MANAGED_CLUSTERS.manifest(
         ObjectKey.cluster("edge"), spec={"hubAcceptsClient": accepted}, status={"conditions": conditions}
@@ -131,7 +131,7 @@ def test_the_key_that_asks_is_shown_as_the_hub_shows_it() -> None:
     assert f"asks with the key {key.public.thumbprint[:16]}" in finding.reason
 
 
-async def test_a_bare_cluster_is_told_how_to_become_something(plane: Plane) -> None:
+async def test_doctor_advises_join_or_init_on_a_bare_cluster(plane: Plane) -> None:
     found = await findings(plane)
 
     finding = one(found["membership"])

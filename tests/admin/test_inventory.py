@@ -86,7 +86,7 @@ WELL: Conditions = {**MEMBER, ConditionType.AVAILABLE: "True"}
         pytest.param(a_cluster("edge", WELL), InventoryHealth.GOOD, "", id="well"),
     ],
 )
-def test_judge_cluster(cluster: Object, health: InventoryHealth, note: str) -> None:
+def test_decide_cluster(cluster: Object, health: InventoryHealth, note: str) -> None:
     row = decide_cluster_row(cluster, [])
 
     assert row.health is health
@@ -118,7 +118,7 @@ def a_request(requester: str, *, addon: str = "", decided: bool = False) -> Obje
         pytest.param(a_request("system:bootstrap:abcdef"), InventoryHealth.PENDING, id="another key"),
     ],
 )
-def test_a_joined_cluster_for_whose_name_another_key_asks_needs_a_person(
+def test_request_of_another_key_for_a_joined_cluster_waits_for_an_administrator(
     request_: Object, health: InventoryHealth
 ) -> None:
     row = decide_cluster_row(a_cluster("edge", WELL), [request_])
@@ -154,7 +154,7 @@ def an_addon(driver: str, conditions: Conditions | None = None) -> Object:
         ),
     ],
 )
-def test_judge_addon(addon: Object, health: InventoryHealth) -> None:
+def test_decide_addon(addon: Object, health: InventoryHealth) -> None:
     assert decide_addon_row(addon).health is health
 
 
@@ -218,7 +218,7 @@ def test_forecast_names_what_ends_soon_and_what_that_means() -> None:
     outlooks = forecast_expiry(build_inventory(a_fleet(), now=NOW), now=NOW, within=7 * DAY)
 
     assert [(each.row.holder, each.renewed_before) for each in outlooks] == [
-        ("agent of edge2", False),  # nobody renews it, although it should have been
+        ("agent of edge2", False),  # its renewal is overdue
         ("joining clusters", False),
         ("add-on sample on edge", True),
     ]
@@ -251,5 +251,5 @@ def test_the_document_holds_no_secret_and_every_row() -> None:
     assert document["credentials"][0]["secondsLeft"] == 4 * 24 * 3600
 
 
-def test_names_are_ordered_as_people_count() -> None:
+def test_names_are_sorted_in_natural_order() -> None:
     assert sorted(["c10", "c9", "b", "c1", "c²"], key=natural_sort_key) == ["b", "c1", "c9", "c10", "c²"]

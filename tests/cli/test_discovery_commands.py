@@ -52,9 +52,7 @@ async def test_a_created_token_is_listed_without_its_secret_and_deleted(hub: Dis
     assert (document["token"], document["allowedClusters"]) == (token.reveal(), ["edge-*"])
 
 
-async def test_a_token_of_ones_own_is_stored_with_everything_that_was_said(
-    hub: DiscoverableHub, capsys: Output
-) -> None:
+async def test_given_token_is_stored_with_all_its_options(hub: DiscoverableHub, capsys: Output) -> None:
     token = BootstrapToken.generate()
     flags = ["--usages", "authentication", "--ttl", "2h", "--description", "of my own"]
     groups = "system:bootstrappers:edge,system:bootstrappers:lab"

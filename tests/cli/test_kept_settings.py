@@ -46,36 +46,36 @@ def test_keep_unnamed(present: Object, named: Object, expected: Object) -> None:
 AUTO = "ManagedClusterAutoApproval=true"
 
 
-async def the_manager(fleet: Fleet) -> Any:
-    return await fleet.client.get(CLUSTER_MANAGERS, ObjectKey.cluster("cluster-manager"))
+async def the_manager(cli_fleet: Fleet) -> Any:
+    return await cli_fleet.client.get(CLUSTER_MANAGERS, ObjectKey.cluster("cluster-manager"))
 
 
 @pytest.mark.real_time
 @pytest.mark.planes("embedded")  # the ClusterManager is one of a kind, and other tests share a real server
-async def test_init_keeps_what_the_command_line_does_not_name(fleet: Fleet) -> None:
-    await fleet.init(
+async def test_init_keeps_what_the_command_line_does_not_name(cli_fleet: Fleet) -> None:
+    await cli_fleet.init(
         *("--no-probe", "--image", "registry.example/watchword:1", "--feature-gates", AUTO, "--approve-nodes"),
         *("--auto-approved-csr-users", "system:serviceaccount:ci:joiner", "--left-cluster-retention", "168h"),
     )
-    before = await the_manager(fleet)
+    before = await the_manager(cli_fleet)
 
-    await fleet.run("init", "--no-probe")
+    await cli_fleet.run("init", "--no-probe")
 
-    after = await the_manager(fleet)
+    after = await the_manager(cli_fleet)
     assert (after["spec"], after["metadata"]["annotations"]) == (before["spec"], before["metadata"]["annotations"])
     assert after["spec"]["imagePullSpec"] == "registry.example/watchword:1"
-    binding = await fleet.client.get(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(REQUESTERS_BINDING))
+    binding = await cli_fleet.client.get(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(REQUESTERS_BINDING))
     assert NODE_GROUP in [subject["name"] for subject in binding["subjects"]]
-    assert (await fleet.client.list(DEPLOYMENTS)).items == []  # the first run said --no-deploy
+    assert (await cli_fleet.client.list(DEPLOYMENTS)).items == []  # the first run said --no-deploy
 
 
 @pytest.mark.real_time
 @pytest.mark.planes("embedded")
-async def test_init_refuses_users_whose_gate_is_switched_off(fleet: Fleet) -> None:
-    new = await fleet.run("init", "--no-deploy", "--no-probe", "--auto-approved-csr-users", "joiner", code=2)
-    await fleet.init("--no-probe", "--feature-gates", AUTO, "--auto-approved-csr-users", "joiner")
+async def test_init_refuses_users_whose_gate_is_switched_off(cli_fleet: Fleet) -> None:
+    new = await cli_fleet.run("init", "--no-deploy", "--no-probe", "--auto-approved-csr-users", "joiner", code=2)
+    await cli_fleet.init("--no-probe", "--feature-gates", AUTO, "--auto-approved-csr-users", "joiner")
 
-    said = await fleet.run("init", "--no-probe", "--feature-gates", "ManagedClusterAutoApproval=false", code=2)
+    said = await cli_fleet.run("init", "--no-probe", "--feature-gates", "ManagedClusterAutoApproval=false", code=2)
 
     assert "--feature-gates ManagedClusterAutoApproval=true" in new
     assert "--feature-gates ManagedClusterAutoApproval=true" in said

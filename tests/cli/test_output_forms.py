@@ -65,13 +65,15 @@ def test_a_damaged_key_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.real_time
-async def test_clusters_are_named_as_kubectl_names_them(fleet: Fleet) -> None:
-    await fleet.init("--no-probe")
-    name = fleet.unique("edge")
-    await fleet.client.create(MANAGED_CLUSTERS, a_cluster(name))
+async def test_clusters_are_named_as_kubectl_names_them(cli_fleet: Fleet) -> None:
+    await cli_fleet.init("--no-probe")
+    name = cli_fleet.unique("edge")
+    await cli_fleet.client.create(MANAGED_CLUSTERS, a_cluster(name))
 
-    assert f"managedcluster.cluster.open-cluster-management.io/{name}\n" in await fleet.run("clusters", "-o", "name")
-    assert await fleet.run("clusters", "show", name, "-o", "jsonpath={.metadata.name}") == f"{name}\n"
+    assert f"managedcluster.cluster.open-cluster-management.io/{name}\n" in await cli_fleet.run(
+        "clusters", "-o", "name"
+    )
+    assert await cli_fleet.run("clusters", "show", name, "-o", "jsonpath={.metadata.name}") == f"{name}\n"
 
 
 @pytest.mark.real_time

@@ -1,4 +1,4 @@
-"""Wrong input to the verbs of registration: refused in one sentence, before any server is asked."""
+"""Wrong input to the registration commands is refused in one sentence, before any request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees of three hundred clusters: what needs attention, and not much more."""
+"""The status of three hundred clusters: what needs attention, and not much more."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_everything_is_shown_to_those_who_want_it(form: str, width: int | None) 
         pytest.param(1, "300 clusters, 300 credentials: 1 cluster to look at", id="one is silent"),
     ],
 )
-def test_one_line_says_how_the_fleet_fares(silent: int, sentence: str) -> None:
+def test_one_line_summarizes_the_fleet(silent: int, sentence: str) -> None:
     assert summarise(a_fleet(silent)) == sentence
 
 
@@ -100,7 +100,7 @@ def test_names_and_explanations_are_never_cut_at_eighty_columns() -> None:
     assert page.splitlines()[2] == f"  has introduced itself: watchword accept --clusters {LONG}"
 
 
-def test_the_doctor_names_some_of_many_and_says_where_the_rest_is() -> None:
+def test_doctor_names_some_of_many_and_where_to_find_the_rest() -> None:
     findings = decide_fleet_findings(a_fleet(60))
 
     page = render_results([CheckResult("fleet", findings)]).splitlines()

@@ -50,7 +50,7 @@ def test_wrong_arguments_are_refused_before_any_server_is_asked(
     assert shown.out == ""
 
 
-def test_a_row_hides_the_secret_unless_asked() -> None:
+def test_row_hides_the_secret_unless_requested() -> None:
     assert token_row(RECORD, NOW, secrets=False)[0] == "x7k2m9.***"
     assert token_row(RECORD, NOW, secrets=True) == (
         "x7k2m9.q8w3e5r1t0y6u4i2",
@@ -64,7 +64,7 @@ def test_a_row_hides_the_secret_unless_asked() -> None:
     )
 
 
-def test_what_is_missing_is_said_in_words() -> None:
+def test_absent_fields_of_a_token_have_placeholders() -> None:
     row = token_row(TokenRecord(TOKEN, usages=()), NOW, secrets=False)
     assert row[1:] == ("<forever>", "<never>", "<none>", "<none>", "<none>", "<any>", "<any>")
 

@@ -1,4 +1,4 @@
-"""A control plane that cannot start says what to do about it."""
+"""A control plane that cannot start reports what to do."""
 
 from __future__ import annotations
 

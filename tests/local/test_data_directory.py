@@ -67,7 +67,7 @@ def test_choose_blueprint(
         pytest.param(None, LayoutRequest(2, 65534), "no port 65536", id="beyond the last port"),
     ],
 )
-def test_contradictory_wishes_are_refused(recorded: FleetLayout | None, requested: LayoutRequest, why: str) -> None:
+def test_contradictory_options_are_refused(recorded: FleetLayout | None, requested: LayoutRequest, why: str) -> None:
     with pytest.raises(OperationRefused, match=why):
         choose_layout(recorded, requested, ports, FOLDER)
 
@@ -119,7 +119,7 @@ def test_claim_follows_a_crash(tmp_path: Path) -> None:
         assert (path / "lock").read_text() == str(os.getpid())
 
 
-def test_folder_of_somebody_else_is_neither_used_nor_removed(tmp_path: Path) -> None:
+def test_foreign_folder_is_neither_used_nor_removed(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "letters.txt").write_text("dear friend")
     folder = FleetDirectory(tmp_path)

@@ -39,7 +39,7 @@ def test_help_imports_nothing_heavy(argv: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_keeps_the_promise_of_its_line_of_help(name: str) -> None:
+def test_every_command_has_the_summary_that_the_overview_shows(name: str) -> None:
     module, summary = COMMANDS[name]
 
     command = import_module(module).command
@@ -54,7 +54,7 @@ def test_version_comes_from_the_package(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == f"watchword {__version__}\n"
 
 
-def test_misspelt_command_is_answered_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_misspelt_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["completoin"]) == ExitCode.NOT_USABLE
     assert "did you mean completion?" in capsys.readouterr().err
 
@@ -83,7 +83,7 @@ def test_completion_prints_code_for_the_shell(shell: str, capsys: pytest.Capture
         ),
     ],
 )
-def test_judge_failure(error: Exception, exit_code: int, sentence: str) -> None:
+def test_decide_failure(error: Exception, exit_code: int, sentence: str) -> None:
     failure = decide_failure(error)
 
     assert (failure.exit_code, failure.sentence) == (exit_code, sentence)

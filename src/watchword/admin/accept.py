@@ -1,4 +1,4 @@
-"""Lets clusters in when the hub's administrator says so and nothing contradicts it."""
+"""Accepts clusters for the hub's administrator, after checking their requests."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ClusterAcceptor:
         raise AssertionError("returned or raised above")
 
     async def accept_and_wait(self, name: str, patience: timedelta) -> AdmissionResult:
-        """Wait until the cluster has asked, accept it, and wait until the hub has given it its rights."""
+        """Wait for the cluster's request, accept it, and wait until the hub has granted its rights."""
 
         async def look() -> AdmissionResult:
             try:
@@ -121,7 +121,7 @@ class ClusterAcceptor:
 
 
 def validate_accepted(found: Object | None) -> str:
-    """Say what an accepted cluster still lacks; empty when it has its rights."""
+    """Return what an accepted cluster still lacks; empty when it has its rights."""
     said = find_condition(found or {}, ConditionType.HUB_ACCEPTED)
     if said is not None and said.status == "True":
         return ""

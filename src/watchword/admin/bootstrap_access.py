@@ -31,14 +31,14 @@ HUB, BOOTSTRAP = "hub", "bootstrap"
 
 @dataclass(frozen=True, slots=True)
 class BootstrapAccess:
-    """The way to a hub whose identity was proved, with the credential of a joining cluster."""
+    """Access to a verified hub with the credential of a joining cluster."""
 
     info: ClusterInfo
     token: Sensitive[str]
 
     @property
     def kubeconfig(self) -> Kubeconfig:
-        """The kubeconfig that goes into the bootstrap Secret; the token is in it."""
+        """The kubeconfig for the bootstrap Secret; it contains the token."""
         cluster = ClusterEntry(self.info.server, ca_data=self.info.ca_bundle)
         context = ContextEntry(HUB, BOOTSTRAP)
         return Kubeconfig({HUB: cluster}, {BOOTSTRAP: UserEntry(token=self.token)}, {BOOTSTRAP: context}, BOOTSTRAP)
@@ -82,7 +82,7 @@ async def find_hub(discovery: ClusterDiscovery, address: HubAddress) -> Bootstra
         info = await discovery.by_pin(address.server, address.pins)
     else:
         raise InvalidInput(
-            "this token signs nothing, so it cannot prove which hub answers, and it is not sent to a stranger: give "
+            "this token signs nothing, so it cannot verify the hub, and it is not sent to an unverified hub: give "
             "--ca-file, or --discovery-token-ca-cert-hash"
         )
     return BootstrapAccess(info, address.token)
@@ -91,7 +91,7 @@ async def find_hub(discovery: ClusterDiscovery, address: HubAddress) -> Bootstra
 async def require_joinable(hub: Client, cluster: str, uid: str) -> Object | None:
     """Return what the hub knows of a cluster that may join under that name; else `OperationRefused` or `NameTaken`.
 
-    Asked before anything is written on the managed cluster, so that a wrong token is found here and not in a log.
+    Checked before anything is written on the managed cluster, so that a wrong token is reported here and not in a log.
     """
     try:
         allowed = await can_i(hub, ResourceAccess("create", MANAGED_CLUSTERS, ObjectKey.cluster(cluster)))

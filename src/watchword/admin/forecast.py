@@ -12,7 +12,7 @@ from watchword.admin.inventory_rows import JOIN_TOKEN, CredentialRow, Inventory,
 
 @dataclass(frozen=True, slots=True)
 class ExpiringCredential:
-    """One credential that ends within the time that is asked about."""
+    """One credential that expires within the requested time."""
 
     row: CredentialRow
     ends: datetime
@@ -39,12 +39,12 @@ def _expiry_order(credential: ExpiringCredential) -> tuple[Any, ...]:
 
 
 def requires_action(credential: ExpiringCredential) -> bool:
-    """Whether somebody has to do something; join tokens are meant to end."""
+    """Whether it needs action; join tokens are meant to expire."""
     return not credential.renewed_before and credential.row.kind != JOIN_TOKEN
 
 
 def count_unknown_expiry(inventory: Inventory) -> int:
-    """Return how many credentials do not say when they end."""
+    """Return how many credentials have no known expiry."""
     unknown = (InventoryHealth.UNKNOWN, InventoryHealth.PENDING, InventoryHealth.FAILING)
     return sum(row.validity.expires is None and row.health in unknown for row in inventory.credentials)
 

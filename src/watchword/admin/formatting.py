@@ -1,4 +1,4 @@
-"""How times and numbers are shown to people: short, and never more exact than useful."""
+"""Formats times and numbers for people: short, and never more exact than useful."""
 
 from __future__ import annotations
 

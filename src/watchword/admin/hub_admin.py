@@ -1,4 +1,4 @@
-"""The few things that people do to clusters and requests on a hub, with the rights of the person."""
+"""Reads and changes clusters and requests on a hub, with the user's rights."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class AdmissionResult:
     cluster: str = ""
     requests: tuple[str, ...] = ()  # approved or denied now
     key: str = ""  # the thumbprint of the key that was approved
-    changed: bool = False  # whether the ManagedCluster says something else than before
-    owner: NameOwner | None = None  # to whom the name was given with it
+    changed: bool = False  # whether the ManagedCluster was changed
+    owner: NameOwner | None = None  # the owner that got the name
 
 
 @dataclass(frozen=True, slots=True)
 class HubAdmin:
-    """Reads and writes on a hub; a rehearsal asks the server and changes nothing."""
+    """Reads and writes on a hub; a dry run sends requests and changes nothing."""
 
     client: Client
     clock: Clock
@@ -55,7 +55,7 @@ class HubAdmin:
         return found
 
     async def csrs_of(self, cluster: str) -> list[Object]:
-        """Return every request that carries the cluster's label, whatever else it says."""
+        """Return every request with the cluster's label."""
         found = await self.client.list(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={cluster}")
         return found.items
 

@@ -1,4 +1,4 @@
-"""What a hub knows, read once: for answers that are printed and done."""
+"""Reads the facts about a hub once, for commands that print and end."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class SignatureCondition:
     token_id: str
 
     def __call__(self, found: Object | None) -> str:
-        """Say what is missing."""
+        """Return what is missing."""
         if found is None:
             return "cluster-info is not published"
         refusal = annotations_of(found).get(ANNOTATION_SIGNING_REFUSED)

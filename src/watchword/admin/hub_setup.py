@@ -45,7 +45,7 @@ FIELD_MANAGER = "watchword-init"
 class HubSetup:
     """What a hub should be like; what is empty or None stays as it is, or takes its default on a new hub."""
 
-    info: ClusterInfo  # what joining clusters are told
+    info: ClusterInfo  # published to joining clusters
     drivers: tuple[str, ...] = ()
     settings: Settings = field(default_factory=dict)  # of the drivers
     gates: Mapping[str, bool] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class HubSetup:
 
     @property
     def discovery(self) -> DiscoverySetup:
-        """What is published, and who may ask for certificates."""
+        """What is published, and who may request certificates."""
         nodes = (NODE_GROUP,) if self.approve_nodes else ()
         return DiscoverySetup(self.info, requesters=(MANAGED_CLUSTER_GROUP, *nodes), approve_nodes_of=nodes)
 
@@ -143,7 +143,7 @@ async def _find(client: Client, resource: Resource, key: ObjectKey) -> Object | 
 
 
 def cluster_manager(setup: HubSetup) -> Object:
-    """Return the ClusterManager that says so to the operator."""
+    """Return the ClusterManager for the operator."""
     retention = setup.retention or annotations_of(setup.present).get(Annotation.LEFT_CLUSTER_RETENTION, "")
     metadata = {"annotations": {Annotation.LEFT_CLUSTER_RETENTION: retention}} if retention else {}
     return CLUSTER_MANAGERS.manifest(ObjectKey.cluster(CLUSTER_MANAGER), metadata=metadata, spec=setup.spec)
@@ -157,7 +157,7 @@ def hub_objects(setup: HubSetup, *, published: bool = False, managed: bool = Tru
 
 
 async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) -> list[str]:
-    """Apply every object; what says the same already, cluster-info above all, is left as it stands.
+    """Apply every object; an equivalent cluster-info is left unchanged.
 
     A ClusterManager of another system is left alone, and its hub is not ours to deploy: `OperationRefused`.
     """
@@ -189,7 +189,7 @@ async def has_foreign_manager(client: Client) -> bool:
 
 
 async def is_published(client: Client, info: ClusterInfo) -> bool:
-    """Whether the cluster tells exactly this of itself; another tool may write the same in other words."""
+    """Whether cluster-info has exactly this content; another tool may format it differently."""
     try:
         return read_cluster_info((await fetch_cluster_info(client)).text) == info
     except (KubeError, ClusterInfoRefused):
@@ -197,7 +197,7 @@ async def is_published(client: Client, info: ClusterInfo) -> bool:
 
 
 def is_loopback(server: str) -> bool:
-    """Whether an address leads nobody but this machine to the hub."""
+    """Whether an address is reachable from this machine only."""
     host = urlsplit(server).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -28,7 +28,7 @@ class InitOptions:
 
     setup: HubSetup
     token: TokenSpec | None = None
-    keep_published: bool = True  # prefer what the cluster says of itself to what a kubeconfig happens to name
+    keep_published: bool = True  # prefer what the cluster publishes to what a kubeconfig happens to name
     probe: bool = True
     dry_run: bool = False
     wait: timedelta | None = None

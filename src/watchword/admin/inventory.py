@@ -1,4 +1,4 @@
-"""Who holds which credential until when: rows for people and programs, from what a hub knows."""
+"""The inventory of credentials: holder, expiry and health, from the facts of a hub."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
 
 CONSEQUENCES = {
-    JOIN_TOKEN: "nobody can join by it any more; those who have joined notice nothing",
-    AUTHORITY: "nobody trusts the hub any more, and no certificate that it issued is believed",
+    JOIN_TOKEN: "no cluster can join with it any more; joined clusters are not affected",
+    AUTHORITY: "clients no longer trust the hub, and its certificates are no longer accepted",
 }
 
 
@@ -67,7 +67,7 @@ def _by_cluster(requests: Iterable[Object]) -> dict[str, list[Object]]:
 
 
 def decide_cluster_row(obj: Object, requests: Sequence[Object]) -> ClusterRow:
-    """Say how far a cluster has come; the requests are those that carry its label."""
+    """Return how far a cluster has come; the requests are those that carry its label."""
     cluster = Cluster.read(obj)
     available = find_condition(obj, ConditionType.AVAILABLE)
     accepted = "yes" if cluster.accepted else "denied" if is_denied(obj) else "no"
@@ -124,7 +124,7 @@ def is_denied(cluster: Object) -> bool:
 
 
 def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> bool:
-    """Whether somebody who does not hold the cluster's credential waits for one under its name."""
+    """Whether another key requests a credential under the cluster's name."""
     own = f"{cluster_group(cluster)}:"
     return any(
         is_pending(csr)
@@ -135,7 +135,7 @@ def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> boo
 
 
 def decide_addon_row(obj: Object, catalog: Catalog = CATALOG) -> AddonRow:
-    """Say whether an add-on has what it needs."""
+    """Return whether an add-on has what it needs."""
     addon = Addon.read(obj)
     said = catalog.addon_credential(addon)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
@@ -173,7 +173,7 @@ def _credentials(
 
 def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
     validity = CredentialValidity(expires=record.expires)
-    note = "never expires: delete it once everybody has joined" if record.expires is None else ""
+    note = "never expires: delete it once all clusters have joined" if record.expires is None else ""
     subject = f"{bootstrap_user(record.token.id)}{f' ({record.description})' if record.description else ''}"
     health, consequence = decide_expiring_health(validity, now=now), CONSEQUENCES[JOIN_TOKEN]
     return CredentialRow(JOIN_TOKEN, "", "joining clusters", subject, validity, health, note, consequence)
@@ -182,7 +182,7 @@ def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
 def decide_cluster_credential_row(
     obj: Object, requests: Sequence[Object], *, now: datetime, catalog: Catalog
 ) -> CredentialRow | None:
-    """Judge a cluster's own credential by what its agent reports; None for a cluster that may not have one yet."""
+    """Validate a cluster's own credential by what its agent reports; None for a cluster that may not have one yet."""
     cluster = Cluster.read(obj)
     said = catalog.cluster_credential(obj)
     if said is None and not is_true(obj, ConditionType.JOINED):
@@ -198,7 +198,7 @@ def decide_cluster_credential_row(
 
 
 def decide_addon_credential_rows(addon: Addon, *, now: datetime, catalog: Catalog) -> Iterable[CredentialRow]:
-    """Judge the credential for the hub of one add-on by what the agent reports."""
+    """Validate the credential for the hub of one add-on by what the agent reports."""
     if addon.kube_client is None:
         return
     driver = catalog.addons.get(addon.driver) or catalog.addons[catalog.default]

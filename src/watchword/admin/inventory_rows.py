@@ -19,7 +19,7 @@ JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
 
 @dataclass(frozen=True, slots=True)
 class HubFacts:
-    """What was read from a hub; `unseen` says what could not be read and why."""
+    """What was read from a hub; `unseen` contains what could not be read and why."""
 
     clusters: Sequence[Object] = ()
     addons: Sequence[Object] = ()
@@ -86,14 +86,14 @@ class Inventory:
 
     @property
     def troubles(self) -> int:
-        """How many rows somebody has to look at."""
+        """How many rows need attention."""
         return sum(
             row.health.needs_attention for rows in (self.clusters, self.addons, self.credentials) for row in rows
         )
 
 
 def natural_sort_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Return the key by which people order names: cluster2 stands before cluster10."""
+    """Return the key of the natural order of names: cluster2 before cluster10."""
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
 
 

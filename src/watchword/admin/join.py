@@ -215,7 +215,7 @@ async def cluster_uid(client: Client) -> str:
 
 
 def validate_joined(found: Object | None) -> str:
-    """Say what a cluster still lacks to have joined; empty when it has."""
+    """Return what a cluster still lacks to have joined; empty when it has."""
     if found is None:
         return "the agent has not introduced itself to the hub yet"
     name = found["metadata"]["name"]

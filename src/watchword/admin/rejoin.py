@@ -1,4 +1,4 @@
-"""Brings a cluster back whose credential expired or was lost: a new token on its side, a person's word on the hub's."""
+"""Rejoins a cluster whose credential expired or was lost: a new token on the cluster, a confirmation on the hub."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def validate_credential_current(secret: Object | None, *, now: datetime, catalog
 
 @dataclass(frozen=True, slots=True)
 class TakeOverCandidate:
-    """Who asks for a name that is taken."""
+    """The requests for a name that is taken."""
 
     cluster: str
     owner: str  # the identity on record, empty when there is none
@@ -65,13 +65,13 @@ class TakeOverCandidate:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Lets a new key have the name of a cluster that has joined before; a person has confirmed it."""
+    """Gives the name of a joined cluster to a new key, after confirmation."""
 
     acceptor: ClusterAcceptor
     progress: Progress = field(default=ignore_progress)
 
     async def candidate(self, name: str) -> TakeOverCandidate:
-        """Return what a person should see before they decide; `OperationRefused` for a cluster that is denied."""
+        """Return what to show before confirmation; `OperationRefused` for a cluster that is denied."""
         cluster = await self.acceptor.hub_admin.cluster(name)
         if (cluster.get("spec") or {}).get("hubAcceptsClient") is not True:
             raise OperationRefused(
@@ -82,7 +82,7 @@ class TakeOver:
         return TakeOverCandidate(name, annotations_of(cluster).get(Annotation.CLUSTER_UID, ""), asked)
 
     async def run(self, name: str, patience: timedelta | None) -> AdmissionResult:
-        """Free the name of the identity on record and approve the new key; wait for the request when asked to."""
+        """Free the name of the identity on record and approve the new key; wait for the request if requested."""
         cluster = await self._clear_recorded_uid(name)
         acceptor = replace(self.acceptor, terms=replace(self.acceptor.terms, take_over=True))
 
@@ -95,7 +95,7 @@ class TakeOver:
                 await self._record_owner(name, decision.owner)
                 return decision
             early = NotReady(
-                f"the name {name} is free for a new key, but nobody has asked yet: run it again then, or use --wait"
+                f"the name {name} is free for a new key, but there is no request yet: run it again later, or use --wait"
             )
             raise PollAgain(f"waiting for a request for {name}", early)
 

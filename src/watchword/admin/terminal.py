@@ -19,7 +19,7 @@ MIN_SIZE = (20, 5)
 
 
 class Style(Enum):
-    """What a piece of text means; the value is how terminals are told."""
+    """A style of text; the value is the terminal's escape code."""
 
     PLAIN = ""
     BOLD = "1"

@@ -44,7 +44,7 @@ from watchword.pki.errors import PkiError
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 
-HUB_PATIENCE = timedelta(seconds=25)  # for the hub to take the rights away, once told
+HUB_PATIENCE = timedelta(seconds=25)  # for the hub to remove the rights, once notified
 OPERATOR_PATIENCE = timedelta(seconds=25)  # for an operator to clean up, if there is one
 HUB_RETRY = RetryPolicy(attempts=3, attempt_timeout=5.0, deadline=12.0)
 ATTEMPTS = 5
@@ -67,13 +67,11 @@ class ExistingMembership:
     namespace: str
     klusterlet: Object | None
     data: SecretData = field(repr=False)  # of the credential for the hub
-    other_secrets: tuple[Object, ...] = field(
-        default=(), repr=False
-    )  # Secrets of an agent that no Klusterlet speaks of
+    other_secrets: tuple[Object, ...] = field(default=(), repr=False)  # Secrets of an agent without a Klusterlet
 
     @property
     def addons(self) -> list[Object]:
-        """The credentials of add-ons: as long as they live they open the hub's doors."""
+        """The credentials of add-ons, which are valid on the hub until they expire."""
         return [
             obj
             for obj in self.other_secrets
@@ -143,7 +141,7 @@ def _name(obj: Object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Unjoiner:
-    """Leaves a hub in at most a minute: tells it first, then removes what the membership brought here."""
+    """Leaves a hub in at most a minute: notifies it first, then removes the membership's objects here."""
 
     client: Client
     clock: Clock
@@ -166,17 +164,17 @@ class Unjoiner:
     async def _notify_hub(self, membership: ExistingMembership) -> str:
         """Give the acceptance back with the cluster's own credential; return why that is not finished, or nothing."""
         if not membership.has_credential:
-            return "the hub was not told: this cluster has no credential for it"
-        self.progress(f"telling the hub that {membership.cluster} leaves")
+            return "the hub was not notified: this cluster has no credential for it"
+        self.progress(f"notifying the hub that {membership.cluster} leaves")
         try:
             async with _hub_of(membership) as hub:
                 await self._withdraw_acceptance(hub, membership.cluster)
         except NotReady:
-            return "the hub was told and has not taken the rights away yet: are its controllers running?"
+            return "the hub was notified and has not removed the rights yet: are its controllers running?"
         except (Unauthorized, Forbidden) as refusal:
             return f"the hub does not listen to this cluster's credential any more ({refusal})"
         except (KubeError, PkiError) as trouble:
-            return f"the hub was not told: {trouble}"
+            return f"the hub was not notified: {trouble}"
         return ""
 
     async def _withdraw_acceptance(self, hub: Client, cluster: str) -> None:
@@ -236,9 +234,9 @@ async def _hub_of(membership: ExistingMembership) -> AsyncIterator[Client]:
 
 
 def choose_removal(membership: ExistingMembership) -> list[Manifest]:
-    """Return what goes, in order: the Klusterlet, the agent and its rights, the namespaces, the credentials.
+    """Return what is removed, in order: the Klusterlet, the agent and its rights, the namespaces, the credentials.
 
-    An agent that is slow to end could write its credential anew; in a namespace that is going, it cannot.
+    An agent that ends slowly could write its credential again; in a namespace that is being deleted, it cannot.
     """
     own = [] if membership.klusterlet is None else [(KLUSTERLETS, membership.klusterlet)]
     rendered = [] if membership.klusterlet is None else _rendered(membership.klusterlet)

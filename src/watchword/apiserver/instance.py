@@ -64,12 +64,12 @@ class InstanceSettings:
     encryption_key_file: Path | None = None  # Secrets are encrypted in the data file when there is one
     synchronous: str = "FULL"
     max_bytes: int = 0
-    in_memory: bool = False  # objects are forgotten at the end; keys and kubeconfig stand in files all the same
+    in_memory: bool = False  # objects are lost at the end; keys and kubeconfig are files all the same
     limits: ServerLimits = API_LIMITS
     node: bool = False  # run workloads of our own image as processes of this machine
     node_images: tuple[str, ...] = IMAGES
     node_commands: tuple[str, ...] = COMMANDS
-    runner: Runner | None = None  # who runs the node's containers; None: processes
+    runner: Runner | None = None  # runs the node's containers; None: as processes
 
 
 class Instance:
@@ -98,7 +98,7 @@ class Instance:
         return self._settings.data_dir / "admin.kubeconfig"
 
     async def start(self) -> None:
-        """Serve; returns once the first request can be answered."""
+        """Serve; returns once the first request can be handled."""
         clock = asyncio.get_running_loop().time
         self.plane = ControlPlane(
             self._store,
@@ -151,8 +151,8 @@ class Instance:
         )
 
     def _make_node(self) -> ProcessNode:
-        from watchword.apiserver.node.node import NodeContext, ProcessNode  # noqa: PLC0415 - few instances run workloads
-        from watchword.apiserver.node.processes import ProcessRunner  # noqa: PLC0415 - same
+        from watchword.apiserver.node.node import NodeContext, ProcessNode
+        from watchword.apiserver.node.processes import ProcessRunner
 
         rules = self._rules()
         issuer = TokenIssuer(rules.issuer, TokenSigner(rules.token_keys.signing))
@@ -167,7 +167,7 @@ class Instance:
         return ProcessNode(context, settings, self._settings.runner or ProcessRunner())
 
     def _admin_kubeconfig(self) -> bytes:
-        import base64  # noqa: PLC0415 - once per start
+        import base64
 
         ca = base64.b64encode(self.material.root_bundle).decode()
         return orjson.dumps(

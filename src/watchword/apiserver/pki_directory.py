@@ -43,18 +43,18 @@ class CertificateAuthorities:
         return announced[-1] if announced else self.known[0]
 
     def roots(self) -> tuple[Certificate, ...]:
-        """Return what is believed and published."""
+        """Return the trusted and published CAs."""
         return tuple(authority.certificate for authority in self.known)
 
 
 def is_renewal_due(certificate: Certificate, now: datetime) -> bool:
-    """Whether a certificate has used up the part of its life after which it is replaced."""
+    """Whether a certificate has reached the part of its validity at which it is replaced."""
     life = certificate.not_after - certificate.not_before
     return now >= certificate.not_before + life * RENEW_AT
 
 
 class PkiDirectory:
-    """Reads, makes and renews what stands in the folder `pki` of the data directory."""
+    """Reads, makes and renews the files in the folder `pki` of the data directory."""
 
     def __init__(self, folder: Path, hosts: tuple[str, ...], now: Now, *, ca_lifetime: timedelta = CA_LIFETIME) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -78,7 +78,7 @@ class PkiDirectory:
         return self._context
 
     def believed(self) -> tuple[Certificate, ...]:
-        """Return the CAs whose client certificates are believed now."""
+        """Return the CAs whose client certificates are trusted now."""
         return self.authorities.roots()
 
     def signing_authority(self) -> Authority:

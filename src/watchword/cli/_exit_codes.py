@@ -1,4 +1,4 @@
-"""What a failure means to the person or script that ran the command: a sentence and an exit code."""
+"""Maps errors to a sentence for people and an exit code for scripts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Failure:
 
 
 # The first row that matches decides, so a row stands before those of its base classes. Names instead of
-# classes: a room that was never imported cannot have raised, and must not be imported for this table.
+# classes: a package that was never imported cannot have raised, and must not be imported for this table.
 EXIT_CODES: tuple[tuple[str, str, ExitCode], ...] = (
     ("watchword.discovery.errors", "NotTrusted", ExitCode.REFUSED),
     ("watchword.discovery.errors", "DiscoveryTimedOut", ExitCode.UNREACHABLE),
@@ -73,7 +73,7 @@ OURS = "watchword."
 
 
 def decide_failure(error: Exception) -> Failure:
-    """Decide what to tell about an exception that reached the command line."""
+    """Decide what to print about an exception that reached the command line."""
     if not _is_own_error(error):
         if isinstance(error, OSError) and error.strerror:
             where = f"{error.filename}: " if error.filename else ""
@@ -89,10 +89,10 @@ def decide_failure(error: Exception) -> Failure:
 
 
 def _sentence(error: Exception, kind: str) -> str:
-    """Return what to tell; servers say nothing but the word when they do not know who asks."""
+    """Return what to print; a server's 401 contains no more than the status."""
     return f"{CREDENTIAL_UNKNOWN} ({error}); get a new kubeconfig" if kind == "Unauthorized" else str(error)
 
 
 def _is_own_error(error: Exception) -> bool:
-    """Whether one of our rooms raised it on purpose: those errors are written for people."""
+    """Whether one of our packages raised it on purpose: those messages are written for people."""
     return any(kind.__module__.startswith(OURS) for kind in type(error).__mro__)

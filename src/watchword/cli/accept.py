@@ -1,4 +1,4 @@
-"""`watchword accept`: lets clusters in that have asked to join."""
+"""`watchword accept`: accepts clusters that have asked to join."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from watchword.runtime.event_loop import run
 @click.option(
     "--skip-approve-check",
     is_flag=True,
-    help="Approve whoever asked, and accept even if nobody did; label and subject must agree all the same.",
+    help="Approve any requester, and accept even without a request; label and subject must still agree.",
 )
-@click.option("--dry-run", is_flag=True, help="Decide and ask the server, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing.")
 @wait_options("the cluster has asked, and the hub has given it its rights")
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
-    """Let clusters in that have asked to join.
+    """Accept clusters that have asked to join.
 
-    The certificate request is approved only if its label, its subject and its requester agree and one single key
-    asks for the name; otherwise nothing is changed and both names are shown.
+    The certificate request is approved only if its label, subject and requester agree and a single key requests the
+    name; otherwise nothing is changed and both names are shown.
     """
     names = cluster_names(flags["clusters"])
     if flags["request"] and len(names) > 1:

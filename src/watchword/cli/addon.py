@@ -63,7 +63,7 @@ def list_(connection: ClusterConnection, cluster: str, output: str) -> None:
 
 
 def _which(rehearsal: str) -> Callable[[F], F]:
-    """Add what names add-ons and clusters; the command gets `keys`. `--names` is clusteradm's way to say it."""
+    """Add the options that name add-ons and clusters; the command gets `keys`. `--names` is clusteradm's option."""
     return with_options(
         click.argument("addons", nargs=-1, metavar="ADDON..."),
         click.option("--names", multiple=True, hidden=True, help="The add-ons, separated by commas."),
@@ -80,7 +80,7 @@ def _keys(flags: dict[str, Any]) -> list[ObjectKey]:
 
 
 @command.command("enable")
-@_which("Ask the server whether it would do it, and change nothing.")
+@_which("Check with the server, and change nothing.")
 @click.option("--namespace", "-n", default="", help="Where it is installed on the cluster.")
 @wait_options("the add-on has its credential and is available")
 @output_option()
@@ -93,9 +93,7 @@ def enable(connection: ClusterConnection, output: str, wait: timedelta | None, *
         async with connection.client() as client:
             addon_admin = AddonAdmin(client, print_progress, flags["dry_run"])
             for name in await addon_admin.find_unknown(key.name for key in keys):
-                print_progress(
-                    f"nobody on this hub has heard of add-on {name}: is it spelt right? It waits for its manager"
-                )
+                print_progress(f"add-on {name} is unknown on this hub: is it spelt right? It waits for its manager")
             changed = [await addon_admin.enable(key, flags["namespace"]) for key in keys]
             for key in keys if wait is not None and not flags["dry_run"] else ():
                 await addon_admin.wait_until_available(key, wait or timedelta(0))
@@ -106,7 +104,7 @@ def enable(connection: ClusterConnection, output: str, wait: timedelta | None, *
 
 
 @command.command("disable")
-@_which("Say what would be disabled, and change nothing.")
+@_which("Print what would be disabled, and change nothing.")
 @wait_options("everything that it installed is removed")
 @output_option()
 @connection_options
@@ -135,7 +133,7 @@ def disable(connection: ClusterConnection, output: str, wait: timedelta | None, 
 @output_option()
 @connection_options
 def show(connection: ClusterConnection, name: str, cluster: str, output: str) -> None:
-    """Show one add-on: its credentials, and everything that is said about it."""
+    """Show one add-on: its credentials and conditions."""
 
     async def read() -> Object:
         async with connection.client() as client:

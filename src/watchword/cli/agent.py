@@ -45,7 +45,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     It joins the hub with the bootstrap kubeconfig, keeps its own credential in a Secret, renews it in time,
     and applies the work that the hub hands to it.
     """
-    from watchword.agent.options import agent_option_warnings, validate_agent_options  # noqa: PLC0415 - help must not pay for it
+    from watchword.agent.options import agent_option_warnings, validate_agent_options
 
     options = options_of(flags)
     objections = validate_agent_options(options)
@@ -58,8 +58,8 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 def options_of(flags: dict[str, Any]) -> AgentOptions:
     """Return what the flags mean."""
-    from watchword.agent.cluster_facts import ClaimPolicy  # noqa: PLC0415 - help must not pay for it
-    from watchword.agent.options import AgentOptions  # noqa: PLC0415 - same
+    from watchword.agent.cluster_facts import ClaimPolicy
+    from watchword.agent.options import AgentOptions
 
     return AgentOptions(
         cluster_name=flags["cluster_name"],
@@ -83,10 +83,10 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
 
 
 async def _run(connection: ClusterConnection, options: AgentOptions, stop: asyncio.Event) -> None:
-    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+    from random import SystemRandom
 
-    from watchword.agent.process import AgentRuntime, run_agent  # noqa: PLC0415 - same
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.agent.process import AgentRuntime, run_agent
+    from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
         await run_agent(client, options, runtime=AgentRuntime(clock=SystemClock(), random=SystemRandom()), stop=stop)

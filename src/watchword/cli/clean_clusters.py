@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("clean-clusters")
 @click.option("--retention", default="24h", show_default=True, help="How long clusters that left are kept.")
-@click.option("--dry-run", is_flag=True, help="Say what would be deleted, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted, and change nothing.")
 @connection_options
 def command(connection: ClusterConnection, retention: str, dry_run: bool) -> None:  # noqa: FBT001 - a flag
     """Delete clusters that left by `unjoin` and were not deleted.
@@ -25,7 +25,7 @@ def command(connection: ClusterConnection, retention: str, dry_run: bool) -> Non
     an administrator denied, that was accepted again, or that was never accepted is not touched. The hub's CronJob runs
     this command.
     """
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - help must not pay for it
+    from watchword.runtime.event_loop import run
 
     names = run(_clean(connection, parse_duration_flag(retention, "--retention"), dry_run=dry_run))
     for name in names:
@@ -35,8 +35,8 @@ def command(connection: ClusterConnection, retention: str, dry_run: bool) -> Non
 
 
 async def _clean(connection: ClusterConnection, retention: timedelta, *, dry_run: bool) -> list[str]:
-    from watchword.hub.cluster_cleanup import ClusterCleanup  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.hub.cluster_cleanup import ClusterCleanup
+    from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
         return await ClusterCleanup(client, SystemClock(), retention, dry_run).run()

@@ -1,4 +1,4 @@
-"""How clusters are printed: rows for people, documents for programs."""
+"""Prints clusters: rows for people, documents for programs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def format_object_age(obj: Object, now: datetime) -> str:
 
 
 def describe_cluster(cluster: Object, requests: Sequence[Object], now: datetime) -> str:
-    """Return everything a person asks about one cluster."""
+    """Return the details of one cluster."""
     facts = dict(zip(COLUMNS, cluster_row(cluster, now), strict=True))
     lines = [f"{name.capitalize() + ':':<12}{value}" for name, value in facts.items()]
     claims = (cluster.get("status") or {}).get("clusterClaims") or []
@@ -64,7 +64,7 @@ def describe_cluster(cluster: Object, requests: Sequence[Object], now: datetime)
 
 
 def without_managed_fields(obj: Object) -> dict[str, Any]:
-    """Return the object as people want to read it."""
+    """Return the object formatted for people."""
     metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
     return {**obj, "metadata": metadata}
 

@@ -47,7 +47,7 @@ def list_(connection: ClusterConnection, output: str, selector: str) -> None:
 @output_option()
 @connection_options
 def show(connection: ClusterConnection, name: str, output: str) -> None:
-    """Show one cluster: conditions, claims, and who asks for a certificate under its name."""
+    """Show one cluster: conditions, claims, and the certificate requests under its name."""
     cluster, requests = run(_show(connection, name))
     if output != "table":
         echo(format_document(without_managed_fields(cluster), output), nl=False)

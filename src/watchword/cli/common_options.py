@@ -61,9 +61,9 @@ JOIN_COMMAND_OPTIONS = (
 
 
 def wait_options(what: str, *, also: str = "") -> Callable[[F], F]:
-    """Add `--wait` and `--timeout`; the command gets `wait`, how long to, or None.
+    """Add `--wait` and `--timeout`; the command gets `wait`, the time to wait, or None.
 
-    Under the name `also` it gets the same in any case, for what is waited for without being asked.
+    Under the name `also` it gets that time in any case, for waits that do not depend on `--wait`.
     """
 
     def decorate(command: F) -> F:
@@ -97,10 +97,10 @@ def format_document(document: Any, form: str) -> str:
     if form.startswith(PREFIX):
         return fill_template(document, form.removeprefix(PREFIX)) + "\n"
     if form == "yaml":
-        from watchword.api import yaml  # noqa: PLC0415 - help must not pay for it
+        from watchword.api import yaml
 
         return yaml.dump(document)
-    import orjson  # noqa: PLC0415 - same
+    import orjson
 
     return escape_text(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode(), keep="\n") + "\n"
 
@@ -112,7 +112,7 @@ def split(values: Iterable[str]) -> tuple[str, ...]:
 
 def cluster_names(values: Iterable[str], flag: str = "--clusters") -> tuple[str, ...]:
     """Return cluster names given to a flag; `click.UsageError` when one can be no cluster's."""
-    from watchword.api.cluster import validate_cluster_name  # noqa: PLC0415 - help must not pay for it
+    from watchword.api.cluster import validate_cluster_name
 
     names = split(values)
     if not names:

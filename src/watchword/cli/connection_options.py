@@ -1,4 +1,4 @@
-"""`--kubeconfig` and `--context`, the same for every verb that speaks to a cluster."""
+"""`--kubeconfig` and `--context`, the same for every command that connects to a cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ClusterConnection:
-    """Which cluster a verb speaks to."""
+    """The cluster that a command connects to."""
 
     kubeconfig: Path | None = None
     context: str = ""
@@ -30,7 +30,7 @@ class ClusterConnection:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
         """Connect, and close the connection in the end."""
-        from watchword.kube.connect import connect  # noqa: PLC0415 - help must not pay for it
+        from watchword.kube.connect import connect
 
         client = connect(self.kubeconfig, self.context)
         try:
@@ -39,8 +39,8 @@ class ClusterConnection:
             await client.close()
 
     def choice(self) -> ResolvedContext:
-        """Return what the kubeconfig says about the cluster and the user."""
-        from watchword.kube.kubeconfig_files import load_kubeconfig  # noqa: PLC0415 - same
+        """Return the cluster and the user of the kubeconfig."""
+        from watchword.kube.kubeconfig_files import load_kubeconfig
 
         return load_kubeconfig(self.kubeconfig).choose(self.context)
 

@@ -24,9 +24,9 @@ def command(context: click.Context, images: tuple[str, ...]) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from datetime import UTC, datetime  # noqa: PLC0415 - help must not pay for it
+    from datetime import UTC, datetime
 
-    from watchword.pullsecrets.credential_provider import answer_request  # noqa: PLC0415 - same
+    from watchword.pullsecrets.credential_provider import answer_request
 
     request = sys.stdin.buffer.read(LONGEST_REQUEST)
     echo(answer_request(request, images=images, now=datetime.now(UTC)))
@@ -43,8 +43,8 @@ def command(context: click.Context, images: tuple[str, ...]) -> None:
 )
 def config(images: tuple[str, ...], audience: str, name: str) -> None:
     """Print the CredentialProviderConfig of the kubelet, for Kubernetes 1.34 and newer."""
-    from watchword.api.yaml import dump  # noqa: PLC0415 - help must not pay for it
-    from watchword.pullsecrets.credential_provider import (  # noqa: PLC0415 - same
+    from watchword.api.yaml import dump
+    from watchword.pullsecrets.credential_provider import (
         ProviderConfiguration,
         render_provider_configuration,
     )

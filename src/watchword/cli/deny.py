@@ -28,7 +28,7 @@ from watchword.runtime.event_loop import run
     help="The clusters to deny; several, separated by commas.",
 )
 @click.option("--request", "requests", multiple=True, help="Certificate requests to turn away, by name.")
-@click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing.")
 @wait_options("the rights are gone")
 @output_option()
 @connection_options

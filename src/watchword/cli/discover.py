@@ -41,7 +41,7 @@ def command(plan: DiscoveryPlan, output: Path | None, form: str, name: str, with
 
 
 def _kubeconfig(info: ClusterInfo, plan: DiscoveryPlan, name: str, with_token: bool) -> bytes:  # noqa: FBT001 - private
-    from watchword.api.sensitive import Sensitive  # noqa: PLC0415 - only one form needs it
+    from watchword.api.sensitive import Sensitive
 
     token = Sensitive(plan.tls_token.reveal()) if with_token and plan.tls_token else None
     cluster = ClusterEntry(info.server, ca_data=info.ca_bundle)

@@ -30,8 +30,8 @@ def command(connection: ClusterConnection, read_only: bool, output: str) -> int:
 
     Every finding names its reason and the next command. The exit code is 0 when nothing fails, else 6.
     """
-    from watchword.admin.doctor.model import has_no_failure  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+    from watchword.admin.doctor.model import has_no_failure
+    from watchword.runtime.event_loop import run
 
     results = run(_run_doctor(connection, may_write=not read_only))
     if output != "table":
@@ -42,16 +42,16 @@ def command(connection: ClusterConnection, read_only: bool, output: str) -> int:
 
 
 async def _run_doctor(connection: ClusterConnection, *, may_write: bool) -> list[CheckResult]:
-    from watchword.admin.doctor.model import CheckContext  # noqa: PLC0415 - same
-    from watchword.admin.doctor.runner import run_doctor  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.admin.doctor.model import CheckContext
+    from watchword.admin.doctor.runner import run_doctor
+    from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
         return await run_doctor(CheckContext(client, SystemClock(), may_write))
 
 
 def render_results(results: Sequence[CheckResult]) -> str:
-    """Return what was found, as a person reads it."""
+    """Return the findings, formatted for people."""
     width = max(len(result.check) for result in results)
     lines: list[str] = []
     for result in results:

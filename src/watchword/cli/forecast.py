@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 def command(connection: ClusterConnection, days: int, output: str) -> None:
     """List what would break soon if nothing were renewed.
 
-    Holders that keep their promises renew long before; whoever appears here every day does not.
+    Working holders renew long before; one that is listed every day does not.
     """
-    from watchword.admin.forecast import count_unknown_expiry, forecast_expiry  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+    from watchword.admin.forecast import count_unknown_expiry, forecast_expiry
+    from watchword.runtime.event_loop import run
 
     now = datetime.now(UTC)
     inventory = run(_read(connection, now))
@@ -49,15 +49,15 @@ def command(connection: ClusterConnection, days: int, output: str) -> None:
 
 
 async def _read(connection: ClusterConnection, now: datetime) -> Inventory:
-    from watchword.admin.hub_reader import read_hub_facts  # noqa: PLC0415 - same
-    from watchword.admin.inventory import build_inventory  # noqa: PLC0415 - help must not pay for it
+    from watchword.admin.hub_reader import read_hub_facts
+    from watchword.admin.inventory import build_inventory
 
     async with connection.client() as client:
         return build_inventory(await read_hub_facts(client), now=now)
 
 
 def _table(expiring: Sequence[ExpiringCredential], now: datetime) -> str:
-    from watchword.admin.formatting import format_renewal, format_time_left  # noqa: PLC0415 - help must not pay for it
+    from watchword.admin.formatting import format_renewal, format_time_left
 
     rows = [
         (
@@ -74,7 +74,7 @@ def _table(expiring: Sequence[ExpiringCredential], now: datetime) -> str:
 
 
 def _document(credential: ExpiringCredential, now: datetime) -> dict[str, object]:
-    from watchword.admin.inventory_json import credential_document  # noqa: PLC0415 - help must not pay for it
+    from watchword.admin.inventory_json import credential_document
 
     return {
         **credential_document(credential.row, now),

@@ -1,4 +1,4 @@
-"""`watchword hub`: the controllers of a hub, until they are told to stop."""
+"""`watchword hub`: the controllers of a hub, until they are stopped."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Run the controllers of a hub.
 
-    They accept and remove clusters, approve their certificates, keep their rights, and sign what joining
-    clusters are told. Any number of replicas may run; one works at a time.
+    They accept and remove clusters, approve their certificates, maintain their rights, and sign cluster-info. Any
+    number of replicas may run; one works at a time.
     """
     options = options_of(flags)
     run_until_stopped(lambda stop: _run(connection, options, stop))
@@ -55,7 +55,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 def options_of(flags: dict[str, Any]) -> HubOptions:
     """Return what the flags mean."""
-    from watchword.hub.process import HubOptions  # noqa: PLC0415 - help must not pay for it
+    from watchword.hub.process import HubOptions
 
     return HubOptions(
         identity=identity(),
@@ -71,11 +71,11 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
 
 
 async def _run(connection: ClusterConnection, options: HubOptions, stop: asyncio.Event) -> None:
-    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+    from random import SystemRandom
 
-    from watchword.hub.addons.controllers import hub_addon_controllers  # noqa: PLC0415 - same
-    from watchword.hub.process import run_hub  # noqa: PLC0415 - same
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.hub.addons.controllers import hub_addon_controllers
+    from watchword.hub.process import run_hub
+    from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
         await run_hub(

@@ -40,7 +40,7 @@ from watchword.runtime.event_loop import run
 
 OPTIONS = (
     click.option("--token", default=None, help=f'The token to hand out; random by default, "" for none. {HELP}.'),
-    click.option("--token-ttl", default="24h", show_default=True, help="How long the token lives; 0 means for ever."),
+    click.option("--token-ttl", default="24h", show_default=True, help="Lifetime of the token; 0 never expires."),
     click.option("--force-weak-token", is_flag=True, help="Accept a token that is easy to guess."),
     click.option(
         "--registration-auth",
@@ -70,7 +70,7 @@ OPTIONS = (
     click.option("--deploy/--no-deploy", default=None, help="Run the controllers in this cluster, or elsewhere."),
     click.option("--probe/--no-probe", default=True, help="Try whether this hub issues client certificates."),
     *JOIN_COMMAND_OPTIONS,
-    click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing."),
+    click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing."),
     click.option("--use-bootstrap-token", is_flag=True, hidden=True, help="Accepted: it is always used."),
 )
 

@@ -58,7 +58,7 @@ OPTIONS = (
         type=click.Path(path_type=Path, dir_okay=False),
         help="Where the machine's kubeconfig is written (0600); goes with --node-name.",
     ),
-    click.option("--dry-run", is_flag=True, help="Find and ask the hub, rehearse the rest, and change nothing."),
+    click.option("--dry-run", is_flag=True, help="Find and query the hub, and change nothing."),
     click.option("--singleton", is_flag=True, hidden=True, help="Accepted: the agent is always one process."),
 )
 

@@ -19,9 +19,9 @@ def fill_template(document: Any, template: str) -> str:
 
 
 def _fill(document: Any, expression: str) -> str:
-    import orjson  # noqa: PLC0415 - help must not pay for it
+    import orjson
 
-    from watchword.api.jsonpath import JsonPathError, find  # noqa: PLC0415 - same
+    from watchword.api.jsonpath import JsonPathError, find
 
     if len(expression) > 1 and expression[0] == expression[-1] and expression[0] in "'\"":
         return expression[1:-1].replace("\\n", "\n").replace("\\t", "\t")

@@ -32,17 +32,17 @@ def command(
 
     It is what `kubectl logs` prints for the newest pod of the component, without its name having to be known.
     """
-    from contextlib import suppress  # noqa: PLC0415 - help must not pay for it
+    from contextlib import suppress
 
-    from watchword.admin.component_logs import Component, LogRequest  # noqa: PLC0415 - same
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+    from watchword.admin.component_logs import Component, LogRequest
+    from watchword.runtime.event_loop import run
 
     with suppress(KeyboardInterrupt):
         run(_print(connection, Component(component), LogRequest(tail, follow, previous)))
 
 
 async def _print(connection: ClusterConnection, component: Component, wanted: LogRequest) -> None:
-    from watchword.admin.component_logs import find_pods, read_log  # noqa: PLC0415 - help must not pay for it
+    from watchword.admin.component_logs import find_pods, read_log
 
     async with connection.client() as client:
         newest = (await find_pods(client, component))[-1]

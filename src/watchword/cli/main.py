@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rotate": ("watchword.cli.rotate", "Renew a credential now."),
     "init": ("watchword.cli.init", "Make this cluster a hub that others can find and join."),
     "join": ("watchword.cli.join", "Bring this cluster to a hub."),
-    "accept": ("watchword.cli.accept", "Let clusters in that have asked to join."),
+    "accept": ("watchword.cli.accept", "Accept clusters that have asked to join."),
     "deny": ("watchword.cli.deny", "Take the rights from clusters, and turn away what is pending under their names."),
     "clusters": (
         "watchword.cli.clusters",
@@ -61,7 +61,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
-    """What the flags before the verb say; commands get it with `click.pass_obj`."""
+    """The flags before the command; commands get it with `click.pass_obj`."""
 
     verbosity: int = 0
 
@@ -76,7 +76,7 @@ class GlobalOptions:
     commands_by_module=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.option("-v", "--verbose", "verbosity", count=True, help="Say more; twice for everything, with tracebacks.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Print more; twice for everything, with tracebacks.")
 @click.version_option(__version__, "--version", prog_name="watchword", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, verbosity: int) -> None:
@@ -104,7 +104,7 @@ def _fill_standard_streams() -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code; no exception escapes but a request to exit."""
-    # Before parsing, because a failure to parse has no context to ask.
+    # Before parsing, because a parse error has no context.
     tracebacks = any(flag in argv for flag in ("-vv", "-vvv"))
     try:
         result = cli.main(args=list(argv), prog_name="watchword", standalone_mode=False)
@@ -127,7 +127,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _report(error: Exception) -> int:
-    from watchword.cli.output import echo_line  # noqa: PLC0415 - only failures pay for it
+    from watchword.cli.output import echo_line
 
     failure = decide_failure(error)
     echo_line(f"watchword: {failure.sentence}", err=True)

@@ -44,8 +44,8 @@ def command() -> None:
 @_output
 def crds(output: str) -> None:
     """Print the kinds that the operator needs."""
-    from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS  # noqa: PLC0415 - help must not pay for it
-    from watchword.operator.crds import DEFINITIONS  # noqa: PLC0415 - same
+    from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
+    from watchword.operator.crds import DEFINITIONS
 
     _print([(CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in DEFINITIONS], output)
 
@@ -56,7 +56,7 @@ def crds(output: str) -> None:
 @_output
 def operator(image: str, agent_namespace: str, output: str) -> None:
     """Print the operator with its kinds, namespaces and rights."""
-    from watchword.operator.bundles import BundleOptions, operator_bundle  # noqa: PLC0415 - help must not pay for it
+    from watchword.operator.bundles import BundleOptions, operator_bundle
 
     _print(operator_bundle(BundleOptions(image, agent_namespace)), output)
 
@@ -80,7 +80,7 @@ def hub(endpoints: tuple[str, ...], ca_file: Path | None, image: str, output: st
       kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' \\
         | base64 -d > hub-ca.crt
     """  # noqa: D301 - \b is the mark of click for lines that are kept
-    from watchword.operator.bundles import BundleOptions, hub_bundle  # noqa: PLC0415 - help must not pay for it
+    from watchword.operator.bundles import BundleOptions, hub_bundle
 
     if bool(endpoints) is not (ca_file is not None):
         raise click.UsageError("--hub-apiserver and --ca-file go together: clusters need the address and its CA")
@@ -91,10 +91,10 @@ def hub(endpoints: tuple[str, ...], ca_file: Path | None, image: str, output: st
 
 
 def _discovery(endpoints: tuple[str, ...], ca_file: Path) -> list[Manifest]:
-    from watchword.discovery.addresses import parse_endpoint  # noqa: PLC0415 - help must not pay for it
-    from watchword.discovery.cluster_info import ClusterInfo  # noqa: PLC0415 - same
-    from watchword.discovery.setup import DiscoverySetup, discovery_manifests  # noqa: PLC0415 - same
-    from watchword.pki.certificates import split_bundle  # noqa: PLC0415 - same
+    from watchword.discovery.addresses import parse_endpoint
+    from watchword.discovery.cluster_info import ClusterInfo
+    from watchword.discovery.setup import DiscoverySetup, discovery_manifests
+    from watchword.pki.certificates import split_bundle
 
     info = ClusterInfo(tuple(parse_endpoint(text) for text in endpoints), split_bundle(ca_file.read_bytes()))
     return list(discovery_manifests(DiscoverySetup(info)))
@@ -118,10 +118,10 @@ def agent(cluster_name: str, klusterlet_name: str, image: str, agent_namespace: 
       kubectl -n open-cluster-management-agent create secret generic bootstrap-hub-kubeconfig \\
         --from-file=kubeconfig=bootstrap.kubeconfig
     """  # noqa: D301 - \b is the mark of click for lines that are kept
-    from watchword.api.cluster import validate_cluster_name  # noqa: PLC0415 - help must not pay for it
-    from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
-    from watchword.api.resources import KLUSTERLETS  # noqa: PLC0415 - same
-    from watchword.operator.bundles import BundleOptions, agent_bundle  # noqa: PLC0415 - same
+    from watchword.api.cluster import validate_cluster_name
+    from watchword.api.meta import ObjectKey
+    from watchword.api.resources import KLUSTERLETS
+    from watchword.operator.bundles import BundleOptions, agent_bundle
 
     objection = validate_cluster_name(cluster_name)
     if objection:
@@ -139,7 +139,7 @@ def agent(cluster_name: str, klusterlet_name: str, image: str, agent_namespace: 
 @_output
 def pull_secrets(registries: tuple[str, ...], audience: str, only_used: bool, image: str, output: str) -> None:  # noqa: FBT001 - a flag
     """Print the controllers of image pull secrets with their configuration and rights."""
-    from watchword.operator.pull_secret_manifests import (  # noqa: PLC0415 - help must not pay for it
+    from watchword.operator.pull_secret_manifests import (
         PullSecretBundleOptions,
         pull_secret_bundle,
     )
@@ -158,13 +158,13 @@ def registry_auth(service: str, audience: str, image: str, output: str) -> None:
     The registry trusts tls.crt of the Secret watchword-registry-auth. The output holds the private key: apply it, and
     do not store it.
     """
-    from datetime import UTC, datetime  # noqa: PLC0415 - help must not pay for it
+    from datetime import UTC, datetime
 
-    from watchword.operator.pull_secret_manifests import (  # noqa: PLC0415 - same
+    from watchword.operator.pull_secret_manifests import (
         RegistryAuthBundleOptions,
         registry_auth_bundle,
     )
-    from watchword.pki.authority import Authority  # noqa: PLC0415 - same
+    from watchword.pki.authority import Authority
 
     made = Authority.make("watchword-registry-auth", now=datetime.now(UTC))
     options = RegistryAuthBundleOptions(service, audience, made.key.pem.reveal(), made.certificate.pem, image)
@@ -174,10 +174,10 @@ def registry_auth(service: str, audience: str, image: str, output: str) -> None:
 def _print(rows: list[Manifest], form: str) -> None:
     objects = [obj for _, obj in rows]
     if form == "json":
-        import json  # noqa: PLC0415 - help must not pay for it
+        import json
 
         echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
         return
-    from watchword.api.yaml import dump  # noqa: PLC0415 - same
+    from watchword.api.yaml import dump
 
     echo("---\n".join(dump(obj) for obj in objects), nl=False)

@@ -16,8 +16,8 @@ PATIENCE = 2.0  # seconds that a shell waits for a server
 
 def complete_contexts(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the contexts of the kubeconfig."""
-    from watchword.kube.errors import KubeError  # noqa: PLC0415 - help must not pay for it
-    from watchword.kube.kubeconfig_files import load_kubeconfig  # noqa: PLC0415 - same
+    from watchword.kube.errors import KubeError
+    from watchword.kube.kubeconfig_files import load_kubeconfig
 
     try:
         contexts = load_kubeconfig(_kubeconfig(ctx)).contexts
@@ -38,13 +38,13 @@ def complete_tokens(ctx: click.Context, _: click.Parameter, incomplete: str) -> 
 
 
 async def _cluster_names(client: Client) -> list[str]:
-    from watchword.api.resources import MANAGED_CLUSTERS  # noqa: PLC0415 - help must not pay for it
+    from watchword.api.resources import MANAGED_CLUSTERS
 
     return sorted(obj["metadata"]["name"] for obj in (await client.list(MANAGED_CLUSTERS)).items)
 
 
 async def _token_ids(client: Client) -> list[str]:
-    from watchword.discovery.token_store import TokenStore  # noqa: PLC0415 - help must not pay for it
+    from watchword.discovery.token_store import TokenStore
 
     records, _ = await TokenStore(client).list()
     return [record.token.id for record in records]
@@ -52,8 +52,8 @@ async def _token_ids(client: Client) -> list[str]:
 
 def _ask(ctx: click.Context, question: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
     """Ask the hub; a shell that cannot be answered in time completes nothing."""
-    from watchword.kube.errors import KubeError  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+    from watchword.kube.errors import KubeError
+    from watchword.runtime.event_loop import run
 
     try:
         return run(_answer(ctx, question))
@@ -62,9 +62,9 @@ def _ask(ctx: click.Context, question: Callable[[Client], Awaitable[list[str]]])
 
 
 async def _answer(ctx: click.Context, question: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
-    import asyncio  # noqa: PLC0415 - help must not pay for it
+    import asyncio
 
-    from watchword.kube.connect import connect  # noqa: PLC0415 - same
+    from watchword.kube.connect import connect
 
     client = connect(_kubeconfig(ctx), str(_given(ctx, "context") or ""))
     try:

@@ -37,12 +37,12 @@ from watchword.runtime.event_loop import run
 OPTIONS = (
     click.option("--cluster-name", "--clusters", "cluster_name", default="", help="The name of the cluster; required."),
     click.option("--take-over", is_flag=True, help="On the hub: let a new key have the name of a joined cluster."),
-    click.option("--requesters", multiple=True, help="With --take-over: users that may ask, besides the tokens."),
+    click.option("--requesters", multiple=True, help="With --take-over: allowed requesters, besides the tokens."),
     click.option("--request", default="", help="With --take-over: the one request to approve, where several pend."),
     click.option("--yes", "-y", is_flag=True, help="With --take-over: do not ask for confirmation."),
     click.option("--klusterlet-name", "klusterlet", default=KLUSTERLET, show_default=True, help="One for each hub."),
     click.option("--namespace", default="", help="Where the agent runs; by default as the Klusterlet says."),
-    click.option("--dry-run", is_flag=True, help="Decide and ask the servers, and change nothing."),
+    click.option("--dry-run", is_flag=True, help="Check with the servers, and change nothing."),
 )
 
 
@@ -117,11 +117,11 @@ async def _take_over(
 
 
 def _confirm(candidate: TakeOverCandidate) -> None:
-    """Show who asks, and let a person say yes."""
+    """Show the requests, and ask for confirmation."""
     owner = f" (identity {candidate.owner})" if candidate.owner else ""
     echo(f"the name {candidate.cluster} belongs to a cluster that has joined{owner}", err=True)
     for request in candidate.requests:
         echo(f"  {request.requester} asks for it with the key {format_key(request.key_thumbprint)}", err=True)
     if not sys.stdin.isatty():
-        raise OperationRefused("nobody can be asked here whether a new key may have this name: say so with --yes")
+        raise OperationRefused("there is no terminal to confirm that a new key may have this name: confirm with --yes")
     click.confirm("let a new key have this name?", abort=True, err=True)

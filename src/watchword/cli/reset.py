@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @click.command("reset")
 @data_directory_option
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 def command(folder: FleetDirectory, yes: bool) -> None:  # noqa: FBT001 - a flag
     """Remove the fleet on this machine, with all its data.
 
     A folder that is not a fleet's is never touched, and neither is a fleet that runs.
     """
-    from watchword.local.data_directory import remove_fleet  # noqa: PLC0415 - help must not pay for it
+    from watchword.local.data_directory import remove_fleet
 
     if not folder.path.exists():
         echo(f"there is nothing in {folder.path}")

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 def command() -> None:
     """Renew a credential now.
 
-    The holder is asked through the hub, keeps the old credential until it has the new one, and honours each
-    request once. Whoever is offline renews on coming back.
+    The request goes through the hub. The holder keeps the old credential until it has the new one, and serves each
+    request once. A holder that is offline renews when it reconnects.
     """
 
 
 def _waiting(verb: Callable[..., None]) -> Any:
     verb = click.option("--timeout", default="2m", show_default=True, help="How long to wait for it.")(verb)
-    return click.option("--no-wait", is_flag=True, help="Ask, and do not wait until it is done.")(verb)
+    return click.option("--no-wait", is_flag=True, help="Send the request, and do not wait for the renewal.")(verb)
 
 
 @command.command("cluster")
@@ -59,11 +59,11 @@ def addon(connection: ClusterConnection, name: str, cluster_name: str, no_wait: 
 
 
 def _rotate(connection: ClusterConnection, whom: str, act: Callable[[CredentialRotator], Awaitable[str]]) -> None:
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - help must not pay for it
+    from watchword.runtime.event_loop import run
 
     async def main() -> str:
-        from watchword.admin.rotate import CredentialRotator  # noqa: PLC0415 - same
-        from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+        from watchword.admin.rotate import CredentialRotator
+        from watchword.runtime.clock import SystemClock
 
         async with connection.client() as client:
             return await act(CredentialRotator(client, SystemClock(), print_progress))

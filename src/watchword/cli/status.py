@@ -50,10 +50,10 @@ def command(connection: ClusterConnection, output: str, watch: bool, check: bool
     """
     if watch and check:
         raise click.UsageError("--check looks once and ends, --watch stays: give one of them")
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - help must not pay for it
+    from watchword.runtime.event_loop import run
 
     if watch:
-        from contextlib import suppress  # noqa: PLC0415 - same
+        from contextlib import suppress
 
         with suppress(KeyboardInterrupt):
             run(_watch(connection, output))
@@ -67,8 +67,8 @@ def command(connection: ClusterConnection, output: str, watch: bool, check: bool
 
 
 async def _read(connection: ClusterConnection, now: datetime) -> Inventory:
-    from watchword.admin.hub_reader import read_hub_facts  # noqa: PLC0415 - same
-    from watchword.admin.inventory import build_inventory  # noqa: PLC0415 - help must not pay for it
+    from watchword.admin.hub_reader import read_hub_facts
+    from watchword.admin.inventory import build_inventory
 
     async with connection.client() as client:
         return build_inventory(await read_hub_facts(client), now=now)
@@ -108,8 +108,8 @@ def _show(inventory: Inventory, now: datetime, output: str) -> None:
 
 
 async def _watch(connection: ClusterConnection, output: str) -> None:
-    from watchword.admin.hub_observer import observe_hub  # noqa: PLC0415 - help must not pay for it
-    from watchword.admin.hub_reader import read_hub_facts  # noqa: PLC0415 - same
+    from watchword.admin.hub_observer import observe_hub
+    from watchword.admin.hub_reader import read_hub_facts
 
     async with connection.client() as client:
         unseen = dict((await read_hub_facts(client)).unseen)
@@ -118,11 +118,11 @@ async def _watch(connection: ClusterConnection, output: str) -> None:
 
 
 async def _follow(observer: Any, output: str) -> None:
-    import asyncio  # noqa: PLC0415 - help must not pay for it
-    import os  # noqa: PLC0415 - same
+    import asyncio
+    import os
 
-    from watchword.admin.inventory import build_inventory  # noqa: PLC0415 - same
-    from watchword.admin.terminal import Screen, Style, can_redraw, terminal_size  # noqa: PLC0415 - same
+    from watchword.admin.inventory import build_inventory
+    from watchword.admin.terminal import Screen, Style, can_redraw, terminal_size
 
     redraws = can_redraw(sys.stdout, os.environ) and output in ("table", "wide")
     screen = Screen(sys.stdout, color=False, size=lambda: terminal_size(sys.stdout))
@@ -155,7 +155,7 @@ def render_inventory(
 ) -> str:
     """Return everything as tables, or as a document; a terminal is spared most of what is well."""
     if form in ("json", "yaml"):
-        from watchword.admin.inventory_json import inventory_document  # noqa: PLC0415 - help must not pay for it
+        from watchword.admin.inventory_json import inventory_document
 
         return format_document(inventory_document(inventory, now), form)
     wide = form == "wide" or width is None or width >= WIDE
@@ -188,8 +188,8 @@ def _remainder(rows: Sequence[Row], shown: Sequence[Row]) -> str:
 
 
 def summarise(inventory: Inventory) -> str:
-    """Say in one line how much there is, and how much of it needs attention."""
-    from watchword.admin.formatting import format_count  # noqa: PLC0415 - help must not pay for it
+    """Return one line with the totals, and how much needs attention."""
+    from watchword.admin.formatting import format_count
 
     tables = (
         ("cluster", inventory.clusters),
@@ -204,7 +204,7 @@ def summarise(inventory: Inventory) -> str:
 
 
 def _explain_empty(inventory: Inventory) -> str:
-    """Say why nothing is shown: there is nothing, or it may not be seen."""
+    """Return why nothing is shown: there is nothing, or it may not be seen."""
     if "clusters" in inventory.unseen:
         return f"clusters cannot be listed: {inventory.unseen['clusters']}\n"
     return "there are no clusters: `watchword token create` invites one\n"
@@ -229,7 +229,7 @@ def _addons(inventory: Inventory, width: int | None) -> str:
 
 
 def _credentials(inventory: Inventory, now: datetime, width: int | None, *, wide: bool) -> str:
-    from watchword.admin.formatting import format_renewal, format_time_left, format_timestamp  # noqa: PLC0415 - help must not pay for it
+    from watchword.admin.formatting import format_renewal, format_time_left, format_timestamp
 
     def cells(row: CredentialRow) -> Sequence[str]:
         left = format_time_left(row.validity.expires, now)

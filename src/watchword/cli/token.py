@@ -34,8 +34,8 @@ from watchword.runtime.event_loop import run
 def command() -> None:
     """Make, list and delete the tokens by which others find this cluster and join it.
 
-    Whoever holds a token that authenticates can claim any cluster name that is not taken: give it a short
-    life, bind it to a name, delete it after use.
+    A holder of a token that authenticates can claim any cluster name that is not taken: give it a short lifetime,
+    bind it to a name, delete it after use.
     """
 
 
@@ -48,16 +48,16 @@ def generate() -> None:
 @command.command("create")
 @click.argument("token", default="")
 @click.option("--usages", default="signing,authentication", show_default=True, help="What the token is good for.")
-@click.option("--ttl", default="24h", show_default=True, help="How long it lives; 0 means for ever.")
-@click.option("--description", default="", help="What it is for, in words.")
-@click.option("--groups", default=MANAGED_CLUSTER_GROUP, show_default=True, help="Groups of whoever uses it.")
+@click.option("--ttl", default="24h", show_default=True, help="Its lifetime; 0 never expires.")
+@click.option("--description", default="", help="What it is for.")
+@click.option("--groups", default=MANAGED_CLUSTER_GROUP, show_default=True, help="Groups of its user.")
 @click.option("--for-cluster", "patterns", multiple=True, help="Only these cluster names; * stands for any letters.")
 @click.option("--max-uses", type=click.IntRange(1), help="How many clusters it may bring in.")
 @click.option("--force-weak-token", is_flag=True, help="Accept a token that is easy to guess.")
 @click.option("--print-join-command", is_flag=True, help="Print the whole command for the joining machine.")
 @with_options(*JOIN_COMMAND_OPTIONS)
 @output_option()
-@click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing.")
 @connection_options
 def create(connection: ClusterConnection, token: str, output: str, **options: Any) -> None:
     """Make a token on the server and print it.
@@ -83,7 +83,7 @@ def create(connection: ClusterConnection, token: str, output: str, **options: An
 def list_(connection: ClusterConnection, show_secret: bool, output: str) -> None:  # noqa: FBT001 - a flag
     """List the tokens: id, time left, expiration, usages, description, groups.
 
-    Secrets are hidden unless asked for: a list is often shown, logged or pasted.
+    Secrets are hidden by default: a list is often shown, logged or pasted.
     """
     records, ignored = run(_list(connection))
     for secret in ignored:
@@ -113,7 +113,7 @@ def _record(token: BootstrapToken, options: dict[str, Any]) -> TokenRecord:
     ttl = parse_duration_flag(options["ttl"], "--ttl")
     groups = _parts(options["groups"])
     if TokenUsage.AUTHENTICATION not in usages and options["groups"] == MANAGED_CLUSTER_GROUP:
-        groups = []  # the default group is for those who authenticate
+        groups = []  # the default group is for tokens that authenticate
     return TokenRecord(
         token,
         usages=tuple(sorted(set(usages))),

@@ -1,4 +1,4 @@
-"""How bootstrap tokens are printed: rows for people, documents for programs."""
+"""Prints bootstrap tokens: rows for people, documents for programs."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ from watchword.runtime.event_loop import run
 @click.option("--namespace", default="", help="Where the agent runs; by default as the Klusterlet says.")
 @click.option("--purge-operator/--keep-operator", default=True, help="Remove the operator with the last Klusterlet.")
 @click.option("--wait", is_flag=True, hidden=True, help="Accepted: it is always waited for, a minute at most.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed, and change nothing.")
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
     """Take this cluster out of its hub.
 
-    The hub is told with the cluster's own credential and takes the rights away; then the agent, its rights and its
+    The hub is notified with the cluster's own credential and removes the rights; then the agent, its rights and its
     credentials are removed here. When the hub cannot be reached, this side is cleaned up all the same, and the
     command that finishes the work is printed (exit code 5). It takes a minute at most.
     """

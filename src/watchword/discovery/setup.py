@@ -28,11 +28,11 @@ NODE_RENEWER = "system:certificates.k8s.io:certificatesigningrequests:selfnodecl
 
 @dataclass(frozen=True, slots=True)
 class DiscoverySetup:
-    """What is published, and which groups of token holders may ask for certificates."""
+    """What is published, and which groups of token holders may request certificates."""
 
     info: ClusterInfo
     requesters: tuple[str, ...] = (MANAGED_CLUSTER_GROUP,)
-    approve_nodes_of: tuple[str, ...] = ()  # groups whose kubelets are approved without a person
+    approve_nodes_of: tuple[str, ...] = ()  # groups whose kubelets are approved automatically
 
 
 def discovery_manifests(setup: DiscoverySetup) -> Iterator[Manifest]:
@@ -62,7 +62,7 @@ def _readers() -> Iterator[Manifest]:
         ROLE_BINDINGS.manifest(
             CLUSTER_INFO_READERS,
             roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": CLUSTER_INFO_READERS.name},
-            # Who has a credential may read what everybody may: agents refresh over their own connection.
+            # Authenticated users may read what anonymous ones may: agents refresh over their own connection.
             subjects=[
                 {"apiGroup": RBAC_GROUP, "kind": "User", "name": "system:anonymous"},
                 {"apiGroup": RBAC_GROUP, "kind": "Group", "name": "system:authenticated"},

@@ -66,9 +66,9 @@ class CredentialKind:
 
 @dataclass(frozen=True, slots=True)
 class HeldCredential:
-    """What a Secret says about the credential in it."""
+    """The facts about the credential in a Secret."""
 
-    subject: str  # empty when it does not say
+    subject: str  # empty when unknown
     validity: CredentialValidity
     key: str = ""  # the thumbprint of its public key; empty when it has none
 
@@ -133,7 +133,7 @@ class SubjectObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonRegistration:
-    """How add-ons register by a driver: who they are, what is requested, how it is reported."""
+    """How add-ons register by a driver: subject, request, reports."""
 
     agent: Callable[[AgentContext], AgentDriver]
     credential: CredentialKind

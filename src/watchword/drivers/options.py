@@ -41,7 +41,7 @@ def accept_any(_value: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverOption:
-    """One option: a flag, and the fields under `spec.registrationConfiguration` that say the same."""
+    """One option: a flag, and the corresponding fields under `spec.registrationConfiguration`."""
 
     flag: str
     help: str

@@ -52,7 +52,7 @@ POLICY_RECHECK = timedelta(seconds=5)
 class AcceptanceDecision(Enum):
     """What the hub owes a cluster now."""
 
-    NOTHING = auto()  # nobody has decided yet, or it is being removed
+    NOTHING = auto()  # not decided yet, or it is being removed
     REFUSE_NAME = auto()
     GRANT = auto()
     DENY = auto()
@@ -75,7 +75,7 @@ def decide_acceptance(cluster: Cluster, *, has_cluster_rbac: bool) -> Acceptance
 
 @dataclass(frozen=True)
 class ClusterAcceptanceReconciler:
-    """Reconciles ManagedCluster; woken by it and by every object made for it."""
+    """Reconciles ManagedCluster; triggered by it and by every object made for it."""
 
     reader: Reader
     client: Client
@@ -89,7 +89,7 @@ class ClusterAcceptanceReconciler:
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring rights and condition in line with what the administrator decided."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
-        if found is None:  # somebody may have lifted the finalizers: nothing of its rights may outlive its cluster
+        if found is None:  # its finalizers may have been removed: no right may outlive its cluster
             await remove_cluster_rbac(self.ensurer, key.name)
             return _outcome_after(await self.retired_cluster_names.remove_expired(key.name))
         cluster = Cluster.read(found)
@@ -110,7 +110,7 @@ class ClusterAcceptanceReconciler:
         return _outcome_after(await self.retired_cluster_names.remove_expired(key.name))
 
     async def _is_acceptance_enforced(self, cluster: Cluster) -> bool:
-        """Whether nobody could have accepted himself; a server may take up the policy a moment after it is stored."""
+        """Whether clusters cannot accept themselves; a server may enforce the policy some time after it is stored."""
         if is_true(cluster.object, ConditionType.HUB_ACCEPTED) or await self.guard.is_enforced():
             return True
         await self._set_not_accepted(cluster.object, "AdmissionPolicyMissing", self.guard.advice)
@@ -123,7 +123,7 @@ class ClusterAcceptanceReconciler:
             await self._set_not_accepted(cluster.object, "RegistrationDriverRefused", str(objection))
             return
         if await self._release_terminating_bindings(cluster):
-            return  # somebody deleted one; its end wakes us, and then it is made again
+            return  # one was deleted; its removal triggers this reconciler, and it is created again
         current = await self._write_missing_metadata(cluster)
         try:
             await self._write_access(Cluster.read(current))
@@ -164,7 +164,7 @@ class ClusterAcceptanceReconciler:
         role = cluster_rbac.cluster_role_manifest(cluster, cluster_rbac.accepted_rules(cluster.name))
         await ensure(
             NAMESPACES, cluster_rbac.namespace_manifest(cluster), ours=ours
-        )  # somebody else's: no rights at all
+        )  # with another owner: no rights at all
         await asyncio.gather(
             ensure(CLUSTER_ROLES, role, ours=ours),
             ensure(CLUSTER_ROLE_BINDINGS, cluster_rbac.cluster_role_binding_manifest(cluster, subjects), ours=ours),
@@ -252,7 +252,7 @@ async def force_delete_binding(client: Client, reader: Reader, key: ObjectKey) -
     binding = reader.get(ROLE_BINDINGS, key)
     if binding is None or not belongs_to(key.namespace)(binding):
         return
-    with contextlib.suppress(NotFound):  # with its finalizer goes a binding that was being deleted
+    with contextlib.suppress(NotFound):  # removing the finalizer completes the deletion of the binding
         if binding["metadata"].get("finalizers"):
             patch = with_preconditions(binding, {"metadata": {"finalizers": None}})
             binding = await client.patch(ROLE_BINDINGS, key, patch)
@@ -261,7 +261,7 @@ async def force_delete_binding(client: Client, reader: Reader, key: ObjectKey) -
 
 @dataclass(frozen=True)
 class ClusterAutoAcceptanceReconciler:
-    """Reconciles ManagedCluster; accepts it once when a driver vouches for it, so that a later denial stands."""
+    """Reconciles ManagedCluster; accepts it once when a driver approves it, so that a later denial stands."""
 
     reader: Reader
     client: Client
@@ -269,7 +269,7 @@ class ClusterAutoAcceptanceReconciler:
     clock: Clock
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Accept the cluster without a person, at most once in its life."""
+        """Accept the cluster without an administrator, at most once."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None:
             return Done()

@@ -30,10 +30,10 @@ class LeaseObservation:
 
 @dataclass(frozen=True)
 class ClusterLeaseReconciler:
-    """Reconciles ManagedCluster; woken by it and by the lease in its namespace.
+    """Reconciles ManagedCluster; triggered by it and by the lease in its namespace.
 
-    Silence is measured by the hub's own clock from the last change it saw, so that an agent with a wrong clock is
-    told apart from an agent that is gone.
+    The time without renewal is measured by the hub's own clock from the last change it saw, which distinguishes an
+    agent with a wrong clock from an agent that is gone.
     """
 
     reader: Reader
@@ -43,7 +43,7 @@ class ClusterLeaseReconciler:
     seen: dict[ObjectKey, LeaseObservation] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Create the lease of an accepted cluster and say so when it is no longer renewed."""
+        """Create the lease of an accepted cluster, and report when it is no longer renewed."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None:
             self.seen.pop(key, None)
@@ -106,7 +106,7 @@ def last_write_time(obj: Object) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class LeaseDecision:
-    """What the lease says about the cluster; no condition where the agent's own word stands."""
+    """The conditions that follow from the lease; none where the agent's own condition applies."""
 
     conditions: tuple[Condition, ...]
     recheck_in: timedelta
@@ -168,7 +168,7 @@ def _decide_clock_condition(
         return (Condition.false(ConditionType.CLOCK_SYNCED, "ManagedClusterClockOutOfSync", message),)
     known = find_condition(cluster.object, ConditionType.CLOCK_SYNCED)
     if known is None and not is_true(cluster.object, ConditionType.JOINED):
-        return ()  # the agent is about to say that it has joined, in the same list: two writers would collide
+        return ()  # the agent is about to report that it has joined, in the same list: two writers would conflict
     if known is None or known.status != "True":
         return (Condition.true(ConditionType.CLOCK_SYNCED, "ManagedClusterClockSynced", "the clocks agree"),)
     return ()

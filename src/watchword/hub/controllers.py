@@ -1,4 +1,4 @@
-"""Every promise the hub keeps about clusters, as data."""
+"""The hub's controllers for clusters, as data."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class HubParts:
 
     @property
     def retired_cluster_names(self) -> RetiredClusterNames:
-        """Tells clusters of one name apart."""
+        """Distinguishes clusters that had the same name."""
         return RetiredClusterNames(self.ensurer, self.clock)
 
     @property
@@ -92,7 +92,7 @@ class HubParts:
 
 
 def register_informers(cache: Cache) -> None:
-    """Ask the cache for everything the hub looks at."""
+    """Register the informers of everything that the hub reads."""
     for resource in MADE_FOR_CLUSTERS:
         cache.informer(resource, OF_CLUSTERS)
     for resource in WHOLE_KINDS:
@@ -101,7 +101,7 @@ def register_informers(cache: Cache) -> None:
 
 
 def controllers(parts: HubParts) -> list[ControllerSpec]:
-    """Return every promise: the kind it is about, what else triggers it, who keeps it."""
+    """Return every controller: its root kind, what else triggers it, its reconciler."""
     reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
     acceptance = ClusterAcceptanceReconciler(
         reader,
@@ -166,7 +166,7 @@ def _of_cluster(name: str, reconciler: Reconciler, triggers: tuple[Trigger, ...]
 
 
 def _with_retired_name(parts: HubParts, csr: Object) -> Iterable[ObjectKey]:
-    """Map a request to its cluster where it matters for rights who asks: under a name that another cluster had."""
+    """Map a request to its cluster where the requester matters for rights: under a retired name."""
     return [key for key in cluster_from_label(csr) if parts.retired_cluster_names.is_retired(key.name)]
 
 

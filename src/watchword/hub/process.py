@@ -117,7 +117,7 @@ def _metric_controllers(connection: ApiServerConnection, options: HubOptions, cl
 
 
 def hub_parts(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> registration.HubParts:
-    """Return what reconcilers are made of, with the cache told what to follow."""
+    """Return what reconcilers need, and register the cache's informers."""
     registration.register_informers(connection.cache)
     for resource, scope in SCOPES:
         connection.cache.informer(resource, scope)

@@ -1,4 +1,4 @@
-"""One control plane of a fleet on this machine: served on a loopback socket, spoken to from within."""
+"""One control plane of a fleet on this machine: served on a loopback socket, used in process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.local.layout import ControlPlaneAddress, reset_command
 from watchword.runtime.clock import Clock
 
-FIRST_UNPRIVILEGED_PORT = 1024  # ports from here on are for everybody
+FIRST_UNPRIVILEGED_PORT = 1024  # ports from here on need no privileges
 
 
 @dataclass
@@ -68,7 +68,7 @@ class LocalControlPlane:
         self.client = Client.from_handler(instance.plane.handle, authorization=Sensitive(f"Bearer {token}"))
 
     def explain_start_failure(self, cause: OSError) -> AdminError:
-        """Return what keeps it from starting, in words that help."""
+        """Return why it cannot start, and what to do."""
         port = self.address.port
         if cause.errno == errno.EADDRINUSE:
             other = "give another --port" if self.in_memory or self.is_new else f"begin anew with `{self._reset}`"

@@ -30,7 +30,7 @@ from watchword.local.supervisor import Supervisor
 from watchword.pki.certificates import Certificate, split_bundle
 from watchword.runtime.clock import Clock
 
-GRACE = timedelta(milliseconds=800)  # for each of the three to end in order; Ctrl-C is answered within two seconds
+GRACE = timedelta(milliseconds=800)  # for each of the three to end in order; Ctrl-C takes effect within two seconds
 WRITES_AT_ONCE = 8  # clusters that are set up at the same time
 
 
@@ -89,7 +89,7 @@ class LocalFleet:
         return build_inventory(self.observer.facts(), now=self.clock.now()) if self.observer is not None else None
 
     def lease_of(self, cluster: str) -> Object | None:
-        """Return the lease that a cluster's agent renews, as the hub last told it."""
+        """Return the lease that a cluster's agent renews, as last read from the hub."""
         return self.hub_observer.cache.get(LEASES, ObjectKey(cluster, CLUSTER_LEASE))
 
     def hub_lease(self) -> Object | None:
@@ -117,7 +117,7 @@ class LocalFleet:
         self.running.append(member)
 
     async def close(self) -> None:
-        """End everything in order: agents while their hub still answers, then the hub; whoever lingers is cut off."""
+        """End everything in order: agents while their hub still serves, then the hub; slow parts are killed."""
         members, self.running = list(self.running), []
         await _stop([member for member in members if member is not self.hub])
         await self.supervisor.stop(GRACE)
@@ -126,7 +126,7 @@ class LocalFleet:
 
 
 async def _stop(members: Iterable[LocalControlPlane]) -> None:
-    """Stop members at the same time; data is safe at every moment, so nobody is waited for in vain."""
+    """Stop members at the same time; data is safe at every moment, so no member is waited for long."""
     stopping = [asyncio.ensure_future(member.stop()) for member in members]
     if not stopping:
         return

@@ -30,7 +30,7 @@ class ControlPlaneAddress(msgspec.Struct, frozen=True):
 
 
 class FleetLayout(msgspec.Struct, frozen=True):
-    """What the file in the data directory says; it also marks the directory as ours."""
+    """The content of the file in the data directory; it also marks the directory as ours."""
 
     hub: ControlPlaneAddress
     clusters: tuple[ControlPlaneAddress, ...]
@@ -45,7 +45,7 @@ class FleetLayout(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LayoutRequest:
-    """What the person asked for; None: as it was, or as most like it."""
+    """What the user requested; None: as before, or the default."""
 
     clusters: int | None = None
     port: int | None = None  # of the hub; the clusters follow it
@@ -94,7 +94,7 @@ def choose_layout(
 def add_clusters(layout: FleetLayout, count: int, requested: LayoutRequest, free_port: FreePort) -> FleetLayout:
     """Return the layout with at least that many clusters."""
     numbers = range(len(layout.clusters) + 1, count + 1)
-    taken = {address.port for address in layout.addresses}  # nobody listens there just now
+    taken = {address.port for address in layout.addresses}  # the port is free just now
     others = (port for port in iter(free_port, None) if port not in taken)
     added = tuple(_address(f"cluster{number}", number, requested, others.__next__) for number in numbers)
     return replace_clusters(layout, (*layout.clusters, *added))
@@ -114,10 +114,9 @@ def _address(name: str, offset: int, requested: LayoutRequest, free_port: FreePo
 
 
 class FreePorts:
-    """Finds loopback ports that nobody listens on, each once.
+    """Finds free loopback ports, each once.
 
-    The system never gives these to a connection that somebody opens: what is free now is free in a moment, too, and
-    after a restart.
+    The system never assigns these to outgoing connections: a free port stays free, also after a restart.
     """
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from watchword.runtime.leader_election import ElectionTiming
 
 SAMPLE_EVERY = timedelta(seconds=20)
 TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)
-"""There is one replica of each, which after a crash has the name of the one before: nobody waits for a lease."""
+"""One replica of each, which keeps its identity after a crash: it need not wait for the lease to expire."""
 
 
 @dataclass(frozen=True, slots=True)

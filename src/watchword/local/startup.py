@@ -1,4 +1,4 @@
-"""Takes the steps one after another, tells the tracker, and says in the end what is not as it should be."""
+"""Runs the steps one after another, updates the tracker, and reports at the end what is not healthy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def track_steps(steps: Sequence[UpStep]) -> StepTracker:
 async def run_steps(
     fleet: LocalFleet, tracker: StepTracker, steps: Sequence[UpStep], patience: timedelta | None
 ) -> None:
-    """Take every step; `NotReady` with reasons when patience ends before that, else what a step raises."""
+    """Run every step; `NotReady` with reasons when the time is up before that, else what a step raises."""
     current = ""
     try:
         async with asyncio.timeout(None if patience is None else patience.total_seconds()):
@@ -46,7 +46,7 @@ async def run_steps(
 
 
 def unhealthy_reasons(fleet: LocalFleet, tracker: StepTracker, current: str) -> list[str]:
-    """Say why a fleet is not healthy yet: what is waited for, what fails, and who is in trouble."""
+    """Return why a fleet is not healthy yet: what is waited for, what fails, and which members."""
     step = tracker.step(current)
     waited = f"{step.title.lower()}: {step.detail or 'under way'}"
     failing = [f"{name} fails: {why}" for name, why in sorted(fleet.supervisor.last_errors.items())]

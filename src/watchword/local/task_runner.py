@@ -36,15 +36,15 @@ class RunningTask:
         return 1
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Terminate it."""
         self.stop.set()
 
     def kill(self) -> None:
         """End it."""
         self.task.cancel()
 
-    async def probe(self, question: HttpProbe) -> bool:  # noqa: ARG002 - nobody needs to be asked
-        """Tell whether it still runs."""
+    async def probe(self, question: HttpProbe) -> bool:  # noqa: ARG002 - a task needs no probe
+        """Return whether it still runs."""
         return not self.task.done()
 
 

@@ -1,4 +1,4 @@
-"""How a process logs: text for a person at a terminal, one JSON object for each line otherwise."""
+"""Logging of a process: text on a terminal, one JSON object per line otherwise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def configure_logging(
 ) -> None:
     """Set up logging for the whole process; call it once, at the start of a program.
 
-    Lines of libraries that use the standard library's logging take the same road, so that they
+    Lines of libraries that use the standard library's logging go through the same processors, so that they
     are redacted too. Without `json`, the stream decides: text on a terminal.
     """
     target = stream if stream is not None else sys.stderr
@@ -42,25 +42,25 @@ def configure_logging(
 
 
 class NonFailingStream:
-    """A stream whose writes never fail: whoever cannot log, on a full disk or to a reader that left, has work to do."""
+    """A stream whose writes never fail: a full disk or a closed pipe must not stop the process."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text, or lose it."""
+        """Write a text; drop it when that fails."""
         with suppress(OSError, ValueError):  # ValueError: the stream is closed
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Send what was written, or lose it."""
+        """Flush; ignore a failure."""
         with suppress(OSError, ValueError):
             self._stream.flush()
 
 
 def redact_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Take secrets out of a log line: a structlog processor."""
+    """Remove secrets from a log line: a structlog processor."""
     return redact_fields(event)
 
 
@@ -77,7 +77,7 @@ def _shared(clock: Clock) -> list[Processor]:
         event["timestamp"] = rfc3339_micro(clock.now())
         return event
 
-    # Tracebacks become text before the redaction, or they would pass it by.
+    # Tracebacks become text before the redaction, or they would bypass it.
     return [structlog.processors.add_log_level, stamp, structlog.processors.format_exc_info, redact_event]
 
 

@@ -26,7 +26,7 @@ EMBEDDED = "embedded"
 REAL = "kube-apiserver"
 PLANES = (EMBEDDED, REAL)
 FIXTURES = ("plane", "private_plane")
-LOOP_PARAMETER = "_asyncio_loop_factory"  # pytest-asyncio's own, set for each item from its hook
+LOOP_PARAMETER = "_asyncio_loop_factory"  # pytest-asyncio's own mark, set for each item from its hook
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark, and refuse a run that could not start its control plane."""
+    """Register the mark, and refuse a run whose control plane cannot be started."""
     config.addinivalue_line("markers", "planes(*names): the only control planes on which this test makes sense")
     if config.getoption("--plane") == REAL:
         try:
@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for a control plane once on each chosen one."""
+    """Run a test that requests a control plane once on each chosen one."""
     for fixture in FIXTURES:
         if fixture in metafunc.fixturenames:
             metafunc.parametrize(fixture, _choices(metafunc), indirect=True)
@@ -65,7 +65,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)  # pytest itself orders by fixtures first
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give real processes real time; with `--plane=kube-apiserver`, leave the other tests out."""
+    """Run tests with real processes in real time; with `--plane=kube-apiserver`, deselect tests without a plane."""
     with_plane = [item for item in items if _plane_of(item)]
     for item in with_plane:
         if _plane_of(item) == REAL:
@@ -115,7 +115,7 @@ def _kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeAp
 
 @pytest_asyncio.fixture
 async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
-    """A control plane: a fresh embedded one, or the real one of the session."""
+    """A control plane: a new embedded one, or the real one of the session."""
     async with AsyncExitStack() as stack:
         backend: Backend
         if request.param == REAL:
@@ -130,7 +130,7 @@ async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 async def private_plane(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Plane]:
-    """A control plane of this test's own, which may be restarted; in real time it is a process and can be killed."""
+    """A control plane for this test only, which may be restarted; in real time it is a process and can be killed."""
     folder = tmp_path_factory.mktemp("plane")
     async with AsyncExitStack() as stack:
         backend: Backend
@@ -145,7 +145,7 @@ async def private_plane(
 
 @pytest.fixture
 def canary(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Iterator[Canary]:
-    """Plants secrets; when the test ends, nothing it printed or logged may show one."""
+    """Plants secrets; when the test ends, its output and log are searched for them."""
     planted = Canary()
     yield planted
     printed = capfd.readouterr()

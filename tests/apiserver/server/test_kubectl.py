@@ -1,4 +1,4 @@
-"""A journey with the real kubectl: what its users do all day, and what they read."""
+"""The usual commands of the real kubectl, and their output."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_tables_look_as_everywhere(kubectl: Kubectl) -> None:
     ]
 
 
-async def test_custom_resources_are_served_explained_and_judged(kubectl: Kubectl) -> None:
+async def test_custom_resources_are_served_explained_and_validated(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", kubectl.file(WIDGETS))
     await kubectl("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=10s")
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 3}}

@@ -167,7 +167,7 @@ async def _ask_hub(client: Client, member: Membership) -> list[CheckFinding]:
 
 
 def decide_acceptance_findings(found: Object, member: Membership) -> list[CheckFinding]:
-    """Judge what the hub says of this cluster."""
+    """Check the conditions of this cluster on the hub."""
     cluster = Cluster.read(found)
     if not cluster.accepted and is_denied(found):
         return [fail(f"the hub's administrator denied {cluster.name}", "ask the hub's administrator why")]

@@ -41,7 +41,7 @@ STALE_LEASE = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True)
 class RequiredAccess:
-    """Something an administrator of a hub does, in words and as the server asks it."""
+    """An action of a hub's administrator, as text and as an access review."""
 
     description: str
     access: ResourceAccess
@@ -70,7 +70,7 @@ async def kinds(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def rights(context: CheckContext) -> Iterable[CheckFinding]:
-    """Ask what this user may do."""
+    """Check the rights of this user."""
     missing = [right for right in RIGHTS if not await can_i(context.client, right.access)]
     if not missing:
         return passed("you may do everything that an administrator does")
@@ -100,17 +100,17 @@ async def controllers(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def guard(context: CheckContext) -> Iterable[CheckFinding]:
-    """Try, without storing anything, whether a stranger could accept a cluster."""
+    """Try, without storing anything, whether an untrusted client could accept a cluster."""
     keeper = AcceptanceGuard(context.client, context.clock)
     try:
         holds = await keeper.is_enforced()
     except Forbidden:
-        return [warn("you may not impersonate, so it was not tried whether strangers can accept clusters")]
+        return [warn("you may not impersonate, so it was not checked whether joining clusters can accept themselves")]
     return passed("only those entitled can accept a cluster") if holds else [fail(keeper.advice, INIT)]
 
 
 async def signer(context: CheckContext) -> Iterable[CheckFinding]:
-    """Ask for a certificate that nobody uses."""
+    """Request a certificate that is not used."""
     if not context.may_write:
         return passed("not tried")
     trouble = await SignerProbe(context.client, context.clock).run()
@@ -123,7 +123,7 @@ async def discovery(context: CheckContext) -> Iterable[CheckFinding]:
     """Look whether cluster-info is published and signed for every token that may sign."""
     found = await context.client.find(CONFIG_MAPS, CLUSTER_INFO)
     if found is None:
-        return [fail("cluster-info is not published, so nobody can find this hub by a token", INIT)]
+        return [fail("cluster-info is not published, so no cluster can find this hub by a token", INIT)]
     refused = annotations_of(found).get(ANNOTATION_SIGNING_REFUSED)
     if refused:
         return [fail(f"cluster-info is not signed because {refused}", INIT)]
@@ -183,7 +183,7 @@ def decide_fleet_findings(inventory: Inventory) -> list[CheckFinding]:
 
 
 async def authority(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look how long the hub's certificate authority lives."""
+    """Check the expiry of the hub's certificate authority."""
     inventory = build_inventory(await context.facts(), now=context.clock.now(), catalog=context.catalog)
     rows = [row for row in inventory.credentials if row.kind == AUTHORITY]
     if not rows:
@@ -194,7 +194,7 @@ async def authority(context: CheckContext) -> Iterable[CheckFinding]:
         return [fail("the hub's authority has ended: no cluster trusts the hub", INIT)]
     if latest.health is InventoryHealth.DUE:
         return [warn(f"the hub's authority ends on {ends}: publish its successor beside it in time", INIT)]
-    return passed(f"the hub's authority lives until {ends}")
+    return passed(f"the hub's certificate authority is valid until {ends}")
 
 
 async def leftovers(context: CheckContext) -> Iterable[CheckFinding]:
