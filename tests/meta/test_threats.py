@@ -14,7 +14,7 @@ ROW = re.compile(
 )
 UNTESTED = re.compile(r"^\| (?P<id>T-N\d+) \| [^|]+ \| (?P<why>[^|]+) \|$", re.MULTILINE)
 HIGHEST = {"D": 10, "R": 9, "I": 10, "S": 3, "H": 2, "F": 10, "N": 5}
-PLANE_FIXTURES = {"plane", "fleet", "addons", "hub", "private_plane"}
+PLANE_FIXTURES = {"plane", "fleet", "addon_fleet", "addons", "hub", "private_plane"}
 ROWS = {match["id"]: match for match in ROW.finditer(PAGE.read_text())}
 
 
