@@ -28,7 +28,7 @@ PATIENCE = 90
 
 @dataclass(frozen=True)
 class Block:
-    """A console block: what is typed, what is answered, and how to run it."""
+    """A console block: commands, expected output, and how to run it."""
 
     mark: str
     commands: tuple[str, ...]
@@ -62,14 +62,14 @@ def _read(mark: str, lines: list[str]) -> Block:
 
 
 def missing(answers: tuple[str, ...], said: str) -> set[str]:
-    """Return what an answer lacks to be the one that is printed on the page: steps whole, else first words."""
+    """Return the parts of the expected output that are missing: whole steps, else first words."""
     telltales = (line.partition(":")[0] if line.startswith("✓") else line.split()[0] for line in answers)
     return {telltale for telltale in telltales if telltale not in said}
 
 
 @contextmanager
 def staying(block: Block, folder: Path, env: Mapping[str, str]) -> Iterator[None]:
-    """Run a command that stays, in a terminal of its own, from the word it says until Ctrl-C."""
+    """Run a command that keeps running, in a terminal of its own, from its ready message until Ctrl-C."""
     *before, command = block.commands
     script = "\n".join(["set -euo pipefail", *before, f"exec {command}"])
     process = subprocess.Popen(["bash", "-c", script], cwd=folder, env=env, stdout=PIPE, stderr=STDOUT, text=True)
