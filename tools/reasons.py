@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-ROOMS = ("hub", "agent", "addons", "discovery", "drivers", "operator")
+ROOMS = ("hub", "agent", "addons", "accounts", "discovery", "drivers", "operator")
 STATUSES = {"true": "True", "false": "False", "unknown": "Unknown"}
 SEVERITIES = {"normal": "Normal", "warning": "Warning", "refusal": "Warning"}
 GAP = "…"

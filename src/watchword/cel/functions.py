@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Final, NoReturn
 
 from watchword.api.json import same_json, show
+from watchword.api.validation import DurationError, parse_duration
 from watchword.cel.re2_patterns import compile_pattern
 
 
@@ -27,7 +29,7 @@ def cel_type(value: Any) -> str:
 
 def equal(one: Any, other: Any) -> bool:
     """Compare; numbers are equal across their types."""
-    if _is_number(one) and _is_number(other):
+    if (_is_number(one) and _is_number(other)) or type(one) is timedelta:
         return bool(one == other)
     return same_json(one, other)
 
@@ -150,6 +152,15 @@ def _to_string(value: Any) -> str:
     return value if type(value) is str else show(value) if type(value) in (int, float, bool) else no_overload()
 
 
+def _to_duration(value: Any) -> timedelta:
+    if type(value) is timedelta:
+        return value
+    try:
+        return parse_duration(value) if type(value) is str else no_overload()
+    except DurationError as error:
+        raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'") from error
+
+
 _TYPES: Final = {
     bool: "bool",
     int: "int",
@@ -158,8 +169,9 @@ _TYPES: Final = {
     list: "list",
     dict: "map",
     type(None): "null_type",
+    timedelta: "google.protobuf.Duration",
 }
-_ORDERED: Final = frozenset((str, bool))
+_ORDERED: Final = frozenset((str, bool, timedelta))
 
 OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "==": equal,
@@ -182,6 +194,7 @@ FUNCTIONS: Final[dict[tuple[str, int], Callable[..., Any]]] = {
     ("int", 1): _to_int,
     ("double", 1): _to_double,
     ("string", 1): _to_string,
+    ("duration", 1): _to_duration,
     ("type", 1): cel_type,
     ("dyn", 1): lambda value: value,
     ("matches", 2): _string_method(_matches, str),
