@@ -1,4 +1,4 @@
-"""A hub with the manager of managed service accounts, and clusters with its agents, each with its own narrow identity."""
+"""A hub with the manager of managed service accounts, and clusters whose agents have their own narrow rights."""
 
 from __future__ import annotations
 

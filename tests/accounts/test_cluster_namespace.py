@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-
 import pytest
 from tests.accounts.fleet import PRESENT, REPORTED, AccountsFleet, says
 
 from watchword.api.accounts import AccountSecret, is_owned_by
-from watchword.api.meta import ObjectKey, uid_of
+from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import (
     MANAGED_CLUSTERS,
@@ -26,7 +25,7 @@ KINDS = (MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["proxy", "authentication"])
-async def test_token_of_account_is_reported_and_honoured_by_its_cluster(fleet: AccountsFleet, kind) -> None:  # type: ignore[no-untyped-def]
+async def test_token_of_account_is_reported_and_honoured_by_its_cluster(fleet: AccountsFleet, kind: Resource) -> None:
     member = await fleet.cluster()
     key = await fleet.declare(member.name, "robot", kind=kind, rotation={"validity": "1h"})
 
@@ -138,7 +137,8 @@ async def test_changed_service_account_is_put_right(fleet: AccountsFleet) -> Non
     changes = {"metadata": {"labels": {Label.MANAGED_ACCOUNT: None}}, "automountServiceAccountToken": True}
     await fleet.client.patch(SERVICE_ACCOUNTS, local, changes)
 
-    def is_right(obj) -> bool:  # type: ignore[no-untyped-def]
+    def is_right(obj: Object | None) -> bool:
+        assert obj is not None
         return (
             obj["metadata"].get("labels") == {Label.MANAGED_ACCOUNT: "true"} and not obj["automountServiceAccountToken"]
         )
@@ -154,7 +154,7 @@ async def test_changed_service_account_is_put_right(fleet: AccountsFleet) -> Non
         pytest.param({"audiences": ["other"]}, id="audiences"),
     ],
 )
-async def test_changed_request_takes_effect_at_once(fleet: AccountsFleet, change) -> None:  # type: ignore[no-untyped-def]
+async def test_changed_request_takes_effect_at_once(fleet: AccountsFleet, change: Object) -> None:
     member = await fleet.cluster()
     key = await fleet.declare(member.name, "robot")
     await fleet.until(key)
@@ -226,8 +226,9 @@ async def test_both_groups_declare_one_account_and_the_proxy_group_decides(fleet
     assert MANAGED_SERVICE_ACCOUNTS.group in said.message
     secret = await fleet.secret(key, lambda secret: secret.annotations[Annotation.TOKEN_REQUEST].startswith("1h"))
 
-    def is_same(obj) -> bool:  # type: ignore[no-untyped-def]
-        return obj["status"]["expirationTimestamp"] == secret.annotations[Annotation.TOKEN_EXPIRY]
+    def is_same(obj: Object | None) -> bool:
+        assert obj is not None
+        return bool(obj["status"]["expirationTimestamp"] == secret.annotations[Annotation.TOKEN_EXPIRY])
 
     await eventually(fleet.client, ocm, key, is_same)
     await fleet.client.delete(MANAGED_SERVICE_ACCOUNTS, key)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.accounts.fleet import PRESENT, AccountsFleet, Member
 
@@ -28,7 +30,7 @@ def copy_of(namespace: str, member: Member, name: str = "robot") -> ObjectKey:
     return ObjectKey(namespace, copy_name(member.name, name))
 
 
-def counts(total: int, present: int):  # type: ignore[no-untyped-def]
+def counts(total: int, present: int) -> Callable[[Object | None], bool]:
     def test(obj: Object | None) -> bool:
         said = ((obj or {}).get("status") or {}).get("clusters") or {}
         return (said.get("total"), said.get("present")) == (total, present)

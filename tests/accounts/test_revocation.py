@@ -8,7 +8,7 @@ import pytest
 from tests.accounts.fleet import AccountsFleet
 
 from watchword.api.accounts import ADDON_NAME
-from watchword.api.meta import ObjectKey, uid_of
+from watchword.api.meta import ObjectKey, finalizers_of, uid_of
 from watchword.api.names import ConditionType, Finalizer, Label
 from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
@@ -39,7 +39,7 @@ async def until_refused(fleet: AccountsFleet, token: str) -> None:
 async def a_reported_account(fleet: AccountsFleet, cluster: str, name: str = "robot") -> tuple[ObjectKey, str]:
     key = await fleet.declare(cluster, name)
     await fleet.until(key)
-    await eventually(fleet.client, MSA, key, lambda obj: Finalizer.ACCOUNT in obj["metadata"].get("finalizers", []))
+    await eventually(fleet.client, MSA, key, lambda obj: Finalizer.ACCOUNT in finalizers_of(obj or {}))
     return key, (await fleet.secret(key)).token.reveal()
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
-from tests.accounts.fleet import REPORTED, AccountsFleet
+from tests.accounts.fleet import REPORTED, AccountsFleet, says
 
 from watchword.accounts.agent.token_decision import HeldToken, decide_token, digest
 from watchword.api.accounts import Account, AccountSecret
@@ -85,6 +86,10 @@ def test_content_that_is_no_token_is_not_read_as_one(token: str) -> None:
     assert HeldToken.read(AccountSecret.read(a_secret("robot", namespace="edge", data={"token": token}))) is None
 
 
+def differs_from(other: AccountSecret) -> Callable[[AccountSecret], bool]:
+    return lambda secret: secret.token != other.token
+
+
 @VIRTUAL
 async def test_token_is_renewed_again_and_again_before_it_expires(fleet: AccountsFleet) -> None:
     member = await fleet.cluster()
@@ -93,7 +98,7 @@ async def test_token_is_renewed_again_and_again_before_it_expires(fleet: Account
     seen = await fleet.secret(key)
     for _ in range(5):
         previous = seen
-        seen = await fleet.secret(key, lambda secret, before=previous: secret.token != before.token, within=3600)
+        seen = await fleet.secret(key, differs_from(previous), within=3600)
         assert previous.expires_at is not None
         assert fleet.plane.clock.now() < previous.expires_at
 
@@ -105,11 +110,8 @@ async def test_rotation_that_is_off_is_announced_and_ends(fleet: AccountsFleet) 
     await fleet.until(key, ConditionType.ROTATION_SCHEDULED, "False", "RotationDisabled")
     secret = await fleet.secret(key)
 
-    def is_expired(obj: Object | None) -> bool:
-        rows = {row["type"]: row for row in ((obj or {}).get("status") or {}).get("conditions") or []}
-        return rows.get(REPORTED, {}).get("reason") == "TokenExpired"
-
-    await eventually(fleet.client, MANAGED_SERVICE_ACCOUNTS, key, is_expired, within=900)
+    expired = says(REPORTED, "False", "TokenExpired")
+    await eventually(fleet.client, MANAGED_SERVICE_ACCOUNTS, key, expired, within=900)
     assert (await fleet.secret(key)).token == secret.token
     await fleet.client.patch(MANAGED_SERVICE_ACCOUNTS, key, {"spec": {"rotation": {"enabled": True}}})
     await fleet.secret(key, lambda found: found.token != secret.token)

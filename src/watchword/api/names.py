@@ -110,6 +110,7 @@ class Finalizer:
     ADDON_PRE_DELETE: Final = "addon.open-cluster-management.io/addon-pre-delete"
     ADDON_TOKEN: Final = "addon.open-cluster-management.io/token-infrastructure-cleanup"  # noqa: S105 - a finalizer
     ACCOUNT: Final = "accounts.watchword.dev/revocation"
+    ACCOUNT_REPLICAS: Final = "accounts.watchword.dev/replicas"
     KLUSTERLET: Final = "operator.open-cluster-management.io/klusterlet-cleanup"
     CLUSTER_MANAGER: Final = "operator.open-cluster-management.io/cluster-manager-cleanup"
 

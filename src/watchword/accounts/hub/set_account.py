@@ -107,15 +107,15 @@ class SetAccountReconciler:
 
     async def _hold(self, account: Account) -> Account:
         names = finalizers_of(account.object)
-        if Finalizer.ACCOUNT in names:
+        if Finalizer.ACCOUNT_REPLICAS in names:
             return account
-        patch = with_preconditions(account.object, {"metadata": {"finalizers": [*names, Finalizer.ACCOUNT]}})
+        patch = with_preconditions(account.object, {"metadata": {"finalizers": [*names, Finalizer.ACCOUNT_REPLICAS]}})
         return Account.read(await self.client.patch(account.resource, account.key, patch))
 
     async def _release(self, obj: Object) -> None:
         names = finalizers_of(obj)
-        if Finalizer.ACCOUNT in names:
-            kept = [name for name in names if name != Finalizer.ACCOUNT] or None
+        if Finalizer.ACCOUNT_REPLICAS in names:
+            kept = [name for name in names if name != Finalizer.ACCOUNT_REPLICAS] or None
             patch = with_preconditions(obj, {"metadata": {"finalizers": kept}})
             with contextlib.suppress(NotFound):
                 await self.client.patch(resource_of(obj), ObjectKey.of(obj), patch)
