@@ -30,6 +30,7 @@ from watchword.discovery.polling import PollOptions
 from watchword.discovery.token_store import TokenStore
 from watchword.hub.manual_approval import ApprovalTerms
 from watchword.hub.process import LEASE as HUB_LEASE
+from watchword.local.accounts import start_accounts, use_account
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.fleet import LocalFleet, for_each
 from watchword.local.sample_addon import is_addon_ready, start_sample_addon
@@ -175,6 +176,14 @@ async def enable_addon(fleet: LocalFleet, report: ReportDetail) -> str:
     return f"sample-addon at work on {' and '.join(ways)}"
 
 
+async def report_tokens(fleet: LocalFleet, report: ReportDetail) -> str:
+    """Put one service account on the first clusters, and use its tokens against them."""
+    members = await start_accounts(fleet)
+    report("waiting for the tokens at the hub")
+    names = await use_account(fleet, members)
+    return f"{names[0]} on {' and '.join(member.name for member in members)}, by tokens from the hub"
+
+
 def cluster_of(fleet: LocalFleet, name: str) -> Object | None:
     """Return a ManagedCluster as the hub last told it."""
     return fleet.hub_observer.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
@@ -230,6 +239,7 @@ STEPS: tuple[UpStep, ...] = (
     UpStep("acceptance", "Accept the clusters", accept_clusters),
     UpStep("members", "Wait for the members", await_members),
     UpStep("add-on", "Enable the sample add-on", enable_addon),
+    UpStep("account", "Use a managed service account", report_tokens),
 )
 
 
