@@ -12,7 +12,7 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up setup fmt lint types imports test coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci bench bench-planes docs all lock clean
+.PHONY: help up setup fmt lint types imports test coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore bench bench-planes docs all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,7 +51,7 @@ coverage: setup ## the same suite with its branch coverage reported; half as fas
 envtest: setup ## build a real kube-apiserver, its etcd and companions with Go; instant when present
 	$(BIN)/python tools/envtest.py
 
-REAL_SUITES := tests/kube tests/runtime tests/registration tests/conformance tests/discovery tests/security tests/testing
+REAL_SUITES := tests/kube tests/runtime tests/registration tests/conformance tests/discovery tests/security tests/testing tests/pullsecrets
 
 test-envtest: setup ## run the core suites on the real kube-apiserver
 	$(BIN)/pytest --plane=kube-apiserver $(REAL_SUITES)
@@ -70,14 +70,18 @@ SEEDS     ?= 1
 CLUSTERS  ?= 20
 DAYS      ?= 30
 INCIDENTS ?= 2
+WITHIN    ?= 600
 JOBS      ?= $(shell getconf _NPROCESSORS_ONLN)
 SIMULATE  := $(BIN)/python -m watchword.testing.simulation
 
 simulate: setup ## live fleets through simulated months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) JOBS=(cores)
 	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --jobs=$(JOBS)
 
-simulate-ci: setup ## the simulated lives of CI: forty seeds, or as many as five minutes hold
-	$(SIMULATE) --seed=1 --seeds=40 --clusters=20 --days=30 --jobs=$(JOBS) --within=280 --shrink=60
+simulate-ci: setup ## the simulated lives of CI: fixed seeds of mixed sizes and densities
+	$(SIMULATE) --fixed --jobs=$(JOBS) --shrink=60
+
+simulate-explore: setup ## live new lives of mixed sizes for WITHIN=600 seconds; a seed that fails belongs into lives.py
+	$(SIMULATE) --explore --within=$(WITHIN) --jobs=$(JOBS)
 
 bench: envtest $(BENCH_STAMP) ## measure the client and the runtime against their peers, in one run
 	PYTHONPATH=src $(BENCH_VENV)/bin/python -m bench

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
+from watchword.pullsecrets.metrics import KnownSecrets, PullSecretMetrics
+from watchword.pullsecrets.registry_auth.token_service import TokenCounts
 from watchword.runtime.metrics import Metrics
 
 INTRODUCTION = """# Metrics
@@ -12,11 +16,18 @@ INTRODUCTION = """# Metrics
 Hub, agent and operator serve `/metrics` beside `/healthz` and `/readyz` where `--listen` says; the manifests use port
 8000 of the pod. Labels are bounded: whatever comes after their budget is counted as `other`, so that no cluster and
 no attacker can make series without end. A dashboard for Grafana and alert rules for Prometheus that use these metrics
-lie in `deploy/observability`. Rendered from `runtime/metrics.py` by `make docs`.
+lie in `deploy/observability`. Rendered from the code by `make docs`.
 
 `kind` is `cluster` for the agent's own credential; renewals of add-ons are counted under `addon-token` and
 `addon-csr`, by how the credential is obtained, and `addon` is the one of a cluster that ends first. `reason` of
 `watchword_denied_total` is that of the event which tells about the refusal ([reasons](conditions.md)).
+
+The embedded control plane serves `/metrics` at its API address to users who may `get` that path, such as members of
+`system:monitoring`: `watchword_apiserver_background_task_healthy`, `_runs_total` and `_failures_total` by `task`
+(`compaction`, `certificate-renewal`, and `audit-log` where there is one).
+
+The metrics of pull secrets are those of the process that leads; [their objectives](../slo-pull-secrets.md) use them.
+`watchword registry-auth` shows `watchword_registry_token_total`.
 """
 
 
@@ -25,6 +36,8 @@ def render_metrics() -> str:
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     assert metrics.credentials is metrics.credentials  # made when first asked for
+    PullSecretMetrics(registry, KnownSecrets(), now=lambda: datetime.now(UTC))
+    TokenCounts(registry)
     labels = {collector: collector._labelnames for collector in registry._collector_to_names}  # type: ignore[attr-defined]  # noqa: SLF001 - asked nowhere else
     rows = [_row(family, names) for collector, names in labels.items() for family in collector.collect()]
     return "\n".join([INTRODUCTION, "| metric | type | labels | says |", "|---|---|---|---|", *sorted(rows), ""])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from watchword.operator import pull_secret_manifests as pull_secrets
 from watchword.operator import rbac as rules
 from watchword.operator.rbac import RbacRule
 
@@ -22,6 +23,10 @@ ROLES: tuple[tuple[str, str, Sequence[RbacRule]], ...] = (
     ("Hub, everywhere", rules.HUB_ROLE, rules.HUB_RIGHTS),
     ("Hub, in kube-system and kube-public", rules.HUB_TOKENS_ROLE, rules.HUB_TOKENS_RIGHTS),
     ("Clean-up of clusters", rules.CLEANER_ROLE, rules.CLEANER_RIGHTS),
+    ("Pull secrets, everywhere", pull_secrets.PULL_SECRETS_ROLE, pull_secrets.PULL_SECRETS_RIGHTS),
+    ("Pull secrets with `--only-used`", pull_secrets.PULL_SECRETS_ROLE, pull_secrets.ONLY_USED_RIGHTS),
+    ("Pull secrets, in their own namespace", pull_secrets.PULL_SECRETS_OWN_ROLE, pull_secrets.PULL_SECRETS_OWN_RIGHTS),
+    ("Registry token service", pull_secrets.REGISTRY_AUTH_ROLE, pull_secrets.REGISTRY_AUTH_RIGHTS),
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-ROOMS = ("hub", "agent", "addons", "accounts", "discovery", "drivers", "operator")
+ROOMS = ("hub", "agent", "addons", "accounts", "certificates", "discovery", "drivers", "operator", "pullsecrets")
 STATUSES = {"true": "True", "false": "False", "unknown": "Unknown"}
 SEVERITIES = {"normal": "Normal", "warning": "Warning", "refusal": "Warning"}
 GAP = "…"
@@ -66,6 +66,7 @@ class Sources:
         return sorted({said for module in self.modules for said in self._told(module)})
 
     def _said(self, module: Module) -> Iterator[Said]:
+        yield from self._reported(module)
         speakers = self._speakers(module)
         for function in module.functions():
             for call in _calls(function):
@@ -75,6 +76,14 @@ class Sources:
                 own = _condition(call) is not None
                 subjects = self.resolve(module, function, call.args[0]) if own and call.args else {speaker.subject}
                 yield from self._rows(module, function, call, (speaker, sorted(subjects) or [""]))
+
+    def _reported(self, module: Module) -> Iterator[Said]:
+        """Return what is reported about each driver's credentials: the reasons stand in its description."""
+        for call in _calls(module.tree):
+            if _called(call) == "CredentialCondition":
+                type_, *reasons = ({*self.resolve(module, module.tree, each)} for each in call.args)
+                for tone, known in zip(("True", "False"), reasons, strict=False):
+                    yield from (Said(subject, reason, tone, "", module.name) for subject in type_ for reason in known)
 
     def _told(self, module: Module) -> Iterator[Said]:
         for function in module.functions():

@@ -19,7 +19,7 @@ from bench.rig.subject import Subject, read_subject
 from watchword.runtime.event_loop import run
 from watchword.testing.assets import find_assets
 
-WORKLOADS = ("hub-accept", "addon-token-infra", "agent-addon-tokens", "join", "bootstrap-signer")
+WORKLOADS = ("hub-accept", "addon-token-infra", "agent-addon-tokens", "join", "bootstrap-signer", "pull-secrets")
 
 
 def main() -> None:

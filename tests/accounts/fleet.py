@@ -38,6 +38,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.in_process_transport import InProcessTransport
 from watchword.kube.tokens import request_token
+from watchword.runtime.status import StatusWriter
 from watchword.runtime.virtual_time import VirtualLoop
 from watchword.testing.builders import a_cluster, an_addon
 from watchword.testing.eventually import eventually
@@ -98,7 +99,9 @@ class AccountsFleet:
         self.harness.clusters.append(name)
         manifest = a_cluster(name, accepted=True, labels=labels or {})
         manifest["spec"] |= spec
-        await self.client.create(MANAGED_CLUSTERS, manifest)
+        cluster = await self.client.create(MANAGED_CLUSTERS, manifest)
+        accepted = Condition.true(ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", "accepted")
+        await StatusWriter(self.client, self.plane.clock).set_condition(MANAGED_CLUSTERS, cluster, accepted)
         member = self.members[name] = Member(name, await self.plane.namespace("agents"), self.plane.ca_pem)
         if addon:
             await self.enable(member)

@@ -24,7 +24,8 @@ from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.discovery.client_factory import ClientFactory
-from watchword.drivers.catalog import CATALOG, DriverCatalog
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.options import Settings
 from watchword.hub.addons.controllers import hub_addon_controllers
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
@@ -33,7 +34,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Unauthorized
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.in_process_transport import InProcessTransport
-from watchword.testing.builders import an_addon
+from watchword.testing.builders import an_addon, lifetime_settings
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.fleet import AUTOMATIC, FleetHarness, PlaneConnector, transport_with
 from watchword.testing.plane import Plane
@@ -96,7 +97,8 @@ class AddonFleet:
         *,
         auth: str = "token",
         life: timedelta = DAY,
-        catalog: DriverCatalog = CATALOG,
+        catalog: Catalog = CATALOG,
+        settings: Settings | None = None,
         network: ClientFactory | None = None,
         **more: Any,
     ) -> None:
@@ -107,7 +109,7 @@ class AddonFleet:
             hub_secret=f"hub-{name}",
             addon_namespace=self.namespace,
             addon_auth=auth,
-            addon_token_lifetime=life,
+            settings={**lifetime_settings(token=life), **(settings or {})},
             elect=False,
             **more,
         )

@@ -8,12 +8,20 @@ from random import Random
 import pytest
 from tests.addons.fleet import AddonFleet, account_of
 from tests.addons.test_driver_switch import CERTIFICATE_KEYS, TOKEN_KEYS
-from tests.addons.voucher_driver import ANNOTATION, VOUCHER, WITH_VOUCHERS, CloudConnector, RelayConnector
+from tests.drivers.voucher_driver import (
+    HUB_SETTINGS,
+    SETTINGS,
+    VOUCHER,
+    CloudConnector,
+    RelayConnector,
+    catalog_with_vouchers,
+    voucher_driver,
+)
 
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SERVICE_ACCOUNTS
-from watchword.drivers.catalog import find_addon_driver
+from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.errors import UnknownDriver
 from watchword.hub.addons.controllers import hub_addon_controllers
 from watchword.hub.process import HubOptions, run_hub
@@ -28,7 +36,8 @@ CONNECTORS = {"cloud": CloudConnector, "relay": RelayConnector}
 async def with_vouchers(fleet: AddonFleet, connector: str, auth: str) -> str:
     """Run a hub that knows the newcomer, and let a cluster join by it: a person accepts."""
     await fleet.members.stop(fleet.hub)
-    options = HubOptions(drivers=("csr", VOUCHER), catalog=WITH_VOUCHERS, elect=False, install=False)
+    catalog = catalog_with_vouchers(fleet.plane, CONNECTORS[connector])
+    options = HubOptions(drivers=("csr", VOUCHER), catalog=catalog, settings=HUB_SETTINGS, elect=False, install=False)
     hub = run_hub(
         fleet.plane.fresh_client(),
         options,
@@ -39,9 +48,7 @@ async def with_vouchers(fleet: AddonFleet, connector: str, auth: str) -> str:
     fleet.members.tasks.append(asyncio.create_task(hub))
     name = fleet.members.name(f"edge{fleet.mark}")
     fleet.connectors[name] = CONNECTORS[connector](fleet.plane, cluster=name)
-    await fleet.start_agent(
-        name, auth=auth, catalog=WITH_VOUCHERS, registration_auth=VOUCHER, annotations={ANNOTATION: name}
-    )
+    await fleet.start_agent(name, auth=auth, catalog=catalog, registration_auth=VOUCHER, settings=SETTINGS)
     await eventually(fleet.client, MANAGED_CLUSTERS, ObjectKey.cluster(name))
     await fleet.members.accept(name)
     await fleet.members.joined(name)
@@ -116,5 +123,7 @@ async def test_removed_cluster_of_any_driver_leaves_no_account(fleet: AddonFleet
 
 
 def test_newcomer_for_clusters_is_none_for_addons() -> None:
+    catalog = Catalog((*CATALOG.drivers, voucher_driver(lambda _: pytest.fail("nothing is connected here"))))
+
     with pytest.raises(UnknownDriver, match="choose one of csr, token"):
-        find_addon_driver(VOUCHER, WITH_VOUCHERS)
+        catalog.addon_driver(VOUCHER)

@@ -61,7 +61,7 @@ async def start_counting(fleet: AddonFleet, hub_side: Counter[str], agent_side: 
     """Replace the hub by one whose requests are counted, and let a cluster join whose agent's are."""
     await fleet.members.stop(fleet.hub)
     hub = Client(Counting(fleet.plane.fresh_client().transport, hub_side))
-    options = HubOptions(allow=AUTOMATIC, elect=False, install=False)
+    options = HubOptions(settings=AUTOMATIC, auto_approval=True, elect=False, install=False)
     work = run_hub(hub, options, clock=fleet.plane.clock, random=Random(1), extensions=[hub_addon_controllers])
     fleet.members.tasks.append(asyncio.create_task(work))
     name = fleet.members.name()

@@ -18,12 +18,12 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     SECRETS,
 )
-from watchword.drivers.csr.agent import request_manifest
+from watchword.drivers.csr.decisions import request_manifest
 from watchword.drivers.interface import CredentialSubject, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
-from watchword.testing.builders import a_secret, an_addon
+from watchword.testing.builders import a_secret, an_addon, lifetime_settings
 from watchword.testing.eventually import eventually
 
 ONE, TWO = "example.com/one", "example.com/two"
@@ -73,7 +73,7 @@ class Signed:
 @pytest.fixture
 async def signed(fleet: AddonFleet) -> Signed:
     client, name = fleet.client, f"signed{fleet.mark}"
-    cluster = await fleet.cluster(auth="csr", certificate_lifetime=timedelta(hours=1))
+    cluster = await fleet.cluster(auth="csr", settings=lifetime_settings(certificate=timedelta(hours=1)))
     authority = Authority.make("add-on", now=fleet.plane.clock.now())
     data = {"tls.crt": authority.certificate.pem, "tls.key": authority.key.pem.reveal()}
     await client.create(SECRETS, a_secret(name, namespace=HUB_NAMESPACE, data=data))

@@ -11,23 +11,27 @@ from watchword.addons.works import (
     decide_applied_condition,
     decide_available_condition,
     is_completed,
-    is_superset,
+    is_current,
+    merge_configs,
     separate_hooks,
     split_manifests,
 )
 from watchword.agent.addons.health import decide_addon_health
-from watchword.agent.addons.registration import choose_registration_status
-from watchword.api.addon import Addon, parse_ready_message
+from watchword.agent.addons.registration import AddonDrivers, choose_registration_status
+from watchword.api.addon import Addon
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS
-from watchword.hub.addons.feature_labels import choose_labels
-from watchword.hub.addons.installation import InstallationStep, choose_installation_step
-from watchword.hub.addons.templates import substitute_variables, template_names
-from watchword.hub.addons.token_infrastructure import (
+from watchword.api.resources import ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS
+from watchword.drivers.catalog import CATALOG
+from watchword.drivers.token.account import parse_ready_message
+from watchword.drivers.token.hub import (
     TokenInfrastructureAction,
     choose_token_infrastructure_action,
     decide_retirement_delay,
 )
+from watchword.hub.addons.feature_labels import choose_labels
+from watchword.hub.addons.installation import InstallationStep, choose_installation_step
+from watchword.hub.addons.template_rendering import substitute_variables
+from watchword.hub.addons.templates import config_keys
 from watchword.testing.builders import a_cluster, a_lease, an_addon
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -118,7 +122,7 @@ CUSTOM = {"type": "customSigner", "customSigner": {"signerName": "example.com/s"
     ],
 )
 def test_agent_declares(addon: Object, auth: str, expected: Object) -> None:
-    change = choose_registration_status(Addon.read(addon), addon_auth=auth)
+    change = choose_registration_status(Addon.read(addon), AddonDrivers(CATALOG, auth))
 
     assert change.fields is not None
     assert change.fields["registrations"] == [expected]
@@ -133,7 +137,7 @@ def test_agent_declares(addon: Object, auth: str, expected: Object) -> None:
     ],
 )
 def test_what_another_driver_said_is_obsolete(auth: str, registrations: list[Object], obsolete: set[str]) -> None:
-    change = choose_registration_status(Addon.read(an_addon_with(*registrations)), addon_auth=auth)
+    change = choose_registration_status(Addon.read(an_addon_with(*registrations)), AddonDrivers(CATALOG, auth))
 
     assert set(change.without) == obsolete
 
@@ -408,18 +412,43 @@ def test_manifests_are_split_into_as_few_works_as_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("present", "wanted", "same"),
+    ("manifest", "current"),
     [
-        pytest.param({"a": 1, "filled": True}, {"a": 1}, True, id="filled in by the server"),
-        pytest.param({"a": [1, 2]}, {"a": [1]}, False, id="one more in a list"),
-        pytest.param({"a": [{"b": 1, "c": 2}]}, {"a": [{"b": 1}]}, True, id="filled in within a list"),
-        pytest.param({}, {"a": None}, True, id="absent"),
-        pytest.param({"a": 2}, {"a": 1}, False, id="different"),
-        pytest.param(None, {"a": 1}, False, id="nothing there"),
+        pytest.param({"spec": {"replicas": 1}}, True, id="as wanted"),
+        pytest.param({"spec": {"replicas": 1, "strategy": {}}, "status": {}}, True, id="as OCM writes it"),
+        pytest.param({"metadata": {"creationTimestamp": None}, "spec": {"replicas": 1}}, True, id="null"),
+        pytest.param({"spec": {"replicas": 1, "paused": True}}, False, id="one more field"),
+        pytest.param({"spec": {"replicas": 2}}, False, id="another value"),
+        pytest.param({}, False, id="nothing"),
     ],
 )
-def test_covers(present: Any, wanted: Any, same: bool) -> None:  # noqa: FBT001 - a column
-    assert is_superset(present, wanted) is same
+def test_is_current(manifest: Object, current: bool) -> None:  # noqa: FBT001 - a column
+    def a_work(body: Object, **spec: Any) -> Object:
+        return {"metadata": {"name": "w"}, "spec": {"workload": {"manifests": [body]}, **spec}}
+
+    present = a_work(manifest, manifestConfigs=[{"name": "x", "filled": "in"}])
+    wanted = a_work({"spec": {"replicas": 1}}, manifestConfigs=[{"name": "x"}])
+
+    assert is_current(present, wanted) is current
+
+
+def test_author_adds_to_what_the_hub_asks_to_be_told() -> None:
+    one, other = {"resource": "deployments", "name": "a"}, {"resource": "jobs", "name": "b"}
+    feedback = [{"resourceIdentifier": one, "feedbackRules": [{"type": "WellKnownStatus"}]}]
+    strategy, paths = {"type": "CreateOnly"}, {"type": "JSONPaths"}
+    own: list[Object] = [
+        {"resourceIdentifier": one, "feedbackRules": [paths], "updateStrategy": strategy},
+        {"resourceIdentifier": other, "updateStrategy": strategy},
+    ]
+
+    assert merge_configs(feedback, own) == [
+        {
+            "resourceIdentifier": one,
+            "feedbackRules": [{"type": "WellKnownStatus"}, paths],
+            "updateStrategy": strategy,
+        },
+        {"resourceIdentifier": other, "updateStrategy": strategy},
+    ]
 
 
 def test_template_is_never_chosen_by_what_an_agent_can_write() -> None:
@@ -427,10 +456,10 @@ def test_template_is_never_chosen_by_what_an_agent_can_write() -> None:
     addon = {**an_addon("a", cluster="c1"), "status": {"configReferences": [config]}}
     known = {"spec": {"supportedConfigs": [{**config, "name": "", "defaultConfig": {"name": "right"}}]}}
 
-    assert list(template_names(addon, known)) == ["right"]
+    assert list(config_keys(addon, known, ADDON_TEMPLATES)) == [ObjectKey.cluster("right")]
 
 
 def test_variables_are_filled_in_everywhere() -> None:
     manifest = {"a": ["{{CLUSTER_NAME}}-x", {"b": "{{OTHER}}"}], "n": 3}
 
-    assert substitute_variables(manifest, {"CLUSTER_NAME": "c1"}) == {"a": ["c1-x", {"b": "{{OTHER}}"}], "n": 3}
+    assert substitute_variables(manifest, {"CLUSTER_NAME": "c1"}) == {"a": ["c1-x", {"b": ""}], "n": 3}

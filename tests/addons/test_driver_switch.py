@@ -14,6 +14,7 @@ from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.kubeconfig_parser import parse_kubeconfig
 from watchword.pki.certificates import parse_certificate
+from watchword.testing.builders import lifetime_settings
 
 CERTIFICATE_KEYS = {"cluster-name", "kubeconfig", "tls.crt", "tls.key"}
 TOKEN_KEYS = {"cluster-name", "expiration", "kubeconfig", "refresh-at", "service-account-uid", "token"}
@@ -40,7 +41,7 @@ async def test_certificate_is_the_default(fleet: AddonFleet) -> None:
 
 @pytest.mark.planes("embedded")  # in real time it would take most of an hour
 async def test_certificate_is_renewed_in_time(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster(auth="csr", certificate_lifetime=timedelta(hours=1))
+    cluster = await fleet.cluster(auth="csr", settings=lifetime_settings(certificate=timedelta(hours=1)))
     key = await fleet.enable("reporter", cluster)
     first = await fleet.secret(key)
     end = parse_certificate(first["tls.crt"]).not_after

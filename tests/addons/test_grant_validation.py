@@ -9,6 +9,7 @@ from watchword.addons.rbac import config_syncer, read_only_reporter, status_writ
 from watchword.api.meta import Object
 
 RBAC = "rbac.authorization.k8s.io"
+ADDON, WORK = "addon.open-cluster-management.io", "work.open-cluster-management.io"
 READ = ("get", "list", "watch")
 
 
@@ -50,7 +51,24 @@ DANGEROUS = {
     "attest for a signer": a_rule("certificates.k8s.io", "signers", "attest"),
     "write certificates": a_rule("certificates.k8s.io", "certificatesigningrequests/status", "patch"),
     "accept clusters": a_rule("register.open-cluster-management.io", "managedclusters/accept", "update"),
-    "declare add-ons": a_rule("addon.open-cluster-management.io", "managedclusteraddons/status", "patch"),
+    "declare add-ons": a_rule(ADDON, "managedclusteraddons/status", "patch"),
+    "create works": a_rule(WORK, "manifestworks", "create"),
+    "change one work": a_rule(WORK, "manifestworks", "patch", names=("x",)),
+    "report for works": a_rule(WORK, "manifestworks/status", "patch"),
+    "spread works": a_rule(WORK, "manifestworkreplicasets", "create"),
+    "enable add-ons": a_rule(ADDON, "managedclusteraddons", "create"),
+    "change its own add-on": a_rule(ADDON, "managedclusteraddons", "update", names=("reporter",)),
+    "describe add-ons": a_rule(ADDON, "addontemplates", "create"),
+    "trust add-ons": a_rule(ADDON, "clustermanagementaddons", "patch"),
+    "create accounts": a_rule("", "serviceaccounts", "create"),
+    "delete accounts": a_rule("", "serviceaccounts", "delete", names=("x",)),
+    "run pods": a_rule("", "pods", "create"),
+    "run deployments": a_rule("apps", "deployments", "patch"),
+    "run jobs": a_rule("batch", "cronjobs", "update"),
+    "exec by a read": a_rule("", "pods/exec", "get"),
+    "forward ports": a_rule("", "pods/portforward", "create"),
+    "reach services": a_rule("", "services/proxy", "get"),
+    "read through nodes": a_rule("", "nodes/proxy", "get"),
     "webhooks": a_rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "create"),
     "validating webhooks": a_rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update"),
     "policies": a_rule("admissionregistration.k8s.io", "validatingadmissionpolicies", "delete"),
@@ -67,7 +85,11 @@ HARMLESS = {
     "write one config map": a_rule("", "configmaps", "patch", names=("report",)),
     "read named secrets": a_rule("", "secrets", "get", names=("pull",)),
     "read roles": a_rule(RBAC, "roles", *READ),
-    "read add-ons": a_rule("addon.open-cluster-management.io", "managedclusteraddons", *READ),
+    "read add-ons": a_rule(ADDON, "managedclusteraddons", *READ),
+    "read works": a_rule(WORK, "manifestworks", *READ),
+    "read accounts": a_rule("", "serviceaccounts", *READ),
+    "read pods": a_rule("", "pods", *READ),
+    "jobs of another group": a_rule("example.com", "jobs", "create"),
     "keep leases": a_rule("coordination.k8s.io", "leases", "create", "update"),
     "secrets of another group": a_rule("example.com", "secrets", "list"),
     "nothing": {},

@@ -240,7 +240,7 @@ async def test_hub_that_may_not_read_decisions_says_so_and_does_the_rest(fleet: 
     await fleet.members.stop(fleet.hub)
     await establish_crds(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
     hub = Client(Refusing(fleet.plane.fresh_client().transport, PLACEMENT_DECISIONS.plural))
-    options = HubOptions(allow=AUTOMATIC, elect=False, install=False)
+    options = HubOptions(settings=AUTOMATIC, auto_approval=True, elect=False, install=False)
     work = run_hub(hub, options, clock=fleet.plane.clock, random=Random(1), extensions=[hub_addon_controllers])
     fleet.members.tasks.append(asyncio.create_task(work))
 

@@ -29,6 +29,7 @@ from watchword.testing.eventually import eventually
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 APPLIED = ConditionType.REGISTRATION_APPLIED
+PARTS = 6  # a hub slows down when an agent overwrites the same field more than five times a minute
 
 
 def hostile_subjects(cluster: str) -> list[Object]:
@@ -54,7 +55,8 @@ def bound_names(bindings: list[Object]) -> set[str]:
     return {subject["name"] for binding in bindings for subject in binding.get("subjects") or []}
 
 
-async def test_no_binding_ever_names_whom_an_agent_claims_to_be(fleet: AddonFleet) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_no_binding_ever_names_whom_an_agent_claims_to_be(fleet: AddonFleet, part: int) -> None:
     cluster = await fleet.cluster()
     fleet.start_addon(AddonDefinition("reporter", grants=(status_writer("r"),), install_namespace=fleet.namespace))
     key = await fleet.enable("reporter", cluster)
@@ -63,7 +65,7 @@ async def test_no_binding_ever_names_whom_an_agent_claims_to_be(fleet: AddonFlee
     await fleet.stop_agent(cluster)
     own = [{**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": {"user": account_user(cluster)}}}]
 
-    for subject in hostile_subjects(cluster):
+    for subject in hostile_subjects(cluster)[part::PARTS]:
         await fleet.register(key, {**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": subject}})
         await fleet.until(key, lambda obj: registrations_of(obj) == own)
         assert bound_names((await fleet.client.list(ROLE_BINDINGS, namespace=cluster)).items) == before

@@ -9,7 +9,7 @@ from watchword.api.addon import Addon
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLES, SERVICE_ACCOUNTS
-from watchword.hub.addons.token_manifests import is_made_for
+from watchword.drivers.token.manifests import is_made_for
 from watchword.testing.builders import an_addon
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY

@@ -11,12 +11,12 @@ import pytest
 from tests.addons.fleet import KUBE_CLIENT, AddonFleet, account_of, drivers_of, registrations_of
 
 from watchword.agent.secret_data import decode_data
-from watchword.api.addon import parse_ready_message
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
+from watchword.drivers.token.account import parse_ready_message
 from watchword.drivers.token.decisions import read_token_claims
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.kubeconfig import ClusterEntry

@@ -13,6 +13,7 @@ from watchword.agent.credential_metrics import CredentialMetricsObserver, remain
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.drivers.catalog import CATALOG
 from watchword.drivers.interface import NewCredential, ObtainResult, Pending, ValidCredential
 from watchword.hub.credential_expiry_metrics import CredentialExpiryReconciler
 from watchword.runtime.metrics import CredentialMetrics
@@ -93,12 +94,13 @@ async def test_one_refusal_is_counted_once_however_often_it_is_seen() -> None:
     [
         pytest.param(issued(START - 8 * DAY), 0.2, id="issued in this life"),
         pytest.param(
-            ValidCredential(START, START + 2 * DAY, "valid from 2025-12-24T00:00:00Z until 2026-01-03T00:00:00Z"),
+            ValidCredential(START, START + 2 * DAY, issued_at=START - 8 * DAY),
             0.2,
             id="issued before a restart",
         ),
         pytest.param(ValidCredential(START, START + 2 * DAY), 0.0, id="nobody knows when it was issued"),
         pytest.param(issued(START - 11 * DAY), 0.0, id="too late"),
+        pytest.param(ValidCredential(None, None), 1.0, id="does not expire"),
     ],
 )
 def test_choose_ratio(held: ValidCredential | NewCredential, expected: float) -> None:
@@ -132,7 +134,7 @@ def reporting(until: datetime) -> Object:
 
 async def test_a_hub_measures_what_its_clusters_report_until_they_are_gone() -> None:
     registry, clock, cache = CollectorRegistry(), HandClock(), OneCluster(reporting(START + 10 * DAY))
-    reconciler = CredentialExpiryReconciler(cache, CredentialMetrics(registry), clock)
+    reconciler = CredentialExpiryReconciler(cache, CredentialMetrics(registry), clock, CATALOG)
     labels = {"kind": "cluster", "cluster": "edge"}
 
     await reconciler.reconcile(EDGE)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from watchword.admin.doctor.api_server import decide_skew_findings
-from watchword.admin.doctor.cluster import decide_acceptance_findings, decide_certificate_findings
+from watchword.admin.doctor.cluster import decide_acceptance_findings, decide_credential_findings
 from watchword.admin.doctor.model import CheckContext, CheckFinding, Level, has_no_failure
 from watchword.admin.doctor.runner import run_doctor
 from watchword.admin.hub_setup import HubSetup, set_up_hub
@@ -75,7 +75,7 @@ def test_judge_credential(age: int, level: Level, said: str) -> None:
     key = PrivateKey.generate()
     certificate = authority.issue_client(key.public, CertificateSubject("agent"), now=NOW, lifetime=100 * DAY)
 
-    finding = one(decide_certificate_findings({"tls.crt": certificate.pem}, now=NOW + age * DAY))
+    finding = one(decide_credential_findings({"tls.crt": certificate.pem}, now=NOW + age * DAY))
 
     assert finding.level is level
     assert said in finding.reason
@@ -90,7 +90,7 @@ def test_judge_credential(age: int, level: Level, said: str) -> None:
     ],
 )
 def test_judge_damaged_credential(data: dict[str, bytes], level: Level) -> None:
-    assert one(decide_certificate_findings(data, now=NOW)).level is level
+    assert one(decide_credential_findings(data, now=NOW)).level is level
 
 
 @pytest.mark.parametrize(

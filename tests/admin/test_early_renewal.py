@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from watchword.agent.cluster_status import decide_rotated_condition
+from watchword.agent.cluster_status import decide_credential_conditions
 from watchword.agent.secret_data import decode_data
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
+from watchword.drivers.catalog import CATALOG
 from watchword.drivers.interface import (
     CredentialSubject,
     NewCredential,
@@ -70,9 +71,9 @@ def test_is_asked_to_renew(asked: str, honoured: bytes, *, expected: bool) -> No
 def test_judge_rotated(
     held: ValidCredential | NewCredential | None, refusal: Pending | None, expected: tuple[str, ...] | None
 ) -> None:
-    said = decide_rotated_condition(held, refusal)
+    said = decide_credential_conditions(CATALOG.clusters["csr"].credential, held, refusal)
 
-    assert said == (Condition(ConditionType.CERTIFICATE_ROTATED, *expected) if expected else None)  # type: ignore[arg-type]
+    assert said == ((Condition(ConditionType.CERTIFICATE_ROTATED, *expected),) if expected else ())  # type: ignore[arg-type]
 
 
 async def test_a_joined_cluster_reports_the_life_of_its_certificate(fleet: FleetHarness) -> None:

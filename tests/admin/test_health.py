@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from watchword.admin.health import (
-    CredentialValidity,
     InventoryHealth,
     decide_authority_health,
     decide_expiring_health,
     decide_renewed_health,
 )
+from watchword.api.credential_validity import CredentialValidity
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

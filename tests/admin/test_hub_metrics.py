@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Label, cluster_role
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_ROLES, CONFIG_MAPS, MANAGED_CLUSTERS
-from watchword.drivers.csr.agent import request_manifest
+from watchword.drivers.csr.decisions import request_manifest
 from watchword.drivers.interface import CredentialSubject, WantedCredential
 from watchword.hub.revocation_metrics import RevocationTimeReconciler
 from watchword.kube.client import Client
@@ -78,7 +78,7 @@ async def test_fields_that_another_manager_owns_are_counted(plane: Plane) -> Non
     metrics, key = Metrics(), ObjectKey(await plane.namespace(), "shared")
     client = plane.client()
     fence = Fence(plane.clock, is_open=True)
-    guarded = leader_only_client(client, fence, Cache.of(client), conflict=metrics.field_conflict)
+    guarded = leader_only_client(client, fence, Cache.of(client), metrics)
     await client.apply(CONFIG_MAPS, CONFIG_MAPS.manifest(key, data={"a": "1", "b": "1"}), manager="first")
 
     with pytest.raises(Conflict):

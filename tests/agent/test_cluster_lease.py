@@ -12,9 +12,9 @@ from watchword.agent.cluster_lease import LeaseRenewalReconciler
 from watchword.agent.hub_connection import HubConnection
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import CLUSTER_LEASE
-from watchword.api.resources import LEASES, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES
+from watchword.api.resources import LEASES, MANAGED_CLUSTERS, RBAC_GROUP, ROLE_BINDINGS, ROLES
 from watchword.kube.errors import Conflict
-from watchword.testing.builders import RBAC, a_cluster, a_lease
+from watchword.testing.builders import a_cluster, a_lease
 from watchword.testing.plane import Plane
 
 PATCHING = ["get", "list", "watch", "update", "patch"]
@@ -64,8 +64,8 @@ async def an_agent(plane: Plane, verbs: list[str]) -> Renewal:
     key, user = ObjectKey(name, "lease-keeper"), f"agent-of-{name}"
     rules = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs}]
     await admin.create(ROLES, ROLES.manifest(key, rules=rules))
-    reference = {"apiGroup": RBAC, "kind": "Role", "name": key.name}
-    subjects = [{"apiGroup": RBAC, "kind": "User", "name": user}]
+    reference = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": key.name}
+    subjects = [{"apiGroup": RBAC_GROUP, "kind": "User", "name": user}]
     await admin.create(ROLE_BINDINGS, ROLE_BINDINGS.manifest(key, roleRef=reference, subjects=subjects))
     await admin.create(LEASES, a_lease(namespace=name, holder="the hub"))
     connection, hub = HubConnection(), plane.client(user)

@@ -9,9 +9,9 @@ import pytest
 
 from watchword.agent.hub_endpoint import HubEndpoint, known_servers, original_server
 from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor
-from watchword.agent.secret_data import KUBECONFIG, hub_kubeconfig
+from watchword.agent.secret_data import hub_kubeconfig
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.drivers.interface import SecretData
+from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.transport import Transport

@@ -11,16 +11,16 @@ from random import Random
 import pytest
 
 from watchword.agent.hub_connection import HubConnection
-from watchword.agent.hub_connector import BootstrapCredential
 from watchword.agent.hub_endpoint import HubEndpoint
 from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor
 from watchword.agent.hub_session import ActiveCredential, HubSession
-from watchword.agent.secret_data import KUBECONFIG, hub_kubeconfig
+from watchword.agent.secret_data import hub_kubeconfig
 from watchword.api.http import Request, Response
 from watchword.api.meta import Resource
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.drivers.interface import NewCredential, SecretData, ValidCredential
+from watchword.drivers.hub_connector import BootstrapCredential
+from watchword.drivers.interface import KUBECONFIG, NewCredential, SecretData, ValidCredential
 from watchword.kube.errors import ConfigError
 from watchword.kube.in_process_transport import InProcessTransport
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from watchword.agent.options import AgentOptions, agent_option_warnings, validate_agent_options
+from watchword.testing.builders import lifetime_settings
 
 GOOD = AgentOptions("edge-1")
+
+SHORT = lifetime_settings(certificate=timedelta(minutes=1))
 
 
 @pytest.mark.parametrize(
@@ -19,7 +22,11 @@ GOOD = AgentOptions("edge-1")
         pytest.param({"cluster_name": "Edge_1"}, "is not a DNS label", id="no name for a cluster"),
         pytest.param({"registration_auth": "pigeon"}, "there is no driver 'pigeon'", id="unknown way to register"),
         pytest.param({"addon_auth": "pigeon"}, "choose one of csr, token", id="unknown way for add-ons"),
-        pytest.param({"certificate_lifetime": timedelta(minutes=1)}, "at least an hour", id="short certificate"),
+        pytest.param(
+            {"settings": lifetime_settings(certificate=timedelta(minutes=1))},
+            "at least an hour",
+            id="short certificate",
+        ),
         pytest.param({"external_urls": ("http://x",)}, "not an https address", id="address in the clear"),
     ],
 )
@@ -45,7 +52,7 @@ def test_agent_that_can_start() -> None:
     ],
 )
 def test_short_tokens_are_allowed_and_warned_about(life: timedelta, warnings: int) -> None:
-    options = replace(GOOD, addon_token_lifetime=life)
+    options = replace(GOOD, settings=lifetime_settings(token=life))
 
     assert validate_agent_options(options) == []
     assert len(agent_option_warnings(options)) == warnings

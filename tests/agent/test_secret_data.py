@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from watchword.agent.hub_connector import BootstrapCredential
 from watchword.agent.hub_endpoint import HubEndpoint
-from watchword.agent.kubeconfig_connector import KubeconfigConnector
-from watchword.agent.secret_data import KUBECONFIG, HubKubeconfigRenderer, hub_kubeconfig
+from watchword.agent.secret_data import HubKubeconfigRenderer, hub_kubeconfig
+from watchword.drivers.hub_connector import BootstrapCredential
+from watchword.drivers.interface import KUBECONFIG
+from watchword.drivers.kubeconfig_connector import KubeconfigConnector
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import write_kubeconfig
 

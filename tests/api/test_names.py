@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from watchword.api import names
-from watchword.api.names import Annotation, ConditionType, Finalizer, Label
+from watchword.api.names import ConditionType, Finalizer, Label
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,6 @@ def test_name_is_spelt_as_others_spell_it(name: str, spelling: str) -> None:
         (Label.CLUSTER_NAME, "open-cluster-management.io/cluster-name"),
         (Label.ADDON_NAME, "open-cluster-management.io/addon-name"),
         (Label.CLUSTER_SET, "cluster.open-cluster-management.io/clusterset"),
-        (Annotation.EKS_CLUSTER_ARN, "eks-managed-cluster-arn"),
         (Finalizer.CLUSTER_ACCESS, "cluster.open-cluster-management.io/api-resource-cleanup"),
         (Finalizer.MANIFEST_WORK, "cluster.open-cluster-management.io/manifest-work-cleanup"),
         (ConditionType.HUB_ACCEPTED, "HubAcceptedManagedCluster"),

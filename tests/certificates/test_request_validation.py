@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from watchword.api.meta import Object
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label, agent_user, cluster_group
+from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.request_validation import read_cluster_request
-from watchword.drivers.errors import CertificateRequestRefused
 from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, CertificateSubject

@@ -70,6 +70,19 @@ async def test_a_request_labelled_harmless_that_names_a_victim_is_refused(fleet:
     assert await nothing_changed(fleet, name, request)
 
 
+async def test_honest_request_is_accepted_beside_one_that_names_a_victim(fleet: Fleet, token: str) -> None:
+    name = await has_cluster(fleet)
+    hostile, honest = await asks(fleet, name, "victim", token=token), await asks(fleet, name, name, token=token)
+
+    await fleet.run("accept", "--clusters", name)
+
+    found = {
+        one: await fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(one)) for one in (hostile, honest)
+    }
+    assert [row["type"] for row in found[honest]["status"]["conditions"]] == ["Approved"]
+    assert not found[hostile]["status"]
+
+
 async def test_two_keys_that_ask_for_one_name_are_refused_until_one_is_chosen(fleet: Fleet, token: str) -> None:
     name = await has_cluster(fleet)
     first, second = [await asks(fleet, name, name, token=token) for _ in range(2)]
@@ -141,12 +154,4 @@ async def test_who_has_not_asked_is_not_accepted_unless_insisted(fleet: Fleet, t
     assert "has not asked" in await fleet.run("accept", "--clusters", name, code=3)
     assert "no cluster nobody" in await fleet.run("accept", "--clusters", "nobody", code=3)
     await fleet.run("accept", "--clusters", name, "--skip-approve-check")
-    assert (await fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)))["spec"]["hubAcceptsClient"]
-
-
-async def test_a_cluster_that_registers_by_aws_needs_no_request(fleet: Fleet, token: str) -> None:
-    name = fleet.unique("eks")
-    arn = f"arn:aws:eks:us-west-2:123456789012:cluster/{name}"
-    await fleet.client.create(MANAGED_CLUSTERS, a_cluster(name, annotations={"eks-managed-cluster-arn": arn}))
-    await fleet.run("accept", "--clusters", name)
     assert (await fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)))["spec"]["hubAcceptsClient"]

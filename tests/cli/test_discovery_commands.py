@@ -78,8 +78,24 @@ async def test_a_signing_only_token_needs_no_group(hub: DiscoverableHub, capsys:
     assert (made["usages"], made.get("groups"), made.get("expires")) == (["signing"], None, None)
 
 
+async def test_join_command_in_a_pipe_holds_no_token_unless_asked_for(
+    hub: DiscoverableHub, capsys: Output, tmp_path: Path
+) -> None:
+    token, path = BootstrapToken.generate(), tmp_path / "join"
+    await watchword(hub, "token", "create", token.reveal(), "--print-join-command")
+    shown = capsys.readouterr()
+    assert "--token @TOKEN_FILE" in shown.out
+    assert "--output-join-command-file" in shown.err
+    assert token.secret.reveal() not in shown.out + shown.err
+
+    await watchword(hub, "token", "create", "--print-join-command", "--output-join-command-file", str(path))
+    assert capsys.readouterr().out == ""
+    assert "@TOKEN_FILE" not in path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 async def test_the_printed_command_discovers_the_hub(hub: DiscoverableHub, capsys: Output, tmp_path: Path) -> None:
-    await watchword(hub, "token", "create", "--print-join-command")
+    await watchword(hub, "token", "create", "--print-join-command", "--show-token")
     program, verb, *arguments = capsys.readouterr().out.split()
     assert (program, verb) == ("watchword", "join")
     async with hub.controllers():

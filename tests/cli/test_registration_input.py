@@ -22,15 +22,12 @@ ADDRESS = ["--hub-apiserver", "https://h", "--hub-token", TOKEN]
         pytest.param([*JOIN, "--cluster-name", "Edge"], "not a DNS label", id="join with a name in capitals"),
         pytest.param([*JOIN, "--cluster-name", "a.b"], "not a DNS label", id="join with a dot in the name"),
         pytest.param([*JOIN, "--cluster-name", "kube-system"], "namespace of the hub", id="join as the hub itself"),
+        pytest.param([*JOIN, "--cluster-name", "work"], "all clusters share", id="join under a shared role's name"),
+        pytest.param(["accept", "--clusters", "managed-clusters"], "all clusters share", id="accept a shared group"),
         pytest.param([*JOIN, "--cluster-name", "a,b"], "is one name", id="join under two names"),
         pytest.param([*JOIN, "--cluster-name", "a", "--registration-auth", "magic"], "no driver 'magic'", id="driver"),
         pytest.param(
-            [*JOIN, "--cluster-name", "a", "--registration-auth", "grpc"], "not yet in this version", id="grpc"
-        ),
-        pytest.param(
-            [*JOIN, "--cluster-name", "a", "--registration-auth=aws-irsa", "--eks-hub-cluster-arn=arn:x"],
-            "not yet in this version",
-            id="aws-irsa",
+            [*JOIN, "--cluster-name", "a", "--registration-auth", "pigeon"], "choose one of csr", id="unknown driver"
         ),
         pytest.param([*HUB], "say how to find the cluster", id="join without a hub"),
         pytest.param([*HUB, "h:1", "--token", TOKEN], "--discovery-token-ca-cert-hash", id="join without a pin"),
@@ -58,8 +55,7 @@ ADDRESS = ["--hub-apiserver", "https://h", "--hub-token", TOKEN]
         pytest.param(["unjoin"], "name the cluster: --cluster-name", id="unjoin nobody"),
         pytest.param(["rejoin"], "name the cluster: --cluster-name", id="rejoin nobody"),
         pytest.param(["rejoin", "--cluster-name", "a"], "say how to find the cluster", id="rejoin without a hub"),
-        pytest.param(["init", "--registration-auth", "csr,grpc"], "not yet in this version", id="init for grpc"),
-        pytest.param(["init", "--registration-drivers", "awsirsa"], "not yet in this version", id="init for AWS"),
+        pytest.param(["init", "--registration-auth", "csr,pigeon"], "choose one of csr", id="init for one more"),
         pytest.param(["init", "--registration-auth", "magic"], "choose one of csr", id="init for nobody knows what"),
         pytest.param(["init", "--token", "abcdef.0123456789abcdef"], "printed in manuals", id="a sample token"),
         pytest.param(["init", "--token", "short"], "malformed", id="init with a malformed token"),

@@ -106,6 +106,26 @@ async def test_an_impostor_with_the_token_is_refused_by_the_pin_and_only_by_it(i
     assert await impostor.discover(pinned=False) == forged(impostor), "this is what waiving the pin means"
 
 
+def with_both_authorities(scene: ServedClusterInfo) -> ClusterInfo:
+    return ClusterInfo((scene.server.url,), (STRANGER.certificate, OURS.certificate))
+
+
+async def test_token_holder_that_adds_its_own_authority_beside_the_pinned_one_is_refused(
+    impostor: ServedClusterInfo,
+) -> None:
+    impostor.publisher.publish(with_both_authorities(impostor), TOKEN)
+    with pytest.raises(DiscoveryError) as refusal:
+        await impostor.discover()
+    assert refusal.value.reason == DiscoveryReason.SERVER_NOT_TRUSTED
+    assert len(impostor.server.heard) == 1, "the TLS handshake of the second request failed"
+    impostor.assert_nothing_secret_was_heard()
+
+
+async def test_authorities_that_a_server_of_the_pinned_one_publishes_are_accepted(hub: ServedClusterInfo) -> None:
+    hub.publisher.publish(with_both_authorities(hub), TOKEN)
+    assert await hub.discover() == with_both_authorities(hub)
+
+
 async def test_a_relay_of_the_genuine_cluster_info_is_refused_by_its_certificate(impostor: ServedClusterInfo) -> None:
     impostor.publisher.publish(impostor.info, TOKEN)
     with pytest.raises(DiscoveryError) as refusal:

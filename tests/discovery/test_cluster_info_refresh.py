@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
 import pytest
 
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.cluster_info_refresh import ClusterInfoRefresher, RefreshResult
+from watchword.discovery.published_cluster_info import EXCHANGE_SECONDS
 from watchword.pki.authority import Authority
 from watchword.testing.cluster_info_server import ClusterInfoServer, FakeNetwork
 
@@ -36,6 +38,16 @@ async def test_nothing_new_changes_nothing_and_costs_one_request() -> None:
 
     assert (await client.refresh(), client.info) == (RefreshResult.CURRENT, info(A))
     assert len(hub.requests) == 1
+
+
+async def test_address_that_stalls_in_the_middle_of_an_answer_is_passed_over_in_seconds() -> None:
+    network = FakeNetwork({A: a_hub(info(A, B)), B: a_hub(info(A, B))})
+    network.servers[A].stalls = True
+    client, started = a_client(network, info(A, B)), asyncio.get_running_loop().time()
+
+    assert await client.refresh() == RefreshResult.UPDATED
+    assert client.address == B
+    assert asyncio.get_running_loop().time() - started == EXCHANGE_SECONDS
 
 
 async def test_a_client_that_looks_now_and_then_survives_a_rotation_of_the_authority() -> None:

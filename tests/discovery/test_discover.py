@@ -10,6 +10,7 @@ from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
 from watchword.discovery.errors import DiscoveryError, DiscoveryReason
 from watchword.discovery.polling import PollOptions
+from watchword.discovery.published_cluster_info import EXCHANGE_SECONDS
 from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.authority import Authority
 from watchword.testing.cluster_info_server import ClusterInfoServer, FakeNetwork, signed_cluster_info
@@ -22,6 +23,7 @@ FORGED = ClusterInfo((HUB,), (STRANGER.certificate,))
 TOKEN, OTHER = BootstrapToken.parse("x7k2m9.q8w3e5r1t0y6u4i2"), BootstrapToken.parse("x7k2m9.z8w3e5r1t0y6u4i9")
 METHOD = BootstrapTokenDiscovery(HUB, TOKEN, INFO.pins)
 UNPINNED = replace(METHOD, pins=(), unsafe_skip_ca_pin=True)
+NO_WAIT = PollOptions(timedelta(0))
 PATIENCE = PollOptions(timedelta(minutes=5), timedelta(seconds=5))
 
 
@@ -120,6 +122,34 @@ async def test_what_is_not_there_is_waited_for_and_then_named(
     assert len(told) == 2, "the same trouble is told once"
 
 
+@pytest.mark.parametrize("pinned_only", [False, True], ids=["by token", "by pin"])
+async def test_server_that_stalls_in_the_middle_of_every_answer_is_given_up_in_time(*, pinned_only: bool) -> None:
+    started = asyncio.get_running_loop().time()
+    finder = discovery(replace(a_hub(), stalls=True))
+    with pytest.raises(DiscoveryError, match="complete") as refusal:
+        await (finder.by_pin(HUB, INFO.pins) if pinned_only else finder.by_token(METHOD))
+    assert refusal.value.reason == DiscoveryReason.SERVER_UNREACHABLE
+    assert asyncio.get_running_loop().time() - started <= PATIENCE.total.total_seconds()
+
+
+async def test_server_that_stalls_at_the_second_read_is_given_up_within_the_one_timeout() -> None:
+    hub, started = a_hub(), asyncio.get_running_loop().time()
+
+    def stall(note: str) -> None:
+        hub.stalls = hub.stalls or "asking again" in note
+
+    with pytest.raises(DiscoveryError, match="complete"):
+        await ClusterDiscovery(FakeNetwork({HUB: hub}), PATIENCE, stall).by_token(METHOD)
+    assert asyncio.get_running_loop().time() - started <= PATIENCE.total.total_seconds()
+
+
+async def test_stalling_server_costs_one_request_when_no_wait_is_wanted() -> None:
+    started = asyncio.get_running_loop().time()
+    with pytest.raises(DiscoveryError, match="complete"):
+        await ClusterDiscovery(FakeNetwork({HUB: replace(a_hub(), stalls=True)}), NO_WAIT).by_token(METHOD)
+    assert asyncio.get_running_loop().time() - started == EXCHANGE_SECONDS
+
+
 async def test_a_hub_that_boots_later_than_the_client_is_found() -> None:
     hub, told = replace(a_hub(), up=False), list[str]()
     async with asyncio.TaskGroup() as group:
@@ -153,6 +183,16 @@ async def test_a_replayed_cluster_info_of_a_replaced_authority_is_refused_by_the
     with pytest.raises(DiscoveryError) as refusal:
         await discovery(a_hub()).by_token(replace(METHOD, pins=new.pins))
     assert refusal.value.reason == DiscoveryReason.PIN_MISMATCH
+
+
+async def test_pin_of_a_rotated_authority_is_refused_when_the_server_uses_the_new_one() -> None:
+    rotated = Authority.make("ours, new", now=NOW)
+    both = ClusterInfo((HUB,), (OURS.certificate, rotated.certificate))
+    hub = a_hub(rotated, signed_cluster_info(write_cluster_info(both), TOKEN))
+    with pytest.raises(DiscoveryError) as refusal:
+        await discovery(hub).by_token(METHOD)
+    assert refusal.value.reason == DiscoveryReason.SERVER_NOT_TRUSTED
+    assert await discovery(hub).by_token(replace(METHOD, pins=(rotated.certificate.pin,))) == both
 
 
 async def test_a_document_is_trusted_and_replaced_by_what_the_cluster_publishes() -> None:

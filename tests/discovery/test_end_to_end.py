@@ -17,13 +17,15 @@ from watchword.api.resources import (
     SECRETS,
     SELF_SUBJECT_REVIEWS,
 )
-from watchword.certificates.issued_certificate import load_or_create_key, write_certificate_kubeconfig
+from watchword.certificates.issued_certificate import load_or_create_key
+from watchword.certificates.request import CertificateSpec, certificate_request_manifest
+from watchword.discovery.certificate_kubeconfig import write_certificate_kubeconfig
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.discovery.cluster_info_signatures import decide_signatures
 from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
 from watchword.discovery.errors import BootstrapFailed, BootstrapTokenRefused, DiscoveryReason
 from watchword.discovery.setup import DiscoverySetup, set_up_discovery
-from watchword.discovery.tls_bootstrap import CertificateSpec, TlsBootstrap, certificate_request_manifest
+from watchword.discovery.tls_bootstrap import TlsBootstrap
 from watchword.discovery.token_secret import TokenUsage
 from watchword.discovery.token_store import TokenStore
 from watchword.kube.connect import connect

@@ -12,20 +12,24 @@ import pytest
 from watchword.api.meta import Object
 from watchword.api.names import Label
 from watchword.api.time import rfc3339
-from watchword.drivers.csr.agent import (
+from watchword.drivers.csr.decisions import (
     ISSUANCE_TIMEOUT,
     RETRY_AFTER_REFUSAL,
+    certificate_spec,
     choose_current_request,
+    decide_certificate_validity,
     decide_request_outcome,
     request_manifest,
 )
 from watchword.drivers.interface import CredentialSubject, NewCredential, Pending, WantedCredential
-from watchword.pki.authority import Authority
+from watchword.pki.authority import Authority, CertificateTemplate, Validity
+from watchword.pki.certificates import Certificate
 from watchword.pki.keys import PrivateKey, PublicKey
 from watchword.pki.subjects import CertificateSubject
+from watchword.pki.usages import CLIENT_USAGES, SERVING_USAGES, Usage
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-SECOND = timedelta(seconds=1)
+SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 KEY = PrivateKey.generate()
 USER, GROUPS = "system:open-cluster-management:edge:a1", ("system:open-cluster-management:edge",)
 WANTED = WantedCredential("edge", CredentialSubject(USER, GROUPS))
@@ -35,6 +39,81 @@ AUTHORITY = Authority.make("hub", now=NOW - timedelta(days=1))
 def decided(verdict: str, status: Mapping[str, str] | None = None, *, since: timedelta = timedelta(0)) -> Object:
     row = {"type": verdict, "status": "True", "message": "no", "lastUpdateTime": rfc3339(NOW - since)}
     return {**request_manifest(WANTED, KEY), "status": {"conditions": [row], **(status or {})}}
+
+
+def certificate_of(
+    usages: tuple[Usage, ...] = CLIENT_USAGES, *, begins: timedelta = -SECOND, life: timedelta = DAY
+) -> Certificate:
+    subject = CertificateSubject(USER, GROUPS)
+    validity = Validity(NOW + begins, NOW + begins + life)
+    return AUTHORITY.issue(CertificateTemplate(KEY.public, subject, validity, usages))
+
+
+def in_status(certificate: Certificate) -> dict[str, str]:
+    return {"certificate": base64.b64encode(certificate.pem).decode()}
+
+
+@pytest.mark.parametrize(
+    ("certificate", "objection"),
+    [
+        pytest.param(certificate_of(SERVING_USAGES), "client authentication", id="for servers"),
+        pytest.param(certificate_of(begins=-2 * DAY), "expired", id="expired"),
+        pytest.param(certificate_of(begins=timedelta(hours=1)), "not valid yet", id="from later on"),
+        pytest.param(certificate_of(life=DAY + timedelta(hours=1)), "longer than was requested", id="for too long"),
+    ],
+)
+def test_certificate_with_a_defect_is_refused_when_it_is_issued(certificate: Certificate, objection: str) -> None:
+    spec = certificate_spec(WANTED, KEY, DAY)
+
+    answer = decide_request_outcome(spec, KEY, decided("Approved", in_status(certificate)), now=NOW)
+
+    assert isinstance(answer, Pending)
+    assert (answer.reason, answer.failed) == ("CertificateMismatch", True)
+    assert objection in answer.message
+
+
+def held(certificate: Certificate, key: PrivateKey = KEY) -> dict[str, bytes]:
+    return {"tls.key": key.pem.reveal(), "tls.crt": certificate.pem}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(held(certificate_of(SERVING_USAGES)), id="for servers"),
+        pytest.param(held(certificate_of(begins=-2 * DAY)), id="expired"),
+        pytest.param(held(certificate_of(), PrivateKey.generate()), id="of another key"),
+        pytest.param({}, id="nothing"),
+        pytest.param({**held(certificate_of()), "tls.crt": b"no certificate"}, id="unreadable"),
+    ],
+)
+def test_certificate_with_a_defect_is_not_used_when_it_is_held(data: dict[str, bytes]) -> None:
+    assert decide_certificate_validity(WANTED, data, now=NOW) is None
+
+
+def test_certificate_of_an_authority_is_never_used() -> None:
+    wanted = WantedCredential("edge", CredentialSubject(USER))
+    authority = Authority.make(USER, now=NOW, key=KEY).certificate
+
+    answer = decide_request_outcome(
+        certificate_spec(wanted, KEY), KEY, decided("Approved", in_status(authority)), now=NOW
+    )
+
+    assert isinstance(answer, Pending)
+    assert (answer.reason, "authority" in answer.message) == ("CertificateMismatch", True)
+    assert decide_certificate_validity(wanted, held(authority), now=NOW) is None
+
+
+def test_held_certificate_stays_in_use_when_the_clock_is_set_back() -> None:
+    certificate = certificate_of()
+
+    kept = decide_certificate_validity(WANTED, held(certificate), now=NOW - timedelta(hours=1))
+
+    assert kept is not None
+    assert (kept.issued_at, kept.expires_at) == (certificate.not_before, certificate.not_after)
+
+
+def test_held_certificate_stays_in_use_when_a_shorter_life_is_configured() -> None:
+    assert decide_certificate_validity(WANTED, held(certificate_of(life=365 * DAY)), now=NOW) is not None
 
 
 def issued(key: PublicKey = KEY.public, user: str = USER) -> dict[str, str]:
@@ -65,7 +144,7 @@ def issued(key: PublicKey = KEY.public, user: str = USER) -> dict[str, str]:
     ],
 )
 def test_who_is_refused_waits_with_the_key_that_was_refused(request_: Object, reason: str, recheck: timedelta) -> None:
-    answer = decide_request_outcome(WANTED, KEY, request_, now=NOW)
+    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, request_, now=NOW)
 
     assert answer == Pending(reason, getattr(answer, "message", ""), recheck=recheck, failed=True)
 
@@ -81,7 +160,7 @@ def test_who_is_refused_waits_with_the_key_that_was_refused(request_: Object, re
     ],
 )
 def test_another_key_is_asked_about_once_the_refusal_has_had_its_time(request_: Object) -> None:
-    answer = decide_request_outcome(WANTED, KEY, request_, now=NOW)
+    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, request_, now=NOW)
 
     assert isinstance(answer, Pending)
     assert answer.recheck == timedelta(0)
@@ -89,7 +168,7 @@ def test_another_key_is_asked_about_once_the_refusal_has_had_its_time(request_: 
 
 
 def test_the_certificate_that_was_asked_for_is_taken_with_its_key() -> None:
-    answer = decide_request_outcome(WANTED, KEY, decided("Approved", issued()), now=NOW)
+    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, decided("Approved", issued()), now=NOW)
 
     assert isinstance(answer, NewCredential)
     assert set(answer.data) == {"tls.key", "tls.crt"}
@@ -97,7 +176,7 @@ def test_the_certificate_that_was_asked_for_is_taken_with_its_key() -> None:
 
 
 def test_a_request_nobody_has_decided_is_waited_for() -> None:
-    answer = decide_request_outcome(WANTED, KEY, request_manifest(WANTED, KEY), now=NOW)
+    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, request_manifest(WANTED, KEY), now=NOW)
 
     assert isinstance(answer, Pending)
     assert (answer.reason, answer.failed, answer.keep) == ("AwaitingHubApproval", False, {})

@@ -14,7 +14,7 @@ from tests.drivers.test_token_decisions import a_token, wanted
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
-from watchword.drivers.catalog import find_addon_driver, find_cluster_driver
+from watchword.drivers.catalog import CATALOG
 from watchword.drivers.errors import UnknownDriver
 from watchword.drivers.interface import NewCredential, Pending, ValidCredential
 from watchword.drivers.token.agent import (
@@ -39,7 +39,7 @@ class Hub:
         self.answer = answer
         self.asked: list[Object] = []
         self.clock = VirtualClock(asyncio.get_running_loop())
-        self.driver = TokenAgentDriver(Client.from_handler(self.handle), self.clock)
+        self.driver = TokenAgentDriver(Client.from_handler(self.handle), self.clock, LIFE)
 
     async def handle(self, request: Request) -> Response:
         assert request.path == "/api/v1/namespaces/c1/serviceaccounts/c1-a-agent/token"
@@ -90,6 +90,7 @@ async def test_good_token_is_kept_without_asking_until_its_instant() -> None:
     assert isinstance(kept, ValidCredential)
     assert (len(hub.asked), kept.message) == (1, issued.message)
 
+    assert kept.renew_at is not None
     await asyncio.sleep((kept.renew_at - hub.clock.now()).total_seconds())
     assert isinstance(await hub.driver.obtain(wanted(), issued.data), NewCredential)
 
@@ -174,7 +175,7 @@ async def test_early_renewal_is_honoured_once() -> None:
 async def test_lifetime_that_is_not_given_is_a_year() -> None:
     hub = an_honest_hub()
 
-    await hub.driver.obtain(replace(wanted(), lifetime=None), {})
+    await TokenAgentDriver(hub.driver.hub, hub.clock).obtain(wanted(), {})
 
     assert hub.asked[0]["spec"]["expirationSeconds"] == 31536000
 
@@ -208,6 +209,6 @@ async def test_right_that_holds_a_moment_later_costs_a_moment() -> None:
 
 
 def test_driver_is_for_addons_alone() -> None:
-    assert find_addon_driver("token").name == "token"
+    assert CATALOG.addon_driver("token") == "token"
     with pytest.raises(UnknownDriver, match="choose one of csr"):
-        find_cluster_driver("token")
+        CATALOG.cluster_driver("token")

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from watchword.api.credential_validity import CredentialValidity, parse_validity
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.interface import CredentialSubject, SecretData, WantedCredential
 from watchword.drivers.token.decisions import (
@@ -43,12 +44,11 @@ def a_token(*, user: str = USER, uid: str = "u1", issued: datetime = NOW, life: 
     return ".".join([*parts, "c2ln"])
 
 
-def wanted(*, uid: str = "u1", lifetime: timedelta = DAY) -> WantedCredential:
+def wanted(*, uid: str = "u1") -> WantedCredential:
     return WantedCredential(
         "c1",
         CredentialSubject(USER),
         addon="a",
-        lifetime=lifetime,
         service_account="c1-a-agent",
         service_account_uid=uid,
     )
@@ -93,12 +93,12 @@ def test_token_that_is_no_good(data: SecretData, uid: str, age: float) -> None:
     ],
 )
 def test_token_that_is_good(uid: str, age: float) -> None:
-    kept = decide_token_validity(wanted(uid=uid), held(), now=NOW + DAY * age)
+    kept = decide_token_validity(wanted(uid=uid), held(), now=NOW + DAY * age, asked=DAY)
 
     assert kept is not None
     assert kept.expires_at == NOW + DAY
     assert kept.message.startswith(
-        "the token of ServiceAccount c1/c1-a-agent is valid until 2026-03-02T00:00:00Z, from 2026-03-01T00:00:00Z on"
+        "the token of ServiceAccount c1/c1-a-agent is valid from 2026-03-01T00:00:00Z until 2026-03-02T00:00:00Z, "
     )
 
 
@@ -123,6 +123,7 @@ def test_token_that_another_agent_stored_alone_is_kept() -> None:
     kept = decide_token_validity(wanted(), {TOKEN: held()[TOKEN]}, now=NOW)
 
     assert kept is not None
+    assert kept.renew_at is not None
     assert NOW + DAY * 0.7 <= kept.renew_at <= NOW + DAY * 0.8
     assert kept.expires_at == NOW + DAY
 
@@ -132,7 +133,9 @@ def test_first_token_is_refreshed_anywhere_in_the_second_half_and_later_ones_nea
     later = decide_token_validity(wanted(), held(previous=held()), now=NOW)
 
     assert first is not None
+    assert first.renew_at is not None
     assert later is not None
+    assert later.renew_at is not None
     assert NOW + DAY * 0.4 - timedelta(seconds=1) <= first.renew_at <= NOW + DAY * 0.8
     assert NOW + DAY * 0.7 - timedelta(seconds=1) <= later.renew_at <= NOW + DAY * 0.8
 
@@ -150,9 +153,10 @@ def test_first_token_is_refreshed_anywhere_in_the_second_half_and_later_ones_nea
 def test_message_says_what_was_issued(asked: timedelta, issued: timedelta, expected: str) -> None:
     facts = TokenClaims(USER, "u1", NOW, NOW + issued)
 
-    said = describe_token(wanted(lifetime=asked), facts)
+    said = describe_token(wanted(), facts, NOW, asked=asked)
 
-    assert said.endswith(f"is valid until {(NOW + issued).strftime('%Y-%m-%dT%H:%M:%SZ')}{expected}")
+    assert said.startswith(f"the token of ServiceAccount c1/c1-a-agent{expected} is valid from ")
+    assert parse_validity(said) == CredentialValidity(NOW, NOW + issued, NOW)
 
 
 @pytest.mark.parametrize("window", [FIRST_RENEWAL_WINDOW, RENEWAL_WINDOW])
@@ -179,6 +183,7 @@ def test_what_is_issued_is_recognised_and_refreshed_in_time(life: int, offset: i
     kept = decide_token_validity(wanted(), stored.data, now=issued)
 
     assert kept is not None
+    assert kept.renew_at is not None
     assert issued + facts.lifetime * 0.39 < kept.renew_at <= issued + facts.lifetime * 0.8
     assert stored.data[EXPIRATION].decode() == facts.expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")
     assert stored.data[REFRESH_AT].decode() == kept.renew_at.strftime("%Y-%m-%dT%H:%M:%SZ")

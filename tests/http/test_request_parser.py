@@ -61,8 +61,8 @@ def test_the_same_bytes_say_the_same_wherever_they_are_cut(cuts: list[int]) -> N
     [
         pytest.param(b"hello\r\n\r\n", 400, id="no request at all"),
         pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, id="another protocol"),
-        pytest.param(b"GET * HTTP/1.1\r\n\r\n", 400, id="no path"),
-        pytest.param(b"CONNECT a:1 HTTP/1.1\r\n\r\n", 400, id="a tunnel"),
+        pytest.param(b"GET * HTTP/1.1\r\nHost: x\r\n\r\n", 400, id="no path"),
+        pytest.param(b"CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n", 400, id="a tunnel"),
         pytest.param(b"GET /\r\n\r\n", 505, id="no version"),
         pytest.param(b"GET / HTTP/1.1\r\nA B: c\r\n\r\n", 400, id="a space in a header's name"),
         pytest.param(b"GET / HTTP/1.1\r\nA: b\rc\r\n\r\n", 400, id="a return in a header"),
@@ -80,9 +80,9 @@ def test_the_same_bytes_say_the_same_wherever_they_are_cut(cuts: list[int]) -> N
         pytest.param(b"GET / HTTP/1.1\r\n" + b"X: 1\r\n" * 300 + b"\r\n", 431, id="many headers"),
         pytest.param(b"GET / HTTP/1.1\r\nX: " + b"x" * 3_000, 431, id="a long header that does not end"),
         pytest.param(b"\r\n" * 2_000, 431, id="nothing without end"),
-        pytest.param(b"POST / HTTP/1.1\r\nContent-Length: 101\r\n\r\n", 413, id="a large body announced"),
+        pytest.param(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\n\r\n", 413, id="a large body announced"),
         pytest.param(
-            b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"32\r\n" + b"x" * 50 + b"\r\n" + b"33\r\n"
+            b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"32\r\n" + b"x" * 50 + b"\r\n33\r\n"
             + b"x" * 51, 413, id="a large body in chunks",
         ),
         pytest.param(CHUNKED[:-2] + b"X: 1\r\n" * 1_000 + b"\r\n", 431, id="headers without end after a body"),
@@ -92,6 +92,46 @@ def test_what_is_no_acceptable_request_is_refused_and_nothing_after_it_is_read(s
     found = read(stream, GET)
 
     assert [each.status if isinstance(each, RejectedRequest) else each for each in found] == [status]
+
+
+def chunked(rest: bytes) -> bytes:
+    return b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + rest
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param(b"GET /", id="target"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\nX: ", id="header value"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\n", id="header name"),
+        pytest.param(chunked(b"1;"), id="chunk extension"),
+        pytest.param(chunked(b"1;a="), id="value of a chunk extension"),
+        pytest.param(chunked(b"1\r\na\r\n0\r\n"), id="trailer name"),
+        pytest.param(chunked(b"1\r\na\r\n0\r\nX: "), id="trailer value"),
+    ],
+)
+def test_bytes_that_are_not_the_body_are_bounded(begin: bytes) -> None:
+    parser = RequestParser(LIMITS, Peer())
+    parser.feed(begin)
+
+    found = [each for _ in range(LIMITS.header_bytes // 100 + 1) for each in parser.feed(b"x" * 100)]
+
+    assert found == [RejectedRequest(431, "Request Header Fields Too Large")]
+
+
+def test_chunk_lines_add_up_when_they_are_longer_than_needed() -> None:
+    found = read(*[chunked(b"")], *[b"1;" + b"x" * 100 + b"\r\na\r\n"] * 30)
+
+    assert found == [RejectedRequest(431, "Request Header Fields Too Large")]
+
+
+def test_body_of_single_byte_chunks_is_accepted() -> None:
+    limits = RequestLimits(header_bytes=200, body_bytes=10_000)
+    parser = RequestParser(limits, Peer())
+
+    found = [each for piece in [chunked(b""), *[b"1\r\na\r\n"] * 9_000, b"0\r\n\r\n"] for each in parser.feed(piece)]
+
+    assert [len(request.body) for request in requests(found)] == [9_000]
 
 
 def test_requests_before_a_refusal_are_still_there() -> None:
@@ -104,10 +144,12 @@ def test_requests_before_a_refusal_are_still_there() -> None:
 @pytest.mark.parametrize(
     ("lines", "keep_alive"),
     [
-        pytest.param(b"HTTP/1.1\r\n\r\n", True, id="as usual"),
-        pytest.param(b"HTTP/1.1\r\nConnection: close\r\n\r\n", False, id="the client's wish"),
+        pytest.param(b"HTTP/1.1\r\nHost: x\r\n\r\n", True, id="as usual"),
+        pytest.param(b"HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", False, id="the client's wish"),
         pytest.param(b"HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", False, id="an older client"),
-        pytest.param(b"HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", False, id="another protocol offered"),
+        pytest.param(
+            b"HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", False, id="another protocol offered"
+        ),
     ],
 )
 def test_how_a_connection_goes_on(lines: bytes, *, keep_alive: bool) -> None:
@@ -119,7 +161,7 @@ def test_how_a_connection_goes_on(lines: bytes, *, keep_alive: bool) -> None:
 
 def test_a_client_that_waits_for_leave_is_told_once() -> None:
     reader = RequestParser(LIMITS, Peer())
-    reader.feed(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+    reader.feed(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 
     assert reader.take_continue()
     assert not reader.take_continue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
 import os
 import stat
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from watchword.api.names import RESTRICTED_KUBECONFIGS
 from watchword.api.sensitive import Sensitive
 from watchword.kube.connect import client_for_context, connect, endpoint_of
 from watchword.kube.credentials import StoredCredential
@@ -225,6 +227,38 @@ def test_writing_through_a_link_replaces_its_target(tmp_path: Path) -> None:
     assert (tmp_path / "real").read_text() == "new"
 
 
+def test_writing_through_links_of_folders_replaces_their_target(tmp_path: Path) -> None:
+    (tmp_path / "real" / "inner").mkdir(parents=True)
+    (tmp_path / "relative").symlink_to("real/../real/inner")
+    (tmp_path / "absolute").symlink_to(tmp_path / "relative")
+
+    write_private_file(tmp_path / "absolute" / "new" / "config", b"new")
+
+    assert (tmp_path / "real" / "inner" / "new" / "config").read_text() == "new"
+
+
+def test_link_that_leads_to_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
+    with pytest.raises(ConfigError, match="too many links"):
+        write_private_file(tmp_path / "loop", b"new")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link that belongs to another user")
+@pytest.mark.parametrize("path", ["link", "folder/config"])
+def test_link_of_another_user_is_not_followed(tmp_path: Path, path: str) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "config").write_text("precious")
+    for name, target in (("link", "theirs/config"), ("folder", "theirs")):
+        (tmp_path / name).symlink_to(target)
+        os.chown(tmp_path / name, 12345, 12345, follow_symlinks=False)
+
+    with pytest.raises(ConfigError, match="of another user"):
+        write_private_file(tmp_path / path, b"new")
+
+    assert (tmp_path / "theirs" / "config").read_text() == "precious"
+
+
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
@@ -282,3 +316,33 @@ def test_what_is_written_is_what_is_read(name: str, token: str, ca: bytes, passw
 def test_without_any_kubeconfig_the_error_says_how_to_name_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"there is no kubeconfig at .*/\.kube/config: name one with --kubeconfig"):
         load_kubeconfig(environment={"HOME": str(tmp_path)})
+
+
+TENANT = {RESTRICTED_KUBECONFIGS: "1"}
+
+
+@pytest.mark.parametrize(
+    ("user", "sentence"),
+    [
+        pytest.param({"exec": {"command": "/bin/sh"}}, "is an exec plugin, which pods", id="program"),
+        pytest.param({"tokenFile": "/root/admin.token"}, "tokenFile names a file outside", id="absolute"),
+        pytest.param({"client-certificate": "../tls.crt"}, "names a file outside", id="upwards"),
+        pytest.param({"client-key": "a/../../tls.key"}, "names a file outside", id="down and upwards"),
+    ],
+)
+@pytest.mark.parametrize("folder", [None, Path("/pods/secret")])
+def test_kubeconfig_of_a_tenant_reaches_nothing_else(user: Any, sentence: str, folder: Path | None) -> None:
+    text = json.dumps({"users": [{"name": "u", "user": user}]}).encode()
+
+    with pytest.raises(ConfigError, match=sentence):
+        parse_kubeconfig(text, folder=folder, environment=TENANT)
+
+
+def test_kubeconfig_of_a_tenant_finds_the_files_beside_it() -> None:
+    text = json.dumps(
+        {"users": [{"name": "u", "user": {"client-certificate": "tls.crt", "tokenFile": "token"}}]}
+    ).encode()
+
+    user = parse_kubeconfig(text, folder=Path("/pods/secret"), environment=TENANT).users["u"]
+
+    assert (user.certificate_file, user.token_file) == (Path("/pods/secret/tls.crt"), Path("/pods/secret/token"))

@@ -81,6 +81,45 @@ def test_what_no_server_may_answer_is_refused(data: bytes) -> None:
         ResponseParser().feed(data)
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param(b"HTTP/1.1 200 ", id="reason phrase"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX: ", id="header value"),
+        pytest.param(CHUNKED[:-5] + b"1;", id="chunk extension"),
+        pytest.param(CHUNKED[:-2], id="trailer name"),
+        pytest.param(CHUNKED[:-2] + b"X: ", id="trailer value"),
+    ],
+)
+def test_bytes_that_are_not_the_body_are_bounded(begin: bytes) -> None:
+    parser = ResponseParser()
+    parser.feed(begin)
+    for _ in range(3):
+        parser.feed(b"x" * (HEAD_SIZE_LIMIT // 4))
+
+    with pytest.raises(HttpProtocolError, match="no end"):
+        parser.feed(b"x" * (HEAD_SIZE_LIMIT // 4))
+
+
+def test_watch_of_many_small_chunks_is_read_without_end() -> None:
+    parser, body = ResponseParser(), 0
+    parser.feed(CHUNKED.partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+
+    for _ in range(HEAD_SIZE_LIMIT // 4):
+        parser.feed(b"00001\r\na\r\n")
+        body += len(parser.take())
+
+    assert body == HEAD_SIZE_LIMIT // 4
+
+
+def test_trailers_are_not_headers() -> None:
+    parser = ResponseParser()
+
+    parser.feed(CHUNKED[:-2] + b"Retry-After: 9\r\n\r\n")
+
+    assert (parser.is_complete, parser.headers) == (True, [("Transfer-Encoding", "chunked")])
+
+
 def test_what_comes_unasked_is_refused() -> None:
     reader = ResponseParser()
     reader.feed(SIZED)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from watchword.admin.errors import AdminError, InvalidInput, OperationRefused
+from watchword.api.resources import NAMESPACES
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.layout import ControlPlaneAddress
 from watchword.local.task_runner import TaskRunner
@@ -58,3 +60,16 @@ def test_explain(tmp_path: Path, cause: OSError, kind: type[AdminError], sentenc
 
     assert isinstance(explained, kind)
     assert sentence in str(explained)
+
+
+@pytest.mark.parametrize("audit", [pytest.param(True, id="switched on"), pytest.param(False, id="off")])
+async def test_audit_log_lies_beside_the_data(tmp_path: Path, *, audit: bool) -> None:
+    member = replace(a_member(tmp_path / "hub", port=0), audit=audit)
+    await member.start()
+
+    await member.client.list(NAMESPACES)
+    await member.instance.stop()
+
+    log = tmp_path / "hub" / "audit.log"
+    assert log.exists() is audit
+    assert not audit or b'"username":"kubernetes-admin"' in log.read_bytes()

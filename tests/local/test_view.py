@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.admin.formatting import format_age, format_time_left
-from watchword.admin.health import CredentialValidity, InventoryHealth
-from watchword.admin.inventory import CLUSTER_CERTIFICATE, ClusterRow, CredentialRow, Inventory
+from watchword.admin.health import InventoryHealth
+from watchword.admin.inventory import ClusterRow, CredentialRow, Inventory
 from watchword.admin.recent_events import FleetEvent, collect_fleet_events
 from watchword.admin.terminal import (
     Screen,
@@ -23,6 +23,7 @@ from watchword.admin.terminal import (
     supports_color,
     truncate,
 )
+from watchword.api.credential_validity import CredentialValidity
 from watchword.local.step_tracker import StepState, StepStatus
 from watchword.local.view import FleetView, render_view, wrap_command
 
@@ -40,7 +41,15 @@ def a_view(clusters: int = 2, *, ready: bool = True, recent_events: int = 5) -> 
             [ClusterRow(name, "yes", "yes", "yes", InventoryHealth.GOOD) for name in names],
             [],
             [
-                CredentialRow(CLUSTER_CERTIFICATE, name, f"agent of {name}", "somebody", life, InventoryHealth.GOOD)
+                CredentialRow(
+                    "cluster certificate",
+                    name,
+                    f"agent of {name}",
+                    "somebody",
+                    life,
+                    InventoryHealth.GOOD,
+                    renewed=True,
+                )
                 for name in names
             ],
             {},

@@ -6,12 +6,15 @@ import json
 import re
 import shutil
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from watchword.api import yaml
 from watchword.cli.main import COMMANDS
+from watchword.pullsecrets.metrics import KnownSecrets, PullSecretMetrics
+from watchword.pullsecrets.registry_auth.token_service import TokenCounts
 from watchword.runtime.metrics import Metrics
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "observability"
@@ -23,6 +26,8 @@ def measured() -> set[str]:
     """Return every series that a process may show, as Prometheus names it."""
     metrics = Metrics()
     metrics.credentials.rotation_failed("nothing", "asked for")  # made when first asked for
+    PullSecretMetrics(metrics.registry, KnownSecrets(), now=lambda: datetime.now(UTC))
+    TokenCounts(metrics.registry)
     names: set[str] = set()
     for family in metrics.registry.collect():
         counted = {f"{family.name}_total"} if family.type == "counter" else set()
@@ -60,7 +65,7 @@ def test_every_alert_says_what_to_do() -> None:
     for rule in rules:
         assert rule["labels"]["severity"] in ("critical", "warning")
         assert rule["annotations"].keys() == {"summary", "description"}
-        for verb in re.findall(r"\bwatchword ([a-z]+)", rule["annotations"]["description"]):
+        for verb in re.findall(r"\bwatchword ([a-z-]+)", rule["annotations"]["description"]):
             assert verb in COMMANDS
 
 

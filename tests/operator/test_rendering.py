@@ -106,6 +106,12 @@ def test_hub_flags(registration: Object, flags: list[str]) -> None:
             "csr, token",
             id="add-on driver",
         ),
+        pytest.param(
+            {"registrationConfiguration": {"clientCertExpirationSeconds": 60}},
+            "InvalidDriverSettings",
+            "at least an hour",
+            id="setting that the driver refuses",
+        ),
     ],
 )
 def test_what_cannot_be_carried_out_is_said_in_one_sentence(spec: Object, reason: str, named: str) -> None:
@@ -170,3 +176,10 @@ def test_the_clean_up_of_clusters_runs_beside_the_hub(render: Any) -> None:
 
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert (pod["serviceAccountName"], pod["containers"][0]["args"]) == ("cluster-cleaner-sa", ["clean-clusters"])
+
+
+def test_what_was_deployed_can_be_named_after_the_driver_is_unknown() -> None:
+    unknown = {"registrationDriver": {"authType": "magic"}}
+
+    assert bound_agent_manifests(a_klusterlet(registrationConfiguration=unknown))
+    assert bound_hub_manifests(a_manager(registrationConfiguration={"registrationDrivers": [{"authType": "magic"}]}))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, ConditionType
@@ -25,7 +26,6 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.instance import Instance, InstanceSettings
-from watchword.discovery.setup import MANAGED_CLUSTER_GROUP
 from watchword.discovery.token_secret import TokenRecord, TokenUsage, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client

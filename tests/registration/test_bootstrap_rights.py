@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from watchword.api.meta import ObjectKey
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
-from watchword.drivers.interface import AllowList
+from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, RBAC_GROUP
+from watchword.drivers.csr.options import USERS
 from watchword.kube.transport import Transport
-from watchword.testing.builders import RBAC
 from watchword.testing.fleet import FleetHarness, PlaneConnector
 
 RULES = [
@@ -49,11 +48,11 @@ async def test_an_agent_joins_though_it_may_not_watch_managed_clusters(fleet: Fl
         CLUSTER_ROLE_BINDINGS,
         CLUSTER_ROLE_BINDINGS.manifest(
             role,
-            roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": user},
-            subjects=[{"apiGroup": RBAC, "kind": "User", "name": user}],
+            roleRef={"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": user},
+            subjects=[{"apiGroup": RBAC_GROUP, "kind": "User", "name": user}],
         ),
     )
-    fleet.start_hub(AllowList(enabled=True, users=frozenset({user})))
+    fleet.start_hub({USERS.flag: user})
 
     fleet.start_agent(name, connector=ConnectorAs(fleet.plane, user=user))
 

@@ -12,10 +12,11 @@ import pytest
 from watchword.agent.hub_endpoint import original_server
 from watchword.agent.options import AgentOptions
 from watchword.agent.process import AgentRuntime
-from watchword.agent.secret_data import KUBECONFIG, decode_data
+from watchword.agent.secret_data import decode_data
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES, SECRETS
 from watchword.discovery.cluster_info import ClusterInfo
+from watchword.drivers.interface import KUBECONFIG
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_parser import parse_kubeconfig
 from watchword.pki.authority import Authority

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, decode_data
+from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import (
     ConditionType,
@@ -26,10 +26,12 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
+from watchword.drivers.interface import KUBECONFIG
 from watchword.hub.retired_cluster_names import retired_name_key
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.testing.builders import lifetime_settings
 from watchword.testing.eventually import eventually, exists, is_gone
 from watchword.testing.fleet import (
     AGENTS_NAMESPACE,
@@ -178,7 +180,7 @@ async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: FleetHarnes
     first = await held_by(fleet, name)
 
     joining = Client(PlaneConnector(fleet.plane).joining())
-    assert BOOTSTRAP_USER in AUTOMATIC.users
+    assert BOOTSTRAP_USER in AUTOMATIC.values()
     stranger = await request_as_a_stranger(joining, name)
     await asyncio.sleep(3)  # longer than any approval takes; nothing is there to wait for
 
@@ -188,7 +190,7 @@ async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: FleetHarnes
 
 
 async def request_as_a_stranger(joining: Client, name: str) -> str:
-    from watchword.drivers.csr.agent import request_manifest  # noqa: PLC0415 - the stranger's own tool
+    from watchword.drivers.csr.decisions import request_manifest  # noqa: PLC0415 - the stranger's own tool
     from watchword.drivers.interface import CredentialSubject, WantedCredential  # noqa: PLC0415 - same
     from watchword.pki.keys import PrivateKey  # noqa: PLC0415 - same
 
@@ -215,7 +217,7 @@ async def test_an_agent_without_a_bootstrap_credential_waits_for_one(fleet: Flee
 async def test_a_certificate_is_renewed_in_time_again_and_again(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
-    fleet.start_agent(name, certificate_lifetime=timedelta(hours=1))
+    fleet.start_agent(name, settings=lifetime_settings(certificate=timedelta(hours=1)))
     await fleet.joined(name)
     seen: dict[int, timedelta] = {}
 

@@ -6,6 +6,7 @@ import base64
 import contextlib
 from dataclasses import dataclass, field
 
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey
 from watchword.api.names import (
@@ -24,7 +25,6 @@ from watchword.api.resources import (
     MANIFEST_WORKS,
 )
 from watchword.api.time import rfc3339_micro
-from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP
 from watchword.hub.addons.controllers import hub_addon_controllers
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict
@@ -77,7 +77,7 @@ class OcmAgent:
 
     async def join(self) -> Client:
         """Introduce the cluster with the bootstrap credential; returns the agent as itself."""
-        joining = self.fleet.plane.client(BOOTSTRAP_USER, (BOOTSTRAP_GROUP,))
+        joining = self.fleet.plane.client(BOOTSTRAP_USER, (MANAGED_CLUSTER_GROUP,))
         key = ObjectKey.cluster(self.name)
         assert await joining.find(MANAGED_CLUSTERS, key) is None
         spec = {"hubAcceptsClient": False, "leaseDurationSeconds": 60}

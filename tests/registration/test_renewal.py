@@ -15,12 +15,13 @@ from watchword.agent.secret_data import decode_data
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
-from watchword.drivers.csr.hub import is_pending
+from watchword.certificates.approval import is_pending
 from watchword.kube.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from watchword.kube.transport import Transport
 from watchword.kube.watch import ObjectChange, list_and_watch
 from watchword.pki.certificates import parse_certificate
 from watchword.runtime.raw_objects import decode
+from watchword.testing.builders import lifetime_settings
 from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness
 
 pytestmark = [pytest.mark.planes("embedded"), pytest.mark.timeout(600)]
@@ -73,7 +74,7 @@ async def test_no_certificate_expires_or_is_asked_for_twice_while_one_request_in
     fleet.through = weather.through
     fleet.start_hub(AUTOMATIC)
     for name in diaries:
-        fleet.start_agent(name, certificate_lifetime=timedelta(hours=1))
+        fleet.start_agent(name, settings=lifetime_settings(certificate=timedelta(hours=1)))
     for name in diaries:
         await fleet.joined(name)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
@@ -58,3 +60,14 @@ async def test_who_asks_for_the_head_alone_gets_the_next_answer_in_order(health:
             body = await response.read()
 
     assert len(body) == length > 0
+
+
+@pytest.mark.real_time
+async def test_idle_connections_do_not_keep_probes_out(health: HealthEndpoints) -> None:
+    async with serve_health(health, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
+        idle = [(await asyncio.open_connection("127.0.0.1", port))[1] for _ in range(200)]
+
+        async with session.get(f"http://127.0.0.1:{port}/healthz") as response:
+            assert response.status == 200
+        for writer in idle:
+            writer.close()

@@ -6,17 +6,16 @@ import base64
 
 from tests.registration.test_join import request_as_a_stranger
 
-from watchword.api.bootstrap import ANNOTATION_ALLOWED_CLUSTERS, ANNOTATION_MAXIMUM_USES
+from watchword.api.bootstrap import ANNOTATION_ALLOWED_CLUSTERS, ANNOTATION_MAXIMUM_USES, MANAGED_CLUSTER_GROUP
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
-from watchword.drivers.interface import AllowList
-from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP
+from watchword.drivers.csr.options import GROUPS
 from watchword.kube.client import Client
 from watchword.testing.eventually import ObjectsByKey, eventually, eventually_all
 from watchword.testing.fleet import FleetHarness
 
-BY_TOKEN = AllowList(enabled=True, groups=frozenset({BOOTSTRAP_GROUP}))
+BY_TOKEN = {GROUPS.flag: MANAGED_CLUSTER_GROUP}
 
 
 async def a_token(fleet: FleetHarness, token_id: str, **annotations: str) -> Client:
@@ -28,7 +27,7 @@ async def a_token(fleet: FleetHarness, token_id: str, **annotations: str) -> Cli
         data={name: base64.b64encode(value.encode()).decode() for name, value in data.items()},
     )
     await fleet.client.create(SECRETS, manifest)
-    return fleet.plane.client(f"system:bootstrap:{token_id}", ["system:bootstrappers", BOOTSTRAP_GROUP])
+    return fleet.plane.client(f"system:bootstrap:{token_id}", ["system:bootstrappers", MANAGED_CLUSTER_GROUP])
 
 
 async def ask(fleet: FleetHarness, holder: Client, name: str) -> ObjectKey:

@@ -11,11 +11,14 @@ from tests.registration.test_join import request_as_a_stranger
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
-from watchword.drivers.csr.hub import CsrApprovalReconciler, is_approved
+from watchword.certificates.approval import is_approved
+from watchword.drivers.csr.hub import CsrApprovalReconciler
 from watchword.drivers.interface import HubContext, RegistrationValidator
 from watchword.hub.controllers import register_informers
+from watchword.hub.retired_cluster_names import RetiredClusterNames
 from watchword.kube.client import Client
 from watchword.runtime.cache import Cache
+from watchword.runtime.ensure import Ensurer
 from watchword.runtime.event_recorder import EventRecorder, EventReporter
 from watchword.runtime.metrics import Metrics
 from watchword.testing.fleet import AUTOMATIC, FleetHarness, PlaneConnector
@@ -32,7 +35,17 @@ async def approver(
     events = EventRecorder(
         fleet.client, EventReporter("test", "test"), clock=clock, random=Random("x"), counts=Metrics()
     )
-    yield CsrApprovalReconciler(HubContext(cache, fleet.client, events, clock, AUTOMATIC, validate_registration))
+    context = HubContext(
+        cache=cache,
+        client=fleet.client,
+        events=events,
+        clock=clock,
+        validate_registration=validate_registration,
+        cluster_subjects=RetiredClusterNames(Ensurer(cache, fleet.client), clock),
+        settings=AUTOMATIC,
+        auto_approval=True,
+    )
+    yield CsrApprovalReconciler(context)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from watchword.api.cluster import Cluster
 from watchword.api.meta import ObjectKey
-from watchword.api.names import ConditionType, cluster_role
+from watchword.api.names import RESERVED_CLUSTER_NAMES, ConditionType, cluster_role
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, MANAGED_CLUSTERS, NAMESPACES, ROLE_BINDINGS
+from watchword.hub.cluster_acceptance import AcceptanceDecision, decide_acceptance
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError
+from watchword.kube.errors import Forbidden, KubeError
+from watchword.testing.builders import a_cluster
 from watchword.testing.fleet import FleetHarness, PlaneConnector
 
 
@@ -28,14 +31,24 @@ async def has_rights(fleet: FleetHarness, name: str) -> bool:
     return bool(ours) or any(roles)
 
 
-@pytest.mark.parametrize("name", ["kube-system", "kube-public", "default", "open-cluster-management-hub"])
-async def test_name_of_the_hubs_own_namespace_gets_no_rights(fleet: FleetHarness, name: str) -> None:
-    fleet.start_hub()
+@pytest.mark.parametrize("name", sorted(RESERVED_CLUSTER_NAMES))
+async def test_reserved_name_is_refused_to_joining_clusters_and_to_administrators(
+    fleet: FleetHarness, name: str
+) -> None:
+    joining = Client(PlaneConnector(fleet.plane).joining())
+    manifest = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec={})
 
-    await accepted(fleet, name)
+    for client in (joining, fleet.client):
+        with pytest.raises(Forbidden, match="reserved"):
+            await client.create(MANAGED_CLUSTERS, manifest)
 
-    await fleet.condition(name, ConditionType.HUB_ACCEPTED, "False", "InvalidName")
-    assert not await has_rights(fleet, name)
+
+@pytest.mark.parametrize("name", sorted(RESERVED_CLUSTER_NAMES))
+@pytest.mark.parametrize("has_rights", [False, True], ids=["new", "accepted by an earlier version"])
+def test_reserved_name_gets_no_rights_where_admission_let_it_pass(name: str, *, has_rights: bool) -> None:
+    cluster = Cluster.read(a_cluster(name, accepted=True))
+
+    assert decide_acceptance(cluster, has_cluster_rbac=has_rights) is AcceptanceDecision.REFUSE_NAME
 
 
 async def test_name_of_a_tenants_namespace_gets_no_rights(fleet: FleetHarness) -> None:

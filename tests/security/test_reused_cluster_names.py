@@ -7,22 +7,26 @@ from tests.addons.fleet import AddonFleet
 from tests.registration.test_join import request_as_a_stranger
 from tests.security.compromised_agent import taken_over
 
+from watchword.addons.definition import AddonDefinition, Grant
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation, ConditionType, cluster_group
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
+    CONFIG_MAPS,
     LEASES,
+    MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
     ROLE_BINDINGS,
     SECRETS,
 )
-from watchword.api.time import rfc3339
-from watchword.drivers.csr.hub import is_approved, with_approval
+from watchword.certificates.approval import APPROVED, is_approved, with_decision
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.kube.tokens import request_token
+from watchword.pki.certificates import parse_certificate
+from watchword.testing.builders import an_addon
 from watchword.testing.eventually import ObjectsByKey, eventually, eventually_all
 from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector
 
@@ -101,7 +105,7 @@ async def approve_and_accept(fleet: FleetHarness, name: str) -> None:
 
     found = await eventually_all(fleet.client, CERTIFICATE_SIGNING_REQUESTS, lambda state: bool(pending(state)))
     (csr,) = pending(found)
-    approval = with_approval(csr, "KubectlApprove", "by hand", now=rfc3339(fleet.plane.clock.now()))
+    approval = with_decision(csr, APPROVED, "KubectlApprove", "by hand", now=fleet.plane.clock.now())
     await fleet.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
     await fleet.accept(name)
 
@@ -146,3 +150,37 @@ async def test_tokens_of_addons_are_for_the_successor_alone(addons: AddonFleet) 
     assert cluster_group(name) not in {row["name"] for row in binding["subjects"]}
     with pytest.raises(Forbidden):
         await request_token(earlier, ObjectKey(name, f"{name}-reporter-agent"), expiration_seconds=3600)
+
+
+async def test_certificate_of_an_addon_ends_with_its_cluster(addons: AddonFleet) -> None:
+    reads = Grant("reads", rules=({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]},))
+    addons.start_addon(AddonDefinition("reporter", grants=(reads,), install_namespace=addons.namespace))
+    name = await addons.cluster(auth="csr")
+    earlier = await addon_by_certificate(addons, name)
+    await earlier.list(CONFIG_MAPS, namespace=name)
+    await addons.stop_agent(name)
+    await addons.members.remove(name)
+    for secret in (ObjectKey(AGENTS_NAMESPACE, f"hub-{name}"), addons.secret_key(ObjectKey(name, "reporter"))):
+        await addons.client.delete(SECRETS, secret)
+
+    await addons.start_agent(name, auth="csr")
+    await addons.members.joined(name)
+    successor = await addon_by_certificate(addons, name)
+
+    await successor.list(CONFIG_MAPS, namespace=name)
+    with pytest.raises(Forbidden):
+        await earlier.list(CONFIG_MAPS, namespace=name)
+
+
+async def addon_by_certificate(addons: AddonFleet, cluster: str) -> Client:
+    """Enable the add-on, and return a client with the certificate that its rights are bound to."""
+    key = ObjectKey.of(await addons.client.create(MANAGED_CLUSTER_ADDONS, an_addon("reporter", cluster=cluster)))
+    await addons.says(key, ConditionType.REGISTRATION_APPLIED, reason="SetPermissionApplied")
+    binding = await addons.client.get(ROLE_BINDINGS, ObjectKey(cluster, "open-cluster-management:reporter:reads:agent"))
+    (subject,) = binding["subjects"]
+
+    def is_of_subject(data: dict[str, bytes]) -> bool:
+        certificate = parse_certificate(data["tls.crt"]) if data.get("tls.crt") else None
+        return certificate is not None and subject["name"] in (certificate.common_name, *certificate.organisations)
+
+    return addons.as_certificate(await addons.secret(key, is_of_subject))

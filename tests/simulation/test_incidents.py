@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.testing.builders import a_cluster
+from watchword.testing.simulation.fleet import SimulatedFleet
 from watchword.testing.simulation.incidents import INCIDENT_WEIGHTS, Incident, IncidentKind, draw_incidents
 from watchword.testing.simulation.planes import PlaneImages
 from watchword.testing.simulation.settings import DAY, HOUR, SimulationSettings
@@ -83,6 +88,29 @@ def test_what_broke_a_promise_once_breaks_none_again(images: PlaneImages, incide
     )
 
     report = simulate(short_lived, images, SimulationScript(incidents))
+
+    assert report.is_clean, str(report)
+
+
+def test_account_whose_deletion_failed_is_no_violation(images: PlaneImages) -> None:
+    outage = an_incident(IncidentKind.API_OUTAGE, lasts=HOUR / 2)
+    attempt = an_incident(IncidentKind.ACCOUNT_LOST, at=2 * DAY + HOUR / 60)
+
+    report = simulate(LIFE, images, SimulationScript((outage, attempt)))
+
+    assert report.is_clean, str(report)
+
+
+def test_cluster_that_is_introduced_anew_between_two_looks_is_no_violation(images: PlaneImages) -> None:
+    async def introduce_anew(fleet: SimulatedFleet) -> None:
+        key = ObjectKey.cluster("edge-1")
+        while fleet.stored.get(MANAGED_CLUSTERS, key) is not None:  # noqa: ASYNC110 - a store rings no bell
+            await asyncio.sleep(1)
+        lease = int(fleet.settings.lease.total_seconds())
+        await fleet.hub.administrator().create(MANAGED_CLUSTERS, a_cluster(key.name, lease_seconds=lease))
+
+    removal = an_incident(IncidentKind.REMOVAL, lasts=HOUR)
+    report = simulate(LIFE, images, SimulationScript((removal,), sabotage=(2 * DAY, introduce_anew)))
 
     assert report.is_clean, str(report)
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from watchword.testing.simulation.lives import FIXED_LIVES
 from watchword.testing.simulation.planes import PlaneImages
 from watchword.testing.simulation.settings import SimulationSettings
 from watchword.testing.simulation.simulation import simulate
@@ -32,6 +33,12 @@ def test_the_same_seed_is_the_same_life_in_any_process(images: PlaneImages) -> N
     elsewhere = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     assert here in elsewhere
+
+
+def test_fixed_lives_mix_sizes_and_densities_and_hold_every_seed_that_failed() -> None:
+    assert {life.clusters for life in FIXED_LIVES} >= {1, 3, 20, 50}
+    assert {life.incidents_per_day for life in FIXED_LIVES} >= {2.0, 10.0, 20.0}
+    assert {life.seed for life in FIXED_LIVES} >= {7101, 91012, 31415933, *range(555001, 555011)}
 
 
 def test_another_seed_is_another_life(images: PlaneImages) -> None:

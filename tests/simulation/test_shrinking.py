@@ -1,4 +1,4 @@
-"""A failure is told by the minimize incidents that cause it."""
+"""A failure is told by the fewest incidents that cause it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ import pytest
 from watchword.testing.simulation.history import History
 from watchword.testing.simulation.incidents import Incident, IncidentKind
 from watchword.testing.simulation.settings import DAY, HOUR, SimulationSettings
-from watchword.testing.simulation.shrinking import applicable_incidents, minimize, simpler_settings, without_numbers
+from watchword.testing.simulation.shrinking import (
+    applicable_incidents,
+    large_omissions,
+    minimize,
+    simpler_settings,
+    without_numbers,
+)
 from watchword.testing.simulation.simulation import SimulationReport
 from watchword.testing.simulation.violations import Violation
 
@@ -43,6 +49,18 @@ def test_a_smaller_fleet_has_no_more_clusters_than_the_finding_names() -> None:
 
     assert (fewer.clusters, calm.clusters) == (3, 3)
     assert [one.target for one in applicable_incidents(report.incidents, fewer)] == ["", "edge-3"]
+
+
+def test_most_of_what_has_no_part_in_a_failure_is_left_out_at_once() -> None:
+    report = a_broken_life("the add-on credential of edge-3 expired")
+    later = Incident(5 * DAY, IncidentKind.DENIAL, "edge-3", HOUR, 0.5)
+    incidents = [*report.incidents, later]
+
+    left_out = [[one for one in incidents if omitted(one)] for omitted in large_omissions(report)]
+
+    assert left_out[0] == [later], "what begins after the violation"
+    assert [one.target for one in left_out[1]] == ["edge-4"], "what concerns other clusters"
+    assert len(left_out) == 2 + len(IncidentKind)
 
 
 def test_the_same_promise_is_recognised_whatever_its_numbers() -> None:

@@ -17,7 +17,8 @@ from watchword.api.names import Label
 from watchword.api.resources import CLUSTER_PROFILES, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
-from watchword.runtime.ensure import choose_changes, with_preconditions
+from watchword.runtime.diff import choose_changes
+from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.errors import NameConflict
 
 PROJECT = "watchword"

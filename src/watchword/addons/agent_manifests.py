@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from watchword.addons.definition import AddonInstance
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import LEASES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
-
-RBAC_GROUP = "rbac.authorization.k8s.io"
+from watchword.api.resources import LEASES, RBAC_GROUP, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 
 
 def lease_manifests(instance: AddonInstance) -> list[Object]:

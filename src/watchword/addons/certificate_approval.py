@@ -8,21 +8,19 @@ from typing import Any
 
 from watchword.addons.definition import AddonInstance, DefinitionLookup, Signer
 from watchword.api.addon import Addon, AddonSubject
-from watchword.api.cluster import Cluster
-from watchword.api.conditions import is_true
+from watchword.api.cluster import Cluster, is_accepted
 from watchword.api.meta import Object, ObjectKey, labels_of
-from watchword.api.names import KUBE_CLIENT_SIGNER, ConditionType, Label
+from watchword.api.names import KUBE_CLIENT_SIGNER, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
-from watchword.api.time import rfc3339
-from watchword.certificates.name_ownership import APPROVED_REASON
+from watchword.certificates.approval import APPROVED, APPROVED_REASON, is_pending, with_decision
+from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.request_validation import (
     SignerRequest,
     is_agent_of,
     read_addon_request,
     read_signer_request,
 )
-from watchword.drivers.csr.hub import is_pending, with_approval
-from watchword.drivers.errors import CertificateRequestRefused
+from watchword.drivers.catalog import Catalog
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
@@ -49,6 +47,7 @@ class AddonApprovalReconciler:
     events: EventRecorder
     clock: Clock
     definitions: DefinitionLookup
+    catalog: Catalog
     for_hub: bool = True  # False: only requests to signers of the add-on's own are ours
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
@@ -63,12 +62,12 @@ class AddonApprovalReconciler:
         if signer == KUBE_CLIENT_SIGNER and not self.for_hub:
             return Done()
         try:
-            validate_addon_request(csr, facts)
+            validate_addon_request(csr, facts, self.catalog)
         except CertificateRequestRefused as objection:
             self.events.refusal(csr, "CSRRefused", str(objection))
             return Done()
         message = "the agent of the add-on's cluster asks for the add-on's own certificate"
-        approval = with_approval(csr, APPROVED_REASON, message, now=rfc3339(self.clock.now()))
+        approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.clock.now())
         await self.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
         return Done()
 
@@ -87,27 +86,27 @@ def find_request_facts(reader: Reader, definitions: DefinitionLookup, csr: Objec
     )
 
 
-def validate_addon_request(csr: Object, facts: RequestFacts) -> None:
+def validate_addon_request(csr: Object, facts: RequestFacts, catalog: Catalog) -> None:
     """Rebuild what the add-on may ask for and compare; raise `CertificateRequestRefused` for anything else."""
     spec: Mapping[str, Any] = csr.get("spec") or {}
     if facts.addon is None or facts.cluster is None:
         raise CertificateRequestRefused("there is no such add-on on that cluster")
-    if not (Cluster.read(facts.cluster).accepted and is_true(facts.cluster, ConditionType.HUB_ACCEPTED)):
+    if not is_accepted(facts.cluster):
         raise CertificateRequestRefused("the cluster is not accepted by this hub")
     if not is_agent_of(facts.addon.cluster, csr):
         raise CertificateRequestRefused("the requester is not an agent of the cluster in the label")
     if facts.addon.deleting and not facts.addon.finishing:
         raise CertificateRequestRefused("the add-on is being removed")
     if spec.get("signerName") == KUBE_CLIENT_SIGNER:
-        _validate_hub_request(csr, facts.addon)
+        _validate_hub_request(csr, facts.addon, catalog)
     else:
         _validate_signer_request(csr, facts)
 
 
-def _validate_hub_request(csr: Object, addon: Addon) -> None:
+def _validate_hub_request(csr: Object, addon: Addon, catalog: Catalog) -> None:
     read_addon_request(csr)
-    registration = addon.kube_client
-    if registration is None or registration.driver not in ("", "csr"):
+    driver = catalog.addons.get(addon.driver or catalog.default)
+    if addon.kube_client is None or driver is None or not driver.by_certificate:
         raise CertificateRequestRefused("the add-on is not registered for a certificate of this hub")
 
 

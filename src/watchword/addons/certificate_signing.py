@@ -8,12 +8,13 @@ from datetime import timedelta
 
 from watchword.addons.certificate_approval import find_request_facts, validate_addon_request
 from watchword.addons.definition import DefinitionLookup, Signer
-from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, SECRETS
+from watchword.certificates.approval import is_approved
+from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.request_validation import read_signer_request
-from watchword.drivers.errors import CertificateRequestRefused
+from watchword.drivers.catalog import Catalog
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
 from watchword.pki.errors import PkiError
@@ -33,6 +34,7 @@ class AddonSigningReconciler:
     events: EventRecorder
     clock: Clock
     definitions: DefinitionLookup
+    catalog: Catalog
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Sign an approved request after judging it once more: an approval by hand is not a subject."""
@@ -44,7 +46,7 @@ class AddonSigningReconciler:
         if signer is None or signer.authority is None:
             return Done()
         try:
-            validate_addon_request(csr, facts)
+            validate_addon_request(csr, facts, self.catalog)
             certificate = self._sign(csr, signer, await self._authority(signer.authority))
         except CertificateRequestRefused as objection:
             self.events.refusal(csr, "SigningRefused", str(objection))
@@ -72,4 +74,4 @@ class AddonSigningReconciler:
 def is_awaiting_signature(csr: Object) -> bool:
     """Whether a request of an add-on is approved and not signed."""
     done = (csr.get("status") or {}).get("certificate")
-    return Label.ADDON_NAME in labels_of(csr) and is_true(csr, "Approved") and not done
+    return Label.ADDON_NAME in labels_of(csr) and is_approved(csr) and not done

@@ -23,6 +23,8 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     ROLES,
 )
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.descriptor import SubjectObject
 from watchword.kube.client import Client
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
@@ -44,6 +46,7 @@ class AddonParts:
     definitions: DefinitionLookup
     triggers: Sequence[Trigger] = ()  # whatever else changes what a definition says
     approves: bool = False  # requests for the hub's own API; a hub of ours does it for everybody
+    catalog: Catalog = CATALOG
 
     @property
     def ensurer(self) -> Ensurer:
@@ -63,7 +66,13 @@ USER_MANAGED_ROLES = {
 """Roles that a grant may name: those that people made, and not one for each cluster or add-on."""
 
 
-def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = True) -> None:
+def subject_objects(catalog: Catalog) -> list[SubjectObject]:
+    """Return what the subjects of add-ons need on the hub, by any driver."""
+    needed = (rule.subject_object for rule in catalog.addons.values())
+    return [each for each in needed if each is not None]
+
+
+def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = True, catalog: Catalog = CATALOG) -> None:
     """Ask the cache for everything that is looked at: of one add-on, or of all."""
     marked = f"{Label.ADDON_NAME}={addon}" if addon else Label.ADDON_NAME
     mine = WatchScope(fields=f"metadata.name={addon}") if addon else WatchScope()
@@ -76,6 +85,9 @@ def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = Tru
         cache.index(
             resource, grant_writer.INDEX, lambda obj: [str(key) for key in grant_manifests.addon_from_labels(obj)]
         )
+    for needed in subject_objects(catalog):
+        if not cache.informers(needed.resource):
+            cache.informer(needed.resource, WatchScope(labels=needed.selector(addon)))
     cache.index(ROLE_BINDINGS, grant_writer.BY_ROLE, grant_writer.bound_role)
     if not cache.informers(MANIFEST_WORKS):
         cache.informer(MANIFEST_WORKS, WatchScope(labels=marked))
@@ -90,7 +102,12 @@ def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
     """Return every promise of an add-on's hub controller: the kind it is about, what else triggers it, who keeps it."""
     reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
     registration = RegistrationReconciler(
-        reader, GrantWriter(reader, client, ensurer), status, parts.events, parts.definitions
+        reader,
+        GrantWriter(reader, client, ensurer, parts.catalog),
+        status,
+        parts.events,
+        parts.definitions,
+        parts.catalog,
     )
     installing = AddonDeploymentReconciler(reader, client, ensurer, status, parts.definitions)
     granted = tuple(Trigger(resource, grant_manifests.addon_from_labels) for resource in (ROLES, ROLE_BINDINGS))
@@ -99,7 +116,8 @@ def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
     by_role = (
         Trigger(resource, lambda obj: grant_writer.addons_affected_by_role(reader, obj)) for resource in followed
     )
-    triggers = (*granted, by_cluster, *by_role, *parts.triggers)
+    by_subject = (Trigger(needed.resource, needed.addons_of) for needed in subject_objects(parts.catalog))
+    triggers = (*granted, *by_subject, by_cluster, *by_role, *parts.triggers)
     yield ControllerSpec("addon-registration", MANAGED_CLUSTER_ADDONS, registration, triggers)
     yield ControllerSpec(
         "addon-deployment",
@@ -117,8 +135,10 @@ def scopes_of(cache: Cache, resource: Resource) -> list[WatchScope]:
 
 def _certificates(parts: AddonParts) -> Iterable[ControllerSpec]:
     reader, client, events, clock = parts.cache, parts.client, parts.events, parts.clock
-    approving = AddonApprovalReconciler(reader, client, events, clock, parts.definitions, for_hub=parts.approves)
-    signing = AddonSigningReconciler(reader, client, events, clock, parts.definitions)
+    approving = AddonApprovalReconciler(
+        reader, client, events, clock, parts.definitions, parts.catalog, for_hub=parts.approves
+    )
+    signing = AddonSigningReconciler(reader, client, events, clock, parts.definitions, parts.catalog)
     waiting = (Trigger(MANAGED_CLUSTER_ADDONS, _pending(parts)),)
     yield ControllerSpec("addon-approval", CERTIFICATE_SIGNING_REQUESTS, approving, waiting)
     yield ControllerSpec("addon-signing", CERTIFICATE_SIGNING_REQUESTS, signing, waiting)

@@ -77,6 +77,8 @@ class AddonDefinition:
     install_namespace: str = ADDON_NAMESPACE
     health: str = BY_LEASE
     trusted: frozenset[str] = frozenset()  # grants that the hub's administrator allows although they are dangerous
+    manifest_configs: tuple[Object, ...] = ()  # how its works treat single manifests
+    objection: str = ""  # why nothing can be installed at present; what is installed stays
 
     def registrations(self, instance: AddonInstance) -> tuple[Registration, ...]:
         """Return what the agent has to obtain; who the add-on is on the hub is left for the agent to declare."""

@@ -49,11 +49,18 @@ class AddonDeploymentReconciler:
     async def _install(
         self, instance: AddonInstance, addon_manifests: works.AddonManifests, definition: AddonDefinition
     ) -> None:
+        if definition.objection:
+            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, "ConfigurationNotFound", definition.objection)
+            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
+            return
         await self._set_hook_finalizer(instance, wanted=bool(addon_manifests.hooks))
         parts = works.split_manifests(addon_manifests.installed)
         names = [works.deploy_name(instance.addon.name, number) for number in range(len(parts))]
         try:
-            made = [await self._write(instance, name, part) for name, part in zip(names, parts, strict=True)]
+            made = [
+                await self._write(instance, works.work_manifest(instance, name, part, definition.manifest_configs))
+                for name, part in zip(names, parts, strict=True)
+            ]
         except NameConflict as conflict:
             refusal = Condition.false(ConditionType.MANIFEST_APPLIED, "NameConflict", str(conflict))
             await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
@@ -64,11 +71,10 @@ class AddonDeploymentReconciler:
             said.append(works.decide_available_condition(made))
         await self.status.write(MANAGED_CLUSTER_ADDONS, instance.addon.object, StatusChange(conditions=tuple(said)))
 
-    async def _write(self, instance: AddonInstance, name: str, manifests: list[Object]) -> Object:
-        wanted = works.work_manifest(instance, name, manifests)
+    async def _write(self, instance: AddonInstance, wanted: Object) -> Object:
         present = self.reader.get(MANIFEST_WORKS, ObjectKey.of(wanted))
         ours = works.is_made_for(instance)
-        if present is not None and ours(present) and works.is_superset(present.get("spec"), wanted["spec"]):
+        if present is not None and ours(present) and works.is_current(present, wanted):
             return present
         return await self.ensurer.ensure(MANIFEST_WORKS, wanted, ours=ours)
 
@@ -91,7 +97,8 @@ class AddonDeploymentReconciler:
         if Finalizer.ADDON_PRE_DELETE not in instance.addon.finalizers:
             return
         if addon_manifests.hooks:
-            work = await self._write(instance, works.hook_name(instance.addon.name), list(addon_manifests.hooks))
+            name = works.hook_name(instance.addon.name)
+            work = await self._write(instance, works.work_manifest(instance, name, addon_manifests.hooks))
             if not works.is_completed(work, addon_manifests.hooks):
                 message = "waiting for the add-on's hooks to run to their end"
                 waiting = Condition.false(ConditionType.HOOK_COMPLETED, "HookManifestIsNotCompleted", message)

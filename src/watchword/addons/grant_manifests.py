@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
 
 from watchword.addons.definition import AddonInstance, Grant
-from watchword.api.addon import AddonSubject
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
-from watchword.api.names import Label, addon_group
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES
-
-RBAC_GROUP = "rbac.authorization.k8s.io"
-
-
-def _account(instance: AddonInstance, subject: AddonSubject) -> Object:
-    name = subject.user.rpartition(":")[2]  # one of the two that were rebuilt: the caller has compared
-    return {"kind": "ServiceAccount", "namespace": instance.cluster.name, "name": name}
-
-
-def _group(instance: AddonInstance, _subject: AddonSubject) -> Object:
-    # Not the group of the add-on on all clusters: it would let every cluster's agent into every other's namespace.
-    return {"kind": "Group", "apiGroup": RBAC_GROUP, "name": addon_group(instance.cluster.name, instance.addon.name)}
-
-
-SUBJECT_BY_DRIVER: Mapping[str, Callable[[AddonInstance, AddonSubject], Object]] = MappingProxyType(
-    {"token": _account, "csr": _group}
-)
-"""Whom a binding names, by driver."""
+from watchword.api.names import Label
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, RBAC_GROUP, ROLE_BINDINGS, ROLES
 
 
 def _name(instance: AddonInstance, grant: Grant) -> ObjectKey:
@@ -51,15 +31,15 @@ def role_manifest(instance: AddonInstance, grant: Grant) -> Object:
     return ROLES.manifest(key, metadata=_metadata(instance, key), rules=list(grant.rules))
 
 
-def binding_manifest(instance: AddonInstance, grant: Grant, driver: str, subject: AddonSubject) -> Object:
-    """Return the binding of a grant to the add-on's agent on this cluster."""
+def binding_manifest(instance: AddonInstance, grant: Grant, subject: Object) -> Object:
+    """Return the binding of a grant to the add-on's agent on this cluster, which is this RBAC subject."""
     key = _name(instance, grant)
     kind, name = (grant.role_kind, grant.role) if grant.role else ("Role", key.name)
     return ROLE_BINDINGS.manifest(
         key,
         metadata=_metadata(instance, key),
         roleRef={"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
-        subjects=[SUBJECT_BY_DRIVER[driver](instance, subject)],
+        subjects=[subject],
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-RBAC_GROUP = "rbac.authorization.k8s.io"
+from watchword.api.resources import RBAC_GROUP
+
 ALWAYS_DANGEROUS_VERBS = frozenset({"*", "escalate", "bind", "impersonate", "approve", "sign", "attest"})
 READING = frozenset({"get", "list", "watch"})
 DANGEROUS_RESOURCES = frozenset(
@@ -19,13 +20,36 @@ DANGEROUS_RESOURCES = frozenset(
         "mutatingwebhookconfigurations",
         "validatingadmissionpolicies",
         "validatingadmissionpolicybindings",
-        "pods/exec",
-        "pods/attach",
         "pods/ephemeralcontainers",
-        "nodes/proxy",
     }
 )
 """Whoever writes these becomes somebody else, or decides for others."""
+
+ADDON_GROUP, WORK_GROUP = "addon.open-cluster-management.io", "work.open-cluster-management.io"
+DANGEROUS_TO_WRITE = frozenset(
+    {
+        (WORK_GROUP, "manifestworks"),
+        (WORK_GROUP, "manifestworks/status"),
+        (WORK_GROUP, "manifestworkreplicasets"),
+        (ADDON_GROUP, "managedclusteraddons"),
+        (ADDON_GROUP, "clustermanagementaddons"),
+        (ADDON_GROUP, "addontemplates"),
+        ("", "serviceaccounts"),
+        ("", "pods"),
+        ("", "podtemplates"),
+        ("", "replicationcontrollers"),
+        ("apps", "daemonsets"),
+        ("apps", "deployments"),
+        ("apps", "replicasets"),
+        ("apps", "statefulsets"),
+        ("batch", "cronjobs"),
+        ("batch", "jobs"),
+    }
+)
+"""What these describe runs, or gets credentials, with the rights of others: the work agent, the hub, any account."""
+
+CONNECTING = frozenset({"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy"})
+"""Reading these is enough to run commands, or to speak to what runs."""
 
 SECRET_RESOURCES = frozenset({"secrets"})
 """Whoever reads these holds other people's credentials."""
@@ -55,6 +79,12 @@ def _validate_resources(groups: set[str], resources: set[str], verbs: set[str], 
     found = resources & DANGEROUS_RESOURCES
     if found and writes:
         yield f"resources that decide who somebody is: {', '.join(sorted(found))}"
+    written = {resource for group, resource in DANGEROUS_TO_WRITE if group in groups and resource in resources}
+    if written and writes:
+        yield f"resources that act with the rights of others: {', '.join(sorted(written))}"
+    connected = resources & CONNECTING
+    if connected:
+        yield f"connections into running programs: {', '.join(sorted(connected))}"
     if RBAC_GROUP in groups and writes:
         yield "rights that change rights"
     if resources & SECRET_RESOURCES and "" in groups and not named:

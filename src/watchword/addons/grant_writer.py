@@ -10,11 +10,13 @@ from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
 from watchword.addons.grant_validation import validate_grant_namespace, validate_rules
 from watchword.api.addon import Registration
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import RESERVED_CLUSTER_NAMES
-from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES
+from watchword.api.names import HUB_NAMESPACES
+from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTERS, RBAC_GROUP, ROLE_BINDINGS, ROLES
+from watchword.drivers.catalog import Catalog
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.runtime.ensure import Ensurer, choose_changes
+from watchword.runtime.diff import choose_changes
+from watchword.runtime.ensure import Ensurer
 from watchword.runtime.reconcile import Reader
 
 INDEX = "addon-rights"
@@ -28,16 +30,16 @@ class GrantWriter:
     reader: Reader
     client: Client
     ensurer: Ensurer
+    catalog: Catalog
 
     async def validate(self, definition: AddonDefinition, instance: AddonInstance, grant: Grant) -> list[str]:
         """Return what is dangerous about a grant; nothing when the administrator trusts it by name."""
         if grant.name in definition.trusted:
             return []
-        reserved = RESERVED_CLUSTER_NAMES
         others = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(grant.namespace)) if grant.namespace else None
         clusters = [grant.namespace] if others is not None else []
         place = validate_grant_namespace(
-            grant.namespace, own=instance.cluster.name, clusters=clusters, reserved=reserved
+            grant.namespace, own=instance.cluster.name, clusters=clusters, reserved=HUB_NAMESPACES
         )
         found = [place] if grant.namespace and place else []
         rules = await self._rules(grant, instance)
@@ -60,8 +62,7 @@ class GrantWriter:
 
     def is_written(self, instance: AddonInstance, grant: Grant, identity: Registration) -> bool:
         """Whether the cache shows a grant exactly as wanted, so that nothing has to be asked or written."""
-        wanted = grant_manifests.binding_manifest(instance, grant, identity.driver, identity.subject)
-        rows = [(ROLE_BINDINGS, wanted)]
+        rows = [(ROLE_BINDINGS, self._binding(instance, grant, identity))]
         if not grant.role:
             rows.append((ROLES, grant_manifests.role_manifest(instance, grant)))
         present = [(self.reader.get(resource, ObjectKey.of(obj)), obj) for resource, obj in rows]
@@ -72,8 +73,15 @@ class GrantWriter:
         ours = grant_manifests.is_made_for(instance.addon.key)
         if not grant.role:
             await self.ensurer.ensure(ROLES, grant_manifests.role_manifest(instance, grant), ours=ours)
-        binding = grant_manifests.binding_manifest(instance, grant, identity.driver, identity.subject)
-        await self.ensurer.ensure(ROLE_BINDINGS, binding, ours=ours)
+        await self.ensurer.ensure(ROLE_BINDINGS, self._binding(instance, grant, identity), ours=ours)
+
+    def _binding(self, instance: AddonInstance, grant: Grant, identity: Registration) -> Object:
+        driver = self.catalog.addons[identity.driver]
+        subject = driver.rbac_subject(instance.cluster.name, instance.addon.name, identity.subject)
+        if driver.subject_in_reused_name is not None and instance.cluster.name_used_before:
+            # Credentials of the earlier cluster's add-on have the group, too.
+            subject = {"kind": "User", "apiGroup": RBAC_GROUP, "name": identity.subject.user}
+        return grant_manifests.binding_manifest(instance, grant, subject)
 
     async def remove(self, addon: ObjectKey, *, keep: set[ObjectKey]) -> None:
         """Take away what was granted once and is not granted any more."""

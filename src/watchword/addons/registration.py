@@ -8,12 +8,13 @@ from datetime import timedelta
 from watchword.addons import grant_manifests
 from watchword.addons.definition import AddonDefinition, AddonInstance, DefinitionLookup
 from watchword.addons.grant_writer import INDEX, GrantWriter
-from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, KUBE_CLIENT_DRIVERS, Addon, AddonSubject, Registration
+from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject, Registration
 from watchword.api.cluster import Cluster
-from watchword.api.conditions import Condition, find_condition
+from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS
+from watchword.drivers.catalog import Catalog
 from watchword.kube.errors import Conflict, KubeError
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.event_recorder import EventRecorder
@@ -35,6 +36,7 @@ class RegistrationReconciler:
     status: StatusWriter
     events: EventRecorder
     definitions: DefinitionLookup
+    catalog: Catalog
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring registrations, rights and condition in line with the definition."""
@@ -47,7 +49,7 @@ class RegistrationReconciler:
             await self.rights.remove(key, keep=set())
         if definition is None or instance is None or (instance.addon.deleting and instance.cluster.accepted):
             return Done()  # an add-on that goes keeps its rights until it is gone
-        rows = merge_registrations(definition, instance)
+        rows = merge_registrations(definition, instance, self.catalog)
         condition = await self._grant(definition, instance, rows)
         fields = {
             **instance.addon.registration_fields(rows),
@@ -68,9 +70,8 @@ class RegistrationReconciler:
         self, definition: AddonDefinition, instance: AddonInstance, rows: tuple[Registration, ...]
     ) -> Condition:
         """Write the rights, once it is clear whose they are, and say how it went."""
-        if (
-            not instance.cluster.accepted
-        ):  # its add-ons' certificates are good for long: without rights they open no door
+        # The condition comes after the hub's notes on the cluster, which decide whom the rights are bound to.
+        if not (instance.cluster.accepted and is_true(instance.cluster.object, ConditionType.HUB_ACCEPTED)):
             await self.rights.remove(instance.addon.key, keep=set())
             return Condition.false(
                 APPLIED, NOT_ACCEPTED, f"cluster {instance.cluster.name} is not accepted by this hub"
@@ -79,11 +80,18 @@ class RegistrationReconciler:
         identity = next((row for row in rows if row.type == KUBE_CLIENT), None)
         if identity is None:
             return Condition.true(APPLIED, "NilRegistration", "the add-on asks for no access to the hub")
-        if instance.addon.kube_client is not None and identity.subject != instance.addon.kube_client.subject:
+        if instance.addon.kube_client is not None and not is_own_subject(
+            instance, instance.addon.kube_client, self.catalog
+        ):
             message = "the declared subject was not this add-on's, and was replaced"
             self.events.refusal(instance.addon.object, "SubjectMismatch", message)
         if not identity.driver or not identity.subject.user:
             return Condition.false(APPLIED, "PermissionConfigPending", "waiting for the agent to say who it will be")
+        needed = self.catalog.addons[identity.driver].subject_object
+        if needed is not None and not needed.is_present(self.reader, instance.addon, identity.subject):
+            await self.rights.remove(instance.addon.key, keep=set())
+            message = f"waiting until the hub has made {identity.subject.user}, as {needed.condition} says"
+            return Condition.false(APPLIED, "PermissionConfigPending", message)
         return await self._write(definition, instance, identity)
 
     async def _write(self, definition: AddonDefinition, instance: AddonInstance, identity: Registration) -> Condition:
@@ -121,34 +129,60 @@ def addons_affected_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKe
     return [key for key, row in said if row is not None and row.reason == NOT_ACCEPTED]
 
 
-def merge_registrations(definition: AddonDefinition, instance: AddonInstance) -> tuple[Registration, ...]:
+def merge_registrations(
+    definition: AddonDefinition, instance: AddonInstance, catalog: Catalog
+) -> tuple[Registration, ...]:
     """Return the list as it should be: what the definition asks for, with what the agent may add to it.
 
     Entries are matched by what they are for, not by their place: two parties write the list.
     """
     present = {(row.type, row.signer): row for row in instance.addon.registrations}
-    return tuple(
-        _merge(row, present.get((row.type, row.signer)), definition, instance)
-        for row in definition.registrations(instance)
-    )
+    merged = []
+    for wanted in definition.registrations(instance):
+        found = present.get((wanted.type, wanted.signer))
+        if found is None:
+            subject = _initial_subject(instance, catalog) if wanted.type == KUBE_CLIENT else wanted.subject
+            merged.append(replace(wanted, subject=subject))
+        elif wanted.type == CUSTOM_SIGNER:
+            merged.append(replace(found, subject=_signer_subject(wanted, found, definition, instance)))
+        else:
+            merged.append(replace(found, subject=choose_subject(instance, found, catalog)))
+    return tuple(merged)
 
 
-def _merge(
-    wanted: Registration, present: Registration | None, definition: AddonDefinition, instance: AddonInstance
-) -> Registration:
-    if present is None:
-        return wanted
-    if wanted.type == CUSTOM_SIGNER:
-        signer = definition.signer(wanted.signer)
-        right = signer.subject_for(instance) if signer is not None else AddonSubject()
-        return replace(present, subject=right if present.subject.user else wanted.subject)
-    return replace(present, subject=choose_subject(instance, present))
+def _signer_subject(
+    wanted: Registration, found: Registration, definition: AddonDefinition, instance: AddonInstance
+) -> AddonSubject:
+    signer = definition.signer(wanted.signer)
+    right = signer.subject_for(instance) if signer is not None else AddonSubject()
+    return right if found.subject.user else wanted.subject
 
 
-def choose_subject(instance: AddonInstance, declared: Registration) -> AddonSubject:
+def _initial_subject(instance: AddonInstance, catalog: Catalog) -> AddonSubject:
+    """Return what an agent must know before it asks: the subject where a cluster has an earlier one's name."""
+    cluster, addon = instance.cluster, instance.addon.name
+    makers = (rule.subject_in_reused_name for rule in catalog.addons.values() if cluster.name_used_before)
+    return next((make(cluster.name, addon, cluster.uid) for make in makers if make is not None), AddonSubject())
+
+
+def is_own_subject(instance: AddonInstance, declared: Registration, catalog: Catalog) -> bool:
+    """Whether an agent has declared no subject, or one that this add-on can be."""
+    rule = catalog.addons.get(declared.driver)
+    if declared.subject == AddonSubject():
+        return True
+    if not declared.driver:
+        return declared.subject == _initial_subject(instance, catalog)
+    return rule is not None and rule.is_own_subject(instance.cluster.name, instance.addon.name, declared.subject)
+
+
+def choose_subject(instance: AddonInstance, declared: Registration, catalog: Catalog) -> AddonSubject:
     """Return the declared subject when it is one this add-on can be, else the one it must be; empty until declared."""
-    rule = KUBE_CLIENT_DRIVERS.get(declared.driver)
+    rule = catalog.addons.get(declared.driver)
+    if not declared.driver:
+        return _initial_subject(instance, catalog)
     if rule is None or (rule.declared_by_agent and not declared.subject.user):
         return AddonSubject()
-    own = rule.is_own(instance.cluster.name, instance.addon.name, declared.subject)
-    return declared.subject if own else rule.default(instance.cluster.name, instance.addon.name)
+    if rule.subject_in_reused_name is not None and instance.cluster.name_used_before:
+        return rule.subject_in_reused_name(instance.cluster.name, instance.addon.name, instance.cluster.uid)
+    own = rule.is_own_subject(instance.cluster.name, instance.addon.name, declared.subject)
+    return declared.subject if own else rule.default_subject(instance.cluster.name, instance.addon.name)

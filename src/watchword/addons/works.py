@@ -13,11 +13,13 @@ from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, owner_reference
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import MANIFEST_WORKS
+from watchword.runtime.diff import Comparison, choose_changes
 
 LARGEST_WORK = 500 * 1024  # bytes of manifests; the rest of an object's megabyte is for its status
 
 WATCHED: Mapping[tuple[str, str], tuple[str, str]] = {
     ("apps", "Deployment"): ("apps", "deployments"),
+    ("apps", "DaemonSet"): ("apps", "daemonsets"),
     ("batch", "Job"): ("batch", "jobs"),
     ("", "Pod"): ("", "pods"),
 }
@@ -68,10 +70,13 @@ def hook_name(addon: str) -> str:
     return f"addon-{addon}-pre-delete"
 
 
-def work_manifest(instance: AddonInstance, name: str, manifests: Sequence[Object]) -> Object:
+def work_manifest(
+    instance: AddonInstance, name: str, manifests: Sequence[Object], configs: Iterable[Object] = ()
+) -> Object:
     """Return a work that belongs to the add-on and goes with it."""
     spec: Object = {"workload": {"manifests": list(manifests)}}
-    configs = [config for manifest in manifests if (config := _feedback(manifest)) is not None]
+    feedback = [config for manifest in manifests if (config := _feedback(manifest)) is not None]
+    configs = merge_configs(feedback, configs)
     if configs:
         spec["manifestConfigs"] = configs
     return MANIFEST_WORKS.manifest(
@@ -82,6 +87,18 @@ def work_manifest(instance: AddonInstance, name: str, manifests: Sequence[Object
         },
         spec=spec,
     )
+
+
+def merge_configs(feedback: Sequence[Object], configs: Iterable[Object]) -> list[Object]:
+    """Return what a work says about single manifests: what the hub asks to be told, and what the author says."""
+    merged = list(feedback)
+    for config in configs:
+        same = [row for row in merged if row["resourceIdentifier"] == config.get("resourceIdentifier")]
+        rules = [rule for row in same for rule in row["feedbackRules"]]
+        more = [rule for rule in config.get("feedbackRules") or () if rule not in rules]
+        merged = [row for row in merged if row not in same]
+        merged.append({**config, "feedbackRules": [*rules, *more]} if rules or more else config)
+    return merged
 
 
 def _feedback(manifest: Object) -> Object | None:
@@ -116,19 +133,22 @@ def addon_from_labels(work: Object) -> list[ObjectKey]:
     return [ObjectKey(work["metadata"]["namespace"], name)] if name else []
 
 
-def is_superset(present: Any, wanted: Any) -> bool:
-    """Whether everything wanted is there; fields that the server filled in do not count as a difference."""
-    if isinstance(wanted, Mapping):
-        return isinstance(present, Mapping) and all(
-            is_superset(present.get(name), value) for name, value in wanted.items()
-        )
-    if isinstance(wanted, list):
-        return (
-            isinstance(present, list)
-            and len(present) == len(wanted)
-            and all(is_superset(one, other) for one, other in zip(present, wanted, strict=True))
-        )
-    return bool(present == wanted)
+def is_current(present: Object, wanted: Object) -> bool:
+    """Whether a work says what is wanted: its manifests exactly, or a removed field would stay on the clusters."""
+    manifests = (present.get("spec") or {}).get("workload")
+    same = _without_empty(manifests) == _without_empty(wanted["spec"]["workload"])
+    rest = {**wanted, "spec": {name: value for name, value in wanted["spec"].items() if name != "workload"}}
+    return same and choose_changes(present, rest, Comparison.CONTAINS) is None
+
+
+def _without_empty(value: Any) -> Any:
+    """Leave out empty maps and nulls, which Open Cluster Management adds to manifests and which say nothing."""
+    if isinstance(value, list):
+        return [_without_empty(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    rows = {name: _without_empty(item) for name, item in value.items()}
+    return {name: item for name, item in rows.items() if item is not None and item != {}}
 
 
 def decide_applied_condition(works: Sequence[Object | None]) -> Condition:
@@ -163,6 +183,8 @@ def _unready(work: Object) -> Iterable[str]:
     for row in _reports(work):
         meta = row.get("resourceMeta") or {}
         if meta.get("kind") == "Deployment" and not _value(row, "ReadyReplicas"):
+            yield f"{meta.get('namespace')}/{meta.get('name')}"
+        if meta.get("kind") == "DaemonSet" and _value(row, "DesiredNumberScheduled") and not _value(row, "NumberReady"):
             yield f"{meta.get('namespace')}/{meta.get('name')}"
 
 

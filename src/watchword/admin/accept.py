@@ -12,12 +12,18 @@ from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
+from watchword.certificates.manual_approval import (
+    ApprovalTerms,
+    ApproveRequests,
+    NoRequest,
+    RefuseApproval,
+    decide_approval,
+)
 from watchword.certificates.name_ownership import NameOwner
 from watchword.certificates.request_validation import read_cluster_request
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.drivers.csr.hub import registers_by_certificate
+from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.hub.bootstrap_token_validation import record_token_use, token_secret_key_of
-from watchword.hub.manual_approval import ApprovalTerms, ApproveRequests, NoRequest, RefuseApproval, decide_approval
 from watchword.kube.errors import Conflict
 
 ATTEMPTS = 5  # the hub's controllers write to a new cluster at the same time
@@ -30,14 +36,16 @@ class ClusterAcceptor:
     hub_admin: HubAdmin
     terms: ApprovalTerms
     progress: Progress = field(default=ignore_progress)
+    catalog: Catalog = CATALOG
 
     async def accept(self, name: str) -> AdmissionResult:
         """Approve what the cluster requested and accept it; raise `OperationRefused`, or `NotReady` when early."""
         for attempt in range(ATTEMPTS):
             cluster = await self.hub_admin.cluster(name)
             try:
-                # Who registers otherwise is let in by the hub's own driver, as soon as it is accepted.
-                approved = await self.approve(cluster) if registers_by_certificate(cluster) else AdmissionResult(name)
+                # A cluster that needs no certificate request is let in by its driver as soon as it is accepted.
+                needed = self.catalog.clusters[self.catalog.driver_of(cluster)].needs_approval
+                approved = await self.approve(cluster) if needed else AdmissionResult(name)
                 changed = await self.hub_admin.set_accepted(cluster, accepted=True, owner=approved.owner)
                 return AdmissionResult(name, approved.requests, approved.key, changed)
             except Conflict:
@@ -60,7 +68,7 @@ class ClusterAcceptor:
         return decision
 
     async def approve(self, cluster: Object) -> AdmissionResult:
-        """ApproveRequests the cluster's pending request; raises as `accept` does."""
+        """Approve the cluster's pending request; raises as `accept` does."""
         name = cluster["metadata"]["name"]
         admission = decide_approval(cluster, await self.hub_admin.csrs_of(name), self.terms)
         if isinstance(admission, RefuseApproval):
@@ -71,6 +79,8 @@ class ClusterAcceptor:
             )
         if not isinstance(admission, ApproveRequests):
             return AdmissionResult(name)
+        for objection in admission.left_pending:
+            self.progress(f"warning: not approved: {objection}")
         requests = await self._allowed_requests(admission, name)
         for csr in requests:
             await self.hub_admin.record_decision(csr, "Approved", "the hub's administrator accepted this cluster")

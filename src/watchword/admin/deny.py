@@ -9,7 +9,7 @@ from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
-from watchword.drivers.csr.hub import is_pending
+from watchword.certificates.approval import is_pending
 
 
 async def deny(hub_admin: HubAdmin, name: str) -> AdmissionResult:

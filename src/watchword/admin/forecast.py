@@ -5,23 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from watchword.admin.inventory import (
-    ADDON_CERTIFICATE,
-    ADDON_TOKEN,
-    AUTHORITY,
-    CLUSTER_CERTIFICATE,
-    JOIN_TOKEN,
-    CredentialRow,
-    Inventory,
-)
-
-CONSEQUENCES = {
-    CLUSTER_CERTIFICATE: "{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
-    ADDON_CERTIFICATE: "{holder} is refused by the hub",
-    ADDON_TOKEN: "{holder} is refused by the hub",
-    JOIN_TOKEN: "nobody can join by it any more; those who have joined notice nothing",
-    AUTHORITY: "nobody trusts the hub any more, and no certificate that it issued is believed",
-}
+from watchword.admin.health import InventoryHealth
+from watchword.admin.inventory import JOIN_TOKEN, CredentialRow, Inventory
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +37,10 @@ def requires_action(credential: ExpiringCredential) -> bool:
 
 def count_unknown_expiry(inventory: Inventory) -> int:
     """Return how many credentials do not say when they end."""
-    return sum(row.validity.expires is None and row.kind != JOIN_TOKEN for row in inventory.credentials)
+    unknown = (InventoryHealth.UNKNOWN, InventoryHealth.PENDING, InventoryHealth.FAILING)
+    return sum(row.validity.expires is None and row.health in unknown for row in inventory.credentials)
 
 
 def _expiring_credential(row: CredentialRow, ends: datetime, now: datetime) -> ExpiringCredential:
     renewal = row.next_rotation
-    said = CONSEQUENCES[row.kind].format(cluster=row.cluster, holder=row.holder)
-    return ExpiringCredential(row, ends, said, renewal is not None and now <= renewal < ends)
+    return ExpiringCredential(row, ends, row.consequence, renewal is not None and now <= renewal < ends)

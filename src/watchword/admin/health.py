@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
 
-LATEST_RENEWAL = 0.8  # of a validity: every holder that keeps its promise has renewed by then
+from watchword.api.credential_validity import CredentialValidity
+
 TOLERANCE = 0.05  # of a validity: for retries
 AUTHORITY_WARNING_PERIOD = timedelta(days=90)  # before a certificate authority ends, which takes people to replace
 
@@ -36,22 +36,6 @@ class InventoryHealth(IntEnum):
     def is_not_good(self) -> bool:
         """Whether it is anything but well."""
         return self is not InventoryHealth.GOOD
-
-
-@dataclass(frozen=True, slots=True)
-class CredentialValidity:
-    """When something was issued, expires and is to be renewed; None: nobody knows, or never."""
-
-    issued: datetime | None = None
-    expires: datetime | None = None
-    renews: datetime | None = None
-
-    @property
-    def latest_renewal(self) -> datetime | None:
-        """When it should be renewed at the latest: as said, else at 80 % of its validity."""
-        if self.renews is not None or self.issued is None or self.expires is None:
-            return self.renews
-        return self.issued + (self.expires - self.issued) * LATEST_RENEWAL
 
 
 def decide_renewed_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:

@@ -8,9 +8,8 @@ from watchword.admin.errors import NotReady, OperationRefused
 from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
-from watchword.api.time import rfc3339
+from watchword.certificates.approval import with_decision
 from watchword.certificates.name_ownership import NameOwner, name_owner_patch
-from watchword.drivers.csr.hub import with_approval
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
@@ -67,6 +66,5 @@ class HubAdmin:
 
     async def record_decision(self, csr: Object, verdict: str, message: str) -> None:
         """Write `Approved` or `Denied` onto a request, exactly as it was read."""
-        decided = with_approval(csr, f"{verdict}ByAdministrator", message, now=rfc3339(self.clock.now()))
-        decided["status"]["conditions"][-1]["type"] = verdict
+        decided = with_decision(csr, verdict, f"{verdict}ByAdministrator", message, now=self.clock.now())
         await self.client.update(CERTIFICATE_SIGNING_REQUESTS, decided, subresource="approval", dry_run=self.dry_run)

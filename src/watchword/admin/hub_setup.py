@@ -11,12 +11,15 @@ from watchword.admin import operator_deployment
 from watchword.admin.apply import apply_all
 from watchword.admin.errors import OperationRefused
 from watchword.admin.operator_deployment import operator_objects
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGERS, CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.published_cluster_info import fetch_cluster_info
-from watchword.discovery.setup import MANAGED_CLUSTER_GROUP, NODE_GROUP, DiscoverySetup, discovery_manifests
+from watchword.discovery.setup import DiscoverySetup, discovery_manifests
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_to_spec
 from watchword.hub import prerequisites
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
@@ -25,7 +28,6 @@ from watchword.runtime.manifests import is_own_definition
 
 CLUSTER_MANAGER = "cluster-manager"
 FIELD_MANAGER = "watchword-init"
-AUTO_APPROVAL = "ManagedClusterAutoApproval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,9 @@ class HubSetup:
     """What a hub should be like."""
 
     info: ClusterInfo  # what joining clusters are told
-    drivers: tuple[str, ...] = ("csr",)
+    drivers: tuple[str, ...] = ()  # empty: the default driver
+    settings: Settings = field(default_factory=dict)  # of the drivers
     gates: Mapping[str, bool] = field(default_factory=dict)
-    approved_users: tuple[str, ...] = ()
     image: str = IMAGE
     deploy: bool = True  # False where the controllers run elsewhere
     approve_nodes: bool = False  # kubelets with a node token get their certificate without a person
@@ -47,19 +49,25 @@ class HubSetup:
         return DiscoverySetup(self.info, requesters=(MANAGED_CLUSTER_GROUP, *nodes), approve_nodes_of=nodes)
 
 
-def validate_hub_setup(gates: Mapping[str, bool], approved_users: Sequence[str]) -> str:
-    """Say in one sentence why settings contradict each other; empty when they do not."""
-    if approved_users and not gates.get(AUTO_APPROVAL):
-        return f"users are approved without a person only with --feature-gates {AUTO_APPROVAL}=true: add it"
-    return ""
+def validate_hub_settings(
+    drivers: Sequence[str], settings: Settings, gates: Mapping[str, bool], catalog: Catalog = CATALOG
+) -> list[str]:
+    """Return why settings are wrong or contradict each other, one sentence each."""
+    ungated = [
+        f"{option.flag} has an effect only with --feature-gates {option.gate}=true: add it"
+        for option in catalog.options(Side.HUB)
+        if option.gate and option.read(settings) and not gates.get(option.gate)
+    ]
+    return [*catalog.validate(Side.HUB, settings, *drivers), *ungated]
 
 
-def cluster_manager(setup: HubSetup) -> Object:
+def cluster_manager(setup: HubSetup, catalog: Catalog = CATALOG) -> Object:
     """Return the ClusterManager that says so to the operator."""
-    drivers: list[Object] = [{"authType": name} for name in setup.drivers]
-    registration: Object = {"registrationDrivers": drivers}
-    if setup.approved_users:
-        registration["autoApproveUsers"] = list(setup.approved_users)
+    registration = settings_to_spec(catalog.options(Side.HUB), setup.settings)
+    registration[DRIVER_LIST] = [
+        {"authType": name, **settings_to_spec(catalog.options(Side.HUB, name), setup.settings).get(DRIVER_LIST, {})}
+        for name in setup.drivers or (catalog.default,)
+    ]
     if setup.gates:
         registration["featureGates"] = [
             {"feature": name, "mode": "Enable" if on else "Disable"} for name, on in sorted(setup.gates.items())

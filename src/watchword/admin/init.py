@@ -17,7 +17,7 @@ from watchword.discovery.polling import Progress, ignore_progress
 from watchword.discovery.published_cluster_info import fetch_cluster_info, is_answering
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.token_store import TokenStore
-from watchword.drivers.catalog import find_cluster_driver
+from watchword.drivers.catalog import CATALOG
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.runtime.clock import Clock
@@ -102,7 +102,8 @@ class HubInitializer:
         return False
 
     async def _probe(self, setup: HubSetup) -> list[str]:
-        signers = {find_cluster_driver(name).signer for name in setup.drivers} - {""}
+        names = setup.drivers or (CATALOG.default,)
+        signers = {CATALOG.clusters[name].signer for name in names} - {""}
         probes = [SignerProbe(self.client, self.clock, signer, progress=self.progress) for signer in sorted(signers)]
         return [trouble for probe in probes if (trouble := await probe.run())]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from watchword.discovery.setup import MANAGED_CLUSTER_GROUP
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.discovery.token_secret import BOTH_USAGES, TokenRecord
 from watchword.discovery.token_store import TokenStore
 from watchword.discovery.tokens import BootstrapToken

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from watchword.admin.health import (
-    CredentialValidity,
     InventoryHealth,
     decide_authority_health,
     decide_expiring_health,
     decide_renewed_health,
 )
-from watchword.api.addon import Addon, credential_condition
+from watchword.api.addon import Addon
 from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
-from watchword.api.credential_validity import parse_validity_message
+from watchword.api.credential_validity import CredentialValidity, parse_validity
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import ConditionType, Label, cluster_group
+from watchword.certificates.approval import is_pending
 from watchword.discovery.token_secret import TokenRecord
-from watchword.drivers.csr.hub import is_pending
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.descriptor import CredentialKind
+from watchword.drivers.errors import AmbiguousDriver
 from watchword.pki.certificates import Certificate
 
-CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN = "cluster certificate", "add-on certificate", "add-on token"
 JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
-CREDENTIAL_KIND_ORDER = (AUTHORITY, CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN, JOIN_TOKEN)
-SELF_RENEWED = frozenset({CLUSTER_CERTIFICATE, ADDON_CERTIFICATE, ADDON_TOKEN})
+CONSEQUENCES = {
+    JOIN_TOKEN: "nobody can join by it any more; those who have joined notice nothing",
+    AUTHORITY: "nobody trusts the hub any more, and no certificate that it issued is believed",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,13 @@ class CredentialRow:
     validity: CredentialValidity
     health: InventoryHealth
     note: str = ""
+    consequence: str = ""  # what happens when it expires
+    renewed: bool = False  # by its holder
 
     @property
     def next_rotation(self) -> datetime | None:
-        """When its holder renews it, at the latest; None for what nobody renews by itself."""
-        return self.validity.latest_renewal if self.kind in SELF_RENEWED else None
+        """When its holder renews it, at the latest; None for what is not renewed by itself."""
+        return self.validity.latest_renewal if self.renewed else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +110,14 @@ class Inventory:
         )
 
 
-def build_inventory(facts: HubFacts, *, now: datetime) -> Inventory:
+def build_inventory(facts: HubFacts, *, now: datetime, catalog: Catalog = CATALOG) -> Inventory:
     """Decide about every row from the facts and the instant alone."""
     requests = _by_cluster(facts.requests)
     clusters = [(each, requests.get(each["metadata"]["name"], ())) for each in facts.clusters]
     return Inventory(
         sorted((decide_cluster_row(*each) for each in clusters), key=_cluster_order),
-        sorted((decide_addon_row(each) for each in facts.addons), key=_addon_order),
-        sorted(_credentials(facts, clusters, now), key=_credential_order),
+        sorted((decide_addon_row(each, catalog) for each in facts.addons), key=_addon_order),
+        sorted(_credentials(facts, clusters, now, catalog), key=_credential_order),
         facts.unseen,
     )
 
@@ -179,10 +184,10 @@ def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> boo
     )
 
 
-def decide_addon_row(obj: Object) -> AddonRow:
+def decide_addon_row(obj: Object, catalog: Catalog = CATALOG) -> AddonRow:
     """Say whether an add-on has what it needs."""
     addon = Addon.read(obj)
-    said = credential_condition(addon)
+    said = catalog.addon_credential(addon)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
     health, note = InventoryHealth.GOOD, ""
     if said is not None and said.status == "False":
@@ -198,69 +203,79 @@ def decide_addon_row(obj: Object) -> AddonRow:
 
 
 def _credentials(
-    facts: HubFacts, clusters: Iterable[tuple[Object, Sequence[Object]]], now: datetime
+    facts: HubFacts, clusters: Iterable[tuple[Object, Sequence[Object]]], now: datetime, catalog: Catalog
 ) -> Iterable[CredentialRow]:
     for authority in facts.authorities:
         validity = CredentialValidity(authority.not_before, authority.not_after)
+        health = decide_authority_health(validity, now=now)
         yield CredentialRow(
-            AUTHORITY, "", "the hub", authority.common_name, validity, decide_authority_health(validity, now=now)
+            AUTHORITY, "", "the hub", authority.common_name, validity, health, consequence=CONSEQUENCES[AUTHORITY]
         )
     for record in facts.tokens:
         yield _token_row(record, now)
     for obj, requests in clusters:
-        row = decide_cluster_credential_row(obj, requests, now=now)
+        row = decide_cluster_credential_row(obj, requests, now=now, catalog=catalog)
         if row is not None:
             yield row
     for obj in facts.addons:
-        yield from decide_addon_credential_rows(Addon.read(obj), now=now)
+        yield from decide_addon_credential_rows(Addon.read(obj), now=now, catalog=catalog)
 
 
 def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
     validity = CredentialValidity(expires=record.expires)
     note = "never expires: delete it once everybody has joined" if record.expires is None else ""
     subject = f"{bootstrap_user(record.token.id)}{f' ({record.description})' if record.description else ''}"
-    return CredentialRow(
-        JOIN_TOKEN, "", "joining clusters", subject, validity, decide_expiring_health(validity, now=now), note
-    )
+    health, consequence = decide_expiring_health(validity, now=now), CONSEQUENCES[JOIN_TOKEN]
+    return CredentialRow(JOIN_TOKEN, "", "joining clusters", subject, validity, health, note, consequence)
 
 
-def decide_cluster_credential_row(obj: Object, requests: Sequence[Object], *, now: datetime) -> CredentialRow | None:
+def decide_cluster_credential_row(
+    obj: Object, requests: Sequence[Object], *, now: datetime, catalog: Catalog
+) -> CredentialRow | None:
     """Judge a cluster's own credential by what its agent reports; None for a cluster that may not have one yet."""
     cluster = Cluster.read(obj)
-    said = find_condition(obj, ConditionType.CERTIFICATE_ROTATED)
+    said = catalog.cluster_credential(obj)
     if said is None and not is_true(obj, ConditionType.JOINED):
         return None
-    validity, health, note = _read_condition(said, now)
-    if health is InventoryHealth.UNKNOWN:
-        note = note or "its agent does not say how long it lives"
+    try:
+        kind = catalog.clusters[catalog.driver_of(obj)].credential
+    except AmbiguousDriver:
+        kind = catalog.clusters[catalog.default].credential
     subject = _last_requester(cluster.name, requests) or cluster_group(cluster.name)
-    return CredentialRow(CLUSTER_CERTIFICATE, cluster.name, f"agent of {cluster.name}", subject, validity, health, note)
+    row = _credential_row(kind, said, cluster=cluster.name, holder=f"agent of {cluster.name}", now=now)
+    if row.health is InventoryHealth.UNKNOWN:
+        row = replace(row, note=row.note or "its agent does not say how long it lives")
+    return replace(row, subject=subject)
 
 
-def decide_addon_credential_rows(addon: Addon, *, now: datetime) -> Iterable[CredentialRow]:
+def decide_addon_credential_rows(addon: Addon, *, now: datetime, catalog: Catalog) -> Iterable[CredentialRow]:
     """Judge the credential for the hub of one add-on by what the agent reports."""
-    registration = addon.kube_client
-    if registration is None:
+    if addon.kube_client is None:
         return
-    validity, health, note = _read_condition(credential_condition(addon), now)
-    kind = ADDON_TOKEN if addon.driver == "token" else ADDON_CERTIFICATE
-    if health is InventoryHealth.UNKNOWN and not note:
-        health, note = InventoryHealth.PENDING, "not issued yet"
+    driver = catalog.addons.get(addon.driver) or catalog.addons[catalog.default]
     holder = f"add-on {addon.name} on {addon.cluster}"
-    yield CredentialRow(kind, addon.cluster, holder, registration.subject.user, validity, health, note)
-
-
-def _read_condition(said: Condition | None, now: datetime) -> tuple[CredentialValidity, InventoryHealth, str]:
-    reported = parse_validity_message(said.message) if said is not None else None
-    validity = (
-        CredentialValidity(reported.issued, reported.expires, reported.renews)
-        if reported is not None
-        else CredentialValidity()
+    row = _credential_row(
+        driver.credential, catalog.addon_credential(addon), cluster=addon.cluster, holder=holder, now=now
     )
-    if said is not None and said.status == "False":
-        return validity, InventoryHealth.FAILING, said.message
+    if row.health is InventoryHealth.UNKNOWN and not row.note:
+        row = replace(row, health=InventoryHealth.PENDING, note="not issued yet")
+    yield replace(row, subject=addon.kube_client.subject.user)
+
+
+def _credential_row(
+    kind: CredentialKind, said: Condition | None, *, cluster: str, holder: str, now: datetime
+) -> CredentialRow:
+    reported = parse_validity(said.message) if said is not None else None
+    validity = reported or CredentialValidity()
     health = decide_renewed_health(validity, now=now)
-    return validity, health, _advice(health, validity)
+    note = _advice(health, validity)
+    if said is not None and said.status == "False":
+        health, note = InventoryHealth.FAILING, said.message
+    elif reported is not None and reported.expires is None:
+        health, note = InventoryHealth.GOOD, kind.renewal or "does not expire"
+    consequence = kind.consequence.format(cluster=cluster, holder=holder)
+    renewed = not kind.renewal
+    return CredentialRow(kind.name, cluster, holder, "", validity, health, note, consequence, renewed)
 
 
 def _advice(health: InventoryHealth, validity: CredentialValidity) -> str:
@@ -298,4 +313,10 @@ def _addon_order(row: AddonRow) -> tuple[Any, ...]:
 
 def _credential_order(row: CredentialRow) -> tuple[Any, ...]:
     ends = row.validity.expires.timestamp() if row.validity.expires is not None else float("inf")
-    return row.health, ends, CREDENTIAL_KIND_ORDER.index(row.kind), natural_sort_key(row.holder)
+    return row.health, ends, _kind_order(row), natural_sort_key(row.holder)
+
+
+def _kind_order(row: CredentialRow) -> tuple[Any, ...]:
+    """Put the hub's authority first, then clusters, add-ons and join tokens."""
+    rank = {AUTHORITY: 0, JOIN_TOKEN: 3}.get(row.kind, 2 if row.holder.startswith("add-on ") else 1)
+    return rank, row.kind

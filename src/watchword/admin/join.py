@@ -17,6 +17,8 @@ from watchword.api.crds import MANAGED_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, ConditionType
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, KLUSTERLETS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.options import Settings, Side, settings_to_spec
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.operator.rendering import IMAGE
@@ -34,25 +36,24 @@ class ClusterMembership:
     klusterlet: str = KLUSTERLET  # another one for each further hub
     namespace: str = AGENT_NAMESPACE
     image: str = IMAGE
-    registration_auth: str = "csr"
+    registration_auth: str = ""  # empty: the default driver
     addon_auth: str = ""
-    addon_token_seconds: int = 0
-    certificate_seconds: int = 0
+    settings: Settings = field(default_factory=dict)  # of the drivers
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
 
 
-def klusterlet_manifest(membership: ClusterMembership) -> Object:
+def klusterlet_manifest(membership: ClusterMembership, catalog: Catalog = CATALOG) -> Object:
     """Return the Klusterlet that says so to the operator; what is unset is left to the agent's defaults."""
-    addon: Object = {"authType": membership.addon_auth} if membership.addon_auth else {}
-    if membership.addon_token_seconds:
-        addon["token"] = {"expirationSeconds": membership.addon_token_seconds}
     gates = [{"feature": f, "mode": "Enable" if on else "Disable"} for f, on in sorted(membership.gates.items())]
+    drivers = settings_to_spec(catalog.options(Side.CLUSTER), membership.settings)
+    cluster = {"authType": catalog.cluster_driver(membership.registration_auth)}
+    addon = {"authType": membership.addon_auth} if membership.addon_auth else {}
     registration: Object = {
-        "registrationDriver": {"authType": membership.registration_auth},
-        "addOnKubeClientRegistrationDriver": addon,
-        "clientCertExpirationSeconds": membership.certificate_seconds,
+        **drivers,
+        "registrationDriver": {**cluster, **drivers.get("registrationDriver", {})},
+        "addOnKubeClientRegistrationDriver": {**addon, **drivers.get("addOnKubeClientRegistrationDriver", {})},
         "clusterLabels": dict(membership.labels),
         "clusterAnnotations": dict(membership.annotations),
         "featureGates": gates,

@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from watchword.admin.bootstrap_access import BootstrapAccess
-from watchword.certificates.issued_certificate import load_or_create_key, write_certificate_kubeconfig
+from watchword.certificates.issued_certificate import load_or_create_key
+from watchword.certificates.request import CertificateSpec
+from watchword.discovery.certificate_kubeconfig import write_certificate_kubeconfig
 from watchword.discovery.polling import Progress, ignore_progress
-from watchword.discovery.tls_bootstrap import CertificateSpec, TlsBootstrap
+from watchword.discovery.tls_bootstrap import TlsBootstrap
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig_files import read_kubeconfig
 from watchword.pki.certificates import Certificate, parse_certificate

@@ -15,14 +15,13 @@ from watchword.agent.secret_data import decode_data
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
+from watchword.certificates.approval import is_pending
+from watchword.certificates.manual_approval import well_formed_requests
 from watchword.certificates.request_validation import ClusterRequest
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.drivers.csr.agent import CERTIFICATE
-from watchword.drivers.csr.hub import is_pending
-from watchword.hub.manual_approval import well_formed_requests
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.errors import CredentialUnreadable
 from watchword.kube.client import Client
-from watchword.pki.certificates import parse_certificate
-from watchword.pki.errors import PkiError
 from watchword.runtime.clock import Clock
 
 
@@ -36,19 +35,22 @@ async def replace_bootstrap_secret(
 
 
 async def await_credential(waiter: ObjectWaiter, namespace: str, clock: Clock) -> None:
-    """Wait until the agent holds a valid certificate; `NotReady` otherwise."""
+    """Wait until the agent holds a valid credential; `NotReady` otherwise."""
     key = ObjectKey(namespace, HUB_KUBECONFIG_SECRET)
     advice = "let the hub's administrator run `watchword rejoin --take-over`, and see the agent's log"
-    await waiter.until(SECRETS, key, lambda found: validate_certificate_current(found, now=clock.now()), advice=advice)
+    await waiter.until(SECRETS, key, lambda found: validate_credential_current(found, now=clock.now()), advice=advice)
 
 
-def validate_certificate_current(secret: Object | None, *, now: datetime) -> str:
-    """Say why the credential in a Secret is no good; empty when it is good."""
+def validate_credential_current(secret: Object | None, *, now: datetime, catalog: Catalog = CATALOG) -> str:
+    """Return why the credential in a Secret cannot be used; empty when it can."""
     try:
-        certificate = parse_certificate(decode_data(secret).get(CERTIFICATE, b""))
-    except PkiError:
-        return "the agent has no certificate yet"
-    return "" if certificate.is_current(now) else "the agent's certificate has expired"
+        held = catalog.read_held(decode_data(secret))
+    except CredentialUnreadable as trouble:
+        return str(trouble)
+    if held is None:
+        return "the agent has no credential yet"
+    expires = held.validity.expires
+    return "" if expires is None or now <= expires else "the agent's credential has expired"
 
 
 @dataclass(frozen=True, slots=True)

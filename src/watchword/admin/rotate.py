@@ -8,13 +8,14 @@ from datetime import timedelta
 
 from watchword.admin.errors import OperationRefused
 from watchword.admin.wait import ObjectWaiter
-from watchword.api.addon import KUBE_CLIENT_DRIVERS, Addon
+from watchword.api.addon import Addon
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
 from watchword.discovery.polling import Progress, ignore_progress
+from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
@@ -30,6 +31,7 @@ class CredentialRotator:
     client: Client
     clock: Clock
     progress: Progress = field(default=ignore_progress)
+    catalog: Catalog = CATALOG
 
     async def cluster(self, name: str, wait: timedelta | None) -> str:
         """Ask a cluster's agent to renew; return what it then reports, empty without waiting."""
@@ -37,17 +39,18 @@ class CredentialRotator:
         found = await self._get(MANAGED_CLUSTERS, key, f"there is no cluster {name}: `watchword status` lists all")
         if not is_true(found, ConditionType.HUB_ACCEPTED):
             raise OperationRefused(f"cluster {name} is not accepted, so it has nothing to renew")
-        return await self._request_renewal(MANAGED_CLUSTERS, found, (ConditionType.CERTIFICATE_ROTATED,), wait)
+        kind = self.catalog.clusters[self.catalog.driver_of(found)].credential
+        return await self._request_renewal(MANAGED_CLUSTERS, found, kind.condition_types, wait)
 
     async def addon(self, cluster: str, name: str, wait: timedelta | None) -> str:
         """Ask for a new credential of an add-on; return what is then reported, empty without waiting."""
         key = ObjectKey(cluster, name)
         missing = f"there is no add-on {name} on cluster {cluster}: `watchword status` lists all"
         found = await self._get(MANAGED_CLUSTER_ADDONS, key, missing)
-        rule = KUBE_CLIENT_DRIVERS.get(Addon.read(found).driver or "csr")
+        rule = self.catalog.addons.get(Addon.read(found).driver or self.catalog.default)
         if Addon.read(found).kube_client is None or rule is None:
             raise OperationRefused(f"add-on {name} on cluster {cluster} has no credential for the hub")
-        return await self._request_renewal(MANAGED_CLUSTER_ADDONS, found, rule.conditions, wait)
+        return await self._request_renewal(MANAGED_CLUSTER_ADDONS, found, rule.credential.condition_types, wait)
 
     async def _get(self, resource: Resource, key: ObjectKey, missing: str) -> Object:
         try:

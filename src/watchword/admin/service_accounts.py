@@ -22,12 +22,12 @@ from watchword.api.resources import (
     MANAGED_CLUSTERS,
     MANAGED_SERVICE_ACCOUNTS,
     MANIFEST_WORKS,
+    RBAC_GROUP,
 )
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 
-RBAC_GROUP = "rbac.authorization.k8s.io"
 HOLDING = (Finalizer.ACCOUNT, Finalizer.ACCOUNT_REPLICAS)
 
 

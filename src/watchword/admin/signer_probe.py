@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import secrets
 from dataclasses import dataclass
@@ -10,16 +9,14 @@ from datetime import timedelta
 
 from watchword.admin.errors import NotReady
 from watchword.admin.wait import ObjectWaiter
-from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
-from watchword.api.time import rfc3339
+from watchword.certificates.approval import APPROVED, DENIED, FAILED, read_decision, with_decision
+from watchword.certificates.request import CertificateSpec, certificate_request_manifest
 from watchword.discovery.polling import Progress, ignore_progress
-from watchword.drivers.csr.hub import with_approval
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, KubeError
-from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
 from watchword.runtime.clock import Clock
@@ -54,7 +51,7 @@ class SignerProbe:
 
     async def _probe_signer(self, name: str) -> str:
         posted = await self.client.create(CERTIFICATE_SIGNING_REQUESTS, probe_csr(name, self.signer))
-        approval = with_approval(posted, "WatchwordProbe", "asked by watchword init", now=rfc3339(self.clock.now()))
+        approval = with_decision(posted, APPROVED, "WatchwordProbe", "asked by watchword init", now=self.clock.now())
         await self.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
         waiter = ObjectWaiter(self.client, self.patience)
         try:
@@ -74,24 +71,19 @@ class SignerProbe:
 
 def probe_csr(name: str, signer: str) -> Object:
     """Return a request for a certificate of nobody, of a key that is thrown away."""
-    spec = {
-        "request": base64.b64encode(build_csr(PrivateKey.generate(), CertificateSubject(PROBE_USER))).decode(),
-        "signerName": signer,
-        "usages": ["digital signature", "client auth"],
-        "expirationSeconds": int(PROBE_LIFETIME.total_seconds()),
-    }
-    return CERTIFICATE_SIGNING_REQUESTS.manifest(ObjectKey.cluster(name), spec=spec)
+    spec = CertificateSpec(CertificateSubject(PROBE_USER), signer, PROBE_LIFETIME, name)
+    return certificate_request_manifest(spec, PrivateKey.generate())
 
 
 def validate_probe_result(answered: Object) -> str:
     """Say what the answer means: empty when a certificate was issued."""
-    if (answered.get("status") or {}).get("certificate"):
+    decision = read_decision(answered)
+    if decision.certificate:
         return ""
-    failed = find_condition(answered, "Failed")
-    why = (failed.message or failed.reason) if failed else "no reason was given"
+    why = (decision.message or decision.reason) if decision.verdict == FAILED else "no reason was given"
     return f"this hub refuses to issue client certificates ({why}), so {CONSEQUENCE}"
 
 
 def _is_decided(request: Object) -> bool:
-    kinds = {row.get("type") for row in conditions_of(request)}
-    return bool((request.get("status") or {}).get("certificate")) or bool(kinds & {"Failed", "Denied"})
+    decision = read_decision(request)
+    return bool(decision.certificate) or decision.verdict in (DENIED, FAILED)

@@ -12,8 +12,7 @@ from watchword.admin.deny import validate_denied
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.operator_deployment import unneeded_operator_objects
 from watchword.admin.wait import ObjectWaiter
-from watchword.agent.kubeconfig_connector import KubeconfigConnector, user_with_secret_data
-from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, decode_data
+from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.api.meta import Manifest, Object, ObjectKey, finalizers_of, labels_of, uid_of
 from watchword.api.names import (
     AGENT_NAMESPACE,
@@ -30,7 +29,10 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.discovery.polling import Progress, ignore_progress
-from watchword.drivers.interface import SecretData
+from watchword.drivers.catalog import CATALOG
+from watchword.drivers.hub_connector import ConnectorContext
+from watchword.drivers.interface import KUBECONFIG, SecretData
+from watchword.drivers.kubeconfig_connector import user_with_secret_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unauthorized
 from watchword.kube.kubeconfig_parser import parse_kubeconfig
@@ -84,6 +86,8 @@ class ExistingMembership:
     @property
     def has_credential(self) -> bool:
         """Whether there is anything to show to the hub, be it good or not."""
+        if CATALOG.holder_of(self.data):
+            return True
         try:
             user = user_with_secret_data(parse_kubeconfig(self.data.get(KUBECONFIG, b"")).choose().user, self.data)
         except KubeError:
@@ -216,7 +220,8 @@ class Unjoiner:
 @asynccontextmanager
 async def _hub_of(membership: ExistingMembership) -> AsyncIterator[Client]:
     """Connect to the hub as this very cluster."""
-    hub = Client(KubeconfigConnector(None).own(membership.data), retry=HUB_RETRY)
+    context = ConnectorContext(cluster=membership.cluster, bootstrap=None)
+    hub = Client(CATALOG.connector(CATALOG.holder_of(membership.data), context).own(membership.data), retry=HUB_RETRY)
     try:
         yield hub
     finally:

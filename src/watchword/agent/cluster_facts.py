@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import Label
+from watchword.api.quantity import UNITS, parse_quantity, quantity_suffix
 
 RESERVED_CLAIMS = frozenset(
     {
@@ -19,16 +19,6 @@ RESERVED_CLAIMS = frozenset(
         "product.open-cluster-management.io",
     }
 )
-
-_QUANTITY = re.compile(r"([+-]?[0-9]*\.?[0-9]+)(?:[eE]([+-]?[0-9]+)|(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E))?", re.ASCII)
-_SCALE = {
-    "": Decimal(1),
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    **{unit: Decimal(1000) ** (n + 1) for n, unit in enumerate("kMGTPE")},
-    **{f"{unit}i": Decimal(1024) ** (n + 1) for n, unit in enumerate("KMGTPE")},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +35,25 @@ class ClaimPolicy:
 
 def sum_resources(nodes: Iterable[Object], field: str) -> dict[str, str]:
     """Add up `capacity` or `allocatable` over nodes; what cannot be read counts as nothing."""
-    totals: dict[str, Decimal] = {}
+    totals: dict[str, Fraction] = {}
     shapes: dict[str, str] = {}
     for node in nodes:
         if field == "allocatable" and (node.get("spec") or {}).get("unschedulable"):
             continue
         for name, text in ((node.get("status") or {}).get(field) or {}).items():
-            totals[name] = totals.get(name, Decimal(0)) + parse_quantity(str(text))
+            totals[name] = totals.get(name, Fraction(0)) + (parse_quantity(str(text)) or 0)
             shapes.setdefault(name, str(text))
-    return {name: _write_quantity(totals[name], shapes[name]) for name in sorted(totals)}
+    return {name: _write_sum(totals[name], shapes[name]) for name in sorted(totals)}
 
 
-def parse_quantity(text: str) -> Decimal:
-    """Read a quantity; zero when it is none."""
-    match = _QUANTITY.fullmatch(text)
-    if match is None:
-        return Decimal(0)
-    number, exponent, unit = match.groups()
-    return Decimal(number) * (Decimal(10) ** int(exponent) if exponent else _SCALE[unit or ""])
-
-
-def _write_quantity(total: Decimal, shape: str) -> str:
+def _write_sum(total: Fraction, shape: str) -> str:
     """Write a sum in the unit of the first part, or in the next smaller one that keeps it whole."""
-    match = _QUANTITY.fullmatch(shape)
-    unit = (match.group(3) if match else "") or ""
-    for candidate in (unit, ""):
-        scaled = total / _SCALE[candidate]
-        if scaled == scaled.to_integral_value():
-            return f"{int(scaled)}{candidate}"
-    return f"{int((total * 1000).to_integral_value())}m"
+    suffix = quantity_suffix(shape)
+    for unit in (suffix if suffix in UNITS else "", ""):
+        scaled = total / UNITS[unit]
+        if scaled.denominator == 1:
+            return f"{scaled}{unit}"
+    return f"{round(total * 1000)}m"
 
 
 def choose_claims(claims: Sequence[Object], policy: ClaimPolicy) -> list[dict[str, str]]:

@@ -31,6 +31,7 @@ class LeaseRenewalReconciler:
     random: Random
     connection: HubConnection  # as a joining cluster the agent may not renew anything
     due: dict[ObjectKey, datetime] = field(default_factory=dict)
+    renewed_at: dict[ObjectKey, datetime] = field(default_factory=dict)
     held: dict[ObjectKey, Object] = field(default_factory=dict)  # as last stored, where it may only be replaced
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
@@ -44,8 +45,15 @@ class LeaseRenewalReconciler:
             return RetryAfter(due - now)
         await self._renew(cluster.lease_key, {"renewTime": rfc3339_micro(now)})
         delay = choose_renewal_delay(cluster.lease_duration, self.random)
-        self.due[key] = now + delay
+        self.due[key], self.renewed_at[key] = now + delay, now
         return RetryAfter(delay)
+
+    def is_renewed(self, key: ObjectKey) -> bool:
+        """Whether the lease was renewed lately: within two of its durations, where the hub waits for five."""
+        cluster, renewed_at = self.reader.get(MANAGED_CLUSTERS, key), self.renewed_at.get(key)
+        if cluster is None or renewed_at is None:
+            return False
+        return renewed_at <= self.clock.now() < renewed_at + 2 * Cluster.read(cluster).lease_duration
 
     async def _renew(self, key: ObjectKey, spec: Object) -> None:
         """Patch the lease; OCM's hub lets agents only replace it, and that takes the whole object."""

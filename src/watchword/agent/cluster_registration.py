@@ -23,12 +23,15 @@ class RegistrationRequest:
     client_configs: Sequence[Object] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    driver_annotations: Sequence[str] = ()  # those of the cluster's driver, which may have any prefix
 
 
 def cluster_manifest(registration: RegistrationRequest) -> Object:
     """Return the ManagedCluster to create. It never accepts itself, and carries only the agent's own annotations."""
     annotations = {
-        name: value for name, value in registration.annotations.items() if name.startswith(AGENT_ANNOTATION_PREFIX)
+        name: value
+        for name, value in registration.annotations.items()
+        if name.startswith(AGENT_ANNOTATION_PREFIX) or name in registration.driver_annotations
     }
     annotations[Annotation.CLUSTER_UID] = registration.uid
     metadata: Object = {"annotations": annotations}

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from watchword.agent.api_server_health import ApiServerHealthCheck, ClusterHealth
 from watchword.agent.cluster_facts import ClaimPolicy, choose_claims, cluster_status_fields
+from watchword.agent.cluster_lease import LeaseRenewalReconciler
 from watchword.agent.hub_session import HubSession
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ConditionType
+from watchword.api.names import LEASE_EXPIRED_REASON, ConditionType
 from watchword.api.resources import CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES
+from watchword.drivers.descriptor import CredentialKind, CredentialStatus
 from watchword.drivers.interface import NewCredential, Pending, ValidCredential
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
+
+LEASE_RECHECK = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,8 @@ class ClusterStatusReconciler:
     health: ApiServerHealthCheck
     policy: ClaimPolicy
     session: HubSession  # as a joining cluster the agent may not report anything
+    credential: CredentialKind  # how the cluster's own is reported
+    lease: LeaseRenewalReconciler
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write the status in one patch, when anything in it differs."""
@@ -35,13 +42,13 @@ class ClusterStatusReconciler:
             return Done()
         if _clock_is_off(found):  # what an agent with a wrong clock writes would only confuse; the lease goes on
             return RetryAfter(Cluster.read(found).lease_duration)
+        if says_lease_expired(found) and not self.lease.is_renewed(key):
+            return RetryAfter(LEASE_RECHECK)  # the hub is the one writer of this condition until the lease is renewed
         health = await self.health.check()
         claims = choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy)
         facts = cluster_status_fields(health.version, self.cluster.list(NODES), claims) if health.version else {}
-        condition = decide_rotated_condition(self.session.held, self.session.refusal)
-        change = StatusChange(
-            conditions=(*decide_cluster_conditions(health), *((condition,) if condition else ())), fields=facts
-        )
+        reported = decide_credential_conditions(self.credential, self.session.held, self.session.refusal)
+        change = StatusChange(conditions=(*decide_cluster_conditions(health), *reported), fields=facts)
         await self.status.write(MANAGED_CLUSTERS, found, change)
         return RetryAfter(Cluster.read(found).lease_duration)
 
@@ -57,13 +64,19 @@ def decide_cluster_conditions(health: ClusterHealth) -> tuple[Condition, ...]:
     return joined, up
 
 
-def decide_rotated_condition(held: ValidCredential | NewCredential | None, refusal: Pending | None) -> Condition | None:
-    """Return what to say of the cluster's own credential: its life, or why the hub refused another."""
+def decide_credential_conditions(
+    kind: CredentialKind, held: ValidCredential | NewCredential | None, refusal: Pending | None
+) -> tuple[Condition, ...]:
+    """Return what to report about the cluster's own credential: its validity, or why the hub refused another."""
     if refusal is not None:
-        return Condition.false(ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdateFailed", refusal.message)
-    if held is None or not held.message:
-        return None
-    return Condition.true(ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated", held.message)
+        return kind.report([CredentialStatus(False, refusal.reason, refusal.message)])
+    return kind.report([CredentialStatus(True, "", held.message)]) if held is not None and held.message else ()
+
+
+def says_lease_expired(cluster: Object) -> bool:
+    """Whether the hub has written that the lease was not renewed in time."""
+    said = find_condition(cluster, ConditionType.AVAILABLE)
+    return said is not None and (said.status, said.reason) == ("Unknown", LEASE_EXPIRED_REASON)
 
 
 def _clock_is_off(cluster: Object) -> bool:

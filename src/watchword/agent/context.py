@@ -10,7 +10,7 @@ from typing import TypeAlias
 from watchword.agent.csr_watch import PendingCsrWatch
 from watchword.agent.hub_session import HubSession
 from watchword.agent.options import AgentOptions
-from watchword.drivers.catalog import CATALOG, DriverCatalog
+from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.interface import NewKey
 from watchword.pki.keys import PrivateKey
 from watchword.runtime.api_server_connection import ApiServerConnection
@@ -37,7 +37,7 @@ class AgentControllerContext:
     random: Random
     metrics: Metrics
     new_key: NewKey = PrivateKey.generate
-    catalog: DriverCatalog = CATALOG
+    catalog: Catalog = CATALOG
 
 
 ControllerFactory: TypeAlias = Callable[[AgentControllerContext], Iterable[ControllerSpec]]

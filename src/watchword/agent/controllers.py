@@ -17,6 +17,7 @@ from watchword.agent.options import AgentOptions
 from watchword.agent.scopes import csr_scope, single_object_scope
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES, SECRETS
+from watchword.drivers.descriptor import CredentialKind
 from watchword.kube.client import Client
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.clock import Clock
@@ -34,6 +35,7 @@ class RegistrationParts:
     cluster_client: Client  # reads without leadership
     session: HubSession
     credential: HubCredentialReconciler
+    credential_kind: CredentialKind
     clock: Clock
     random: Random
 
@@ -51,6 +53,7 @@ def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpe
     """Return the controllers that keep this cluster registered with its hub."""
     hub, session, secret = parts.hub, parts.session, parts.identity.secret_key
     own = [ObjectKey.cluster(parts.identity.cluster)]
+    lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, session.connection)
     status = ClusterStatusReconciler(
         hub.cache,
         parts.cluster.cache,
@@ -58,8 +61,9 @@ def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpe
         ApiServerHealthCheck(parts.cluster_client, parts.cluster.cache),
         parts.options.claims,
         session,
+        parts.credential_kind,
+        lease,
     )
-    lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, session.connection)
     to_secret = tuple(
         Trigger(resource, lambda _: [secret], connection_name=HUB)
         for resource in (MANAGED_CLUSTERS, CERTIFICATE_SIGNING_REQUESTS)

@@ -23,7 +23,7 @@ from watchword.drivers.interface import (
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
-from watchword.runtime.reconcile import Outcome, Reader, RetryAfter
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 MAX_STEPS = 4  # key, request, decision: enough for a hub that answers at once, too few to spin
 
@@ -67,6 +67,8 @@ class CredentialKeeper:
                 await self._store(key, secret, held, wanted, spec.labels)
             await observer.on_answer(answer, wanted)
             delay = self._requeue_delay(answer)
+            if delay is None:
+                return Done()
             if delay > timedelta(0):
                 return RetryAfter(delay)
         return RetryAfter(timedelta(seconds=1))
@@ -75,9 +77,11 @@ class CredentialKeeper:
         """Wait for nothing more on behalf of a Secret."""
         self.csr_watch.track_pending(key, None)
 
-    def _requeue_delay(self, answer: ObtainResult) -> timedelta:
+    def _requeue_delay(self, answer: ObtainResult) -> timedelta | None:
         if isinstance(answer, Pending):
             return answer.recheck
+        if answer.renew_at is None:
+            return None  # the agent does not renew it: only an event changes anything
         return max(answer.renew_at - self.clock.now(), timedelta(seconds=1))
 
     async def _store(

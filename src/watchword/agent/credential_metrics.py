@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from watchword.api.credential_validity import parse_validity_message
 from watchword.drivers.interface import NewCredential, ObtainResult, Pending, SecretData, ValidCredential
 from watchword.runtime.clock import Clock
 from watchword.runtime.metrics import CredentialMetrics
@@ -46,16 +45,20 @@ class CredentialMetricsObserver:
         elif isinstance(answer, NewCredential) and before is not None:
             self.metrics.rotated(KIND, remaining_ratio=remaining_validity_ratio(before, now))
         self.held, self.refused = answer, ""
-        self.metrics.watch_expiry(KIND, self.cluster, self._seconds_left)
+        if answer.expires_at is not None:
+            self.metrics.watch_expiry(KIND, self.cluster, self._seconds_left)
+        else:
+            self.metrics.forget(KIND, self.cluster)
 
     def _seconds_left(self) -> float:
-        return (self.held.expires_at - self.clock.now()).total_seconds() if self.held is not None else 0.0
+        expires = self.held.expires_at if self.held is not None else None
+        return (expires - self.clock.now()).total_seconds() if expires is not None else 0.0
 
 
 def remaining_validity_ratio(held: ValidCredential | NewCredential, now: datetime) -> float:
-    """Return which part of a life is left; its beginning is taken from what was said of it."""
-    said = parse_validity_message(held.message)
-    issued = held.issued_at if isinstance(held, NewCredential) else said.issued if said is not None else None
-    if issued is None or held.expires_at <= issued:
+    """Return which part of a validity is left; all of it where it does not expire."""
+    if held.expires_at is None:
+        return 1.0
+    if held.issued_at is None or held.expires_at <= held.issued_at:
         return 0.0
-    return min(max((held.expires_at - now) / (held.expires_at - issued), 0.0), 1.0)
+    return min(max((held.expires_at - now) / (held.expires_at - held.issued_at), 0.0), 1.0)

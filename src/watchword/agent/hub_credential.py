@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from watchword.agent.credential import CredentialKeeper, CredentialSpec
 from watchword.agent.credential_metrics import CredentialMetricsObserver
 from watchword.agent.hub_session import HubSession
 from watchword.agent.identity import AgentIdentity
-from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, KUBECONFIG, SecretExtras
+from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, SecretExtras
 from watchword.api.meta import ObjectKey, annotations_of
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.drivers.interface import AgentDriver, ObtainResult, SecretData, WantedCredential
+from watchword.drivers.interface import KUBECONFIG, AgentDriver, ObtainResult, SecretData, WantedCredential
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
@@ -27,7 +26,6 @@ class HubCredentialReconciler:
     session: HubSession
     hub: Reader
     metrics: CredentialMetricsObserver
-    lifetime: timedelta | None = None  # None leaves it to the hub
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Obtain, renew or restore the credential, as far as that is possible now."""
@@ -52,7 +50,6 @@ class HubCredentialReconciler:
         return WantedCredential(
             self.identity.cluster,
             self.identity.subject,
-            lifetime=self.lifetime,
             requester=self.session.requester,
             rotation=asked,
         )

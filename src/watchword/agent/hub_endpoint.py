@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from watchword.agent.hub_connector import HubConnector, ReplaceableBootstrap
-from watchword.agent.secret_data import HUB, KUBECONFIG
+from watchword.agent.secret_data import HUB
 from watchword.api.bootstrap import EXTENSION_ENDPOINTS
-from watchword.drivers.interface import SecretData
+from watchword.drivers.hub_connector import HubConnector, ReplaceableBootstrap
+from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_parser import parse_kubeconfig

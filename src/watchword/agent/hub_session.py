@@ -11,15 +11,15 @@ from random import Random
 
 from watchword._structlog import structlog
 from watchword.agent.hub_connection import HubConnection
-from watchword.agent.hub_connector import BootstrapCredential, HubConnector, ReplaceableBootstrap
 from watchword.agent.hub_endpoint import HubEndpoint
 from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor
-from watchword.agent.secret_data import KUBECONFIG, HubKubeconfigRenderer
+from watchword.agent.secret_data import HubKubeconfigRenderer
 from watchword.api.conditions import is_true
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.drivers.interface import NewCredential, ObtainResult, Pending, SecretData, ValidCredential
+from watchword.drivers.hub_connector import BootstrapCredential, HubConnector, ReplaceableBootstrap
+from watchword.drivers.interface import KUBECONFIG, NewCredential, ObtainResult, Pending, SecretData, ValidCredential
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import UserEntry
 from watchword.runtime.cache import Cache
@@ -44,7 +44,8 @@ class ActiveCredential(Enum):
 class CredentialFacts:
     """What the choice depends on."""
 
-    own_until: datetime | None  # None: no credential of one's own
+    has_own: bool  # whether there is a credential of one's own
+    own_until: datetime | None  # None: it does not expire
     accepted: bool | None  # None: the hub has not answered yet
     has_bootstrap_credential: bool
 
@@ -55,7 +56,7 @@ def choose_active_credential(facts: CredentialFacts, *, now: datetime) -> Active
     Before acceptance the own certificate may not even read the ManagedCluster, so the hub is watched as a joining
     cluster until it accepts. A hub that has not answered yet is first asked with what worked before the restart.
     """
-    valid = facts.own_until is not None and now < facts.own_until
+    valid = facts.has_own and (facts.own_until is None or now < facts.own_until)
     if valid and (facts.accepted is not False or not facts.has_bootstrap_credential):
         return ActiveCredential.OWN
     return ActiveCredential.BOOTSTRAP if facts.has_bootstrap_credential else ActiveCredential.NONE
@@ -234,7 +235,9 @@ class HubSession:
         accepted = None if found is None else is_true(found, ConditionType.HUB_ACCEPTED)
         if accepted is None and self.active_credential is ActiveCredential.BOOTSTRAP:
             accepted = False  # the hub was asked as a joining cluster and does not know this cluster yet
-        return CredentialFacts(self.own_until, accepted, self.connector.has_bootstrap_credential())
+        return CredentialFacts(
+            self.held is not None, self.own_until, accepted, self.connector.has_bootstrap_credential()
+        )
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,10 @@ from watchword.agent.cluster_facts import ClaimPolicy
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
-from watchword.drivers.catalog import find_addon_driver, find_cluster_driver
+from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.errors import UnknownDriver
+from watchword.drivers.options import Settings, Side
 from watchword.runtime.leader_election import ElectionTiming
-
-MIN_CERTIFICATE_LIFETIME = timedelta(hours=1)
-ADDON_TOKEN_LIFETIME = timedelta(days=365)
-MIN_RECOMMENDED_TOKEN_LIFETIME = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +26,9 @@ class AgentOptions:
     namespace: str = AGENT_NAMESPACE
     addon_namespace: str = ADDON_NAMESPACE
     hub_secret: str = HUB_KUBECONFIG_SECRET
-    registration_auth: str = "csr"
-    addon_auth: str = "csr"
-    certificate_lifetime: timedelta | None = None
-    addon_token_lifetime: timedelta = ADDON_TOKEN_LIFETIME
+    registration_auth: str = ""  # how the cluster registers; empty: by the default driver
+    addon_auth: str = ""  # how its add-ons do; likewise
+    settings: Settings = field(default_factory=dict)  # of the drivers
     external_urls: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -57,28 +53,23 @@ class AgentOptions:
         return ObjectKey(self.namespace, f"{self.hub_secret}-lock")
 
 
-def validate_agent_options(options: AgentOptions) -> list[str]:
+def validate_agent_options(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:
     """Return everything that keeps the agent from starting, one sentence each."""
     objections = [validate_cluster_name(options.cluster_name) or ""]
-    for find, name in ((find_cluster_driver, options.registration_auth), (find_addon_driver, options.addon_auth)):
+    chosen = []
+    for find, name in ((catalog.cluster_driver, options.registration_auth), (catalog.addon_driver, options.addon_auth)):
         try:
-            find(name)
+            chosen.append(find(name))
         except UnknownDriver as unknown:
             objections.append(str(unknown))
-    lifetime = options.certificate_lifetime
-    if lifetime is not None and lifetime < MIN_CERTIFICATE_LIFETIME:
-        objections.append(
-            "a certificate lives at least an hour: set --client-cert-expiration-seconds to 0 or 3600 and more"
-        )
+    objections += catalog.validate(Side.CLUSTER, options.settings, *chosen)
     objections += [
         f"{url!r} is not an https address" for url in options.external_urls if not url.startswith("https://")
     ]
     return [objection for objection in objections if objection]
 
 
-def agent_option_warnings(options: AgentOptions) -> list[str]:
+def agent_option_warnings(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:
     """Return what is allowed and yet unwise."""
-    if options.addon_token_lifetime < MIN_RECOMMENDED_TOKEN_LIFETIME:
-        seconds = int(options.addon_token_lifetime.total_seconds())
-        return [f"add-on tokens of {seconds} seconds are meant for tests: use 3600 and more"]
-    return []
+    rows = [(option, option.read(options.settings)) for option in catalog.options(Side.CLUSTER)]
+    return [warning for option, value in rows if value and (warning := option.warn(value))]

@@ -21,26 +21,24 @@ from watchword.agent.credential_metrics import CredentialMetricsObserver
 from watchword.agent.csr_watch import PendingCsrWatch
 from watchword.agent.errors import NameTaken
 from watchword.agent.hub_connection import HubConnection, OwnCredentialTransport
-from watchword.agent.hub_connector import HubConnector
 from watchword.agent.hub_credential import HubCredentialReconciler
 from watchword.agent.hub_endpoint import HubEndpoint
 from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor
 from watchword.agent.hub_session import ActiveCredential, HubSession
 from watchword.agent.identity import AgentIdentity, restore_identity
-from watchword.agent.kubeconfig_connector import KubeconfigConnector
 from watchword.agent.options import AgentOptions
 from watchword.agent.scopes import csr_scope, single_object_scope
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, NAMESPACES, SECRETS
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
-from watchword.drivers.catalog import CATALOG, DriverCatalog, find_cluster_driver
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.hub_connector import ConnectorContext, HubConnector
 from watchword.drivers.interface import AgentContext, AgentDriver, NewKey
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.retry import Backoff
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
-from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
@@ -60,7 +58,7 @@ class AgentRuntime:
     controllers: Sequence[ControllerFactory] = CONTROLLER_FACTORIES  # once the cluster is accepted
     metrics: Metrics = field(default_factory=Metrics)
     new_key: NewKey = PrivateKey.generate
-    catalog: DriverCatalog = CATALOG
+    catalog: Catalog = CATALOG
     connector: HubConnector | None = None  # None: by the bootstrap kubeconfig of the options
     client_factory: ClientFactory | None = None  # None: over sockets; with a connector, the hub is not followed
     follow: WatchOptions | None = None
@@ -100,7 +98,15 @@ class _Agent:
         self.cluster = self.manager.connect(cluster, beside=own)
         self.hub = self.manager.connect(self.hub_client, name=HUB, beside=requests)
         register_informers(self.cluster, self.hub, identity)
-        driver = _make_driver(self.hub, options, runtime)
+        self.registration = runtime.catalog.clusters[runtime.catalog.cluster_driver(options.registration_auth)]
+        context = AgentContext(
+            hub=self.hub.client,
+            reader=self.hub.cache,
+            clock=runtime.clock,
+            new_key=runtime.new_key,
+            settings=options.settings,
+        )
+        driver = self.registration.agent(context)
         self.session = self._open_session(driver)
         self.credential = self._make_credential_reconciler(driver)
 
@@ -123,7 +129,13 @@ class _Agent:
 
     def _open_session(self, driver: AgentDriver) -> HubSession:
         runtime = self.runtime
-        connector = runtime.connector or KubeconfigConnector(self.options.bootstrap_kubeconfig)
+        connector = runtime.connector or self.registration.connector(
+            ConnectorContext(
+                cluster=self.identity.cluster,
+                bootstrap=self.options.bootstrap_kubeconfig,
+                settings=self.options.settings,
+            )
+        )
         endpoint = HubEndpoint(connector)
         factory = runtime.client_factory or (HttpsClientFactory() if runtime.connector is None else None)
         return HubSession(
@@ -151,7 +163,6 @@ class _Agent:
             session=self.session,
             hub=self.hub.cache,
             metrics=CredentialMetricsObserver(metrics, self.identity.cluster, clock),
-            lifetime=self.options.certificate_lifetime,
         )
 
     def _add_controllers(self) -> None:
@@ -163,6 +174,7 @@ class _Agent:
             cluster_client=self.cluster_client,
             session=self.session,
             credential=self.credential,
+            credential_kind=self.registration.credential,
             clock=self.runtime.clock,
             random=self.runtime.random,
         )
@@ -178,7 +190,8 @@ class _Agent:
             self.identity.uid,
             [{"url": url} for url in self.options.external_urls],
             self.options.labels,
-            self.options.annotations,
+            {**self.options.annotations, **self.registration.annotate(self.options.settings)},
+            self.registration.annotations,
         )
         failures = 0
         while self.session.active_credential is not ActiveCredential.OWN:
@@ -227,8 +240,3 @@ def _manager_options(options: AgentOptions, runtime: AgentRuntime) -> ManagerOpt
         follow=runtime.follow,
         quarantine=runtime.quarantine,
     )
-
-
-def _make_driver(hub: ApiServerConnection, options: AgentOptions, runtime: AgentRuntime) -> AgentDriver:
-    entry = find_cluster_driver(options.registration_auth, runtime.catalog)
-    return entry.agent(AgentContext(hub.client, hub.cache, runtime.clock, runtime.new_key))

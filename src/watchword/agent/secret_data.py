@@ -13,7 +13,7 @@ from watchword.drivers.interface import NewCredential, ObtainResult, Pending, Se
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 
-KUBECONFIG, CLUSTER_NAME, AGENT_NAME = "kubeconfig", "cluster-name", "agent-name"
+CLUSTER_NAME, AGENT_NAME = "cluster-name", "agent-name"
 
 # The names that OCM's agent uses, so that either agent can take over the other's Secret.
 HUB, USER, CONTEXT, NAMESPACE = "hub", "default-auth", "default-context", "configuration"

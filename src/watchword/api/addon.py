@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
-from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, uid_of
 from watchword.api.names import (
     ADDON_NAMESPACE,
     KUBE_CLIENT_SIGNER,
     Annotation,
-    ConditionType,
     Finalizer,
     addon_fleet_group,
     addon_group,
-    addon_service_account,
-    addon_service_account_short,
     addon_user,
-    service_account_user,
 )
 from watchword.api.validation import is_dns_label
 
 KUBE_CLIENT = "kubeClient"
 CUSTOM_SIGNER = "customSigner"
 EXPLICITLY_EMPTY = "__reserved_no_default__"
-_READY = re.compile(r"(?:ServiceAccount (?P<namespace>[^/\s]+)/(?P<name>[^/\s]+) )?\(UID: (?P<uid>[^)\s]+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +134,11 @@ class Addon:
         return self.kube_client.driver if self.kube_client is not None else ""
 
     @property
+    def rotation_request(self) -> str:
+        """The last request for an early renewal; only the hub's administrators can write it."""
+        return annotations_of(self.object).get(Annotation.ROTATION_REQUEST, "")
+
+    @property
     def finishing(self) -> bool:
         """Whether it is being deleted and a hook still has to run, for which it needs its credential."""
         return self.deleting and Finalizer.ADDON_PRE_DELETE in self.finalizers
@@ -166,85 +163,7 @@ def requested_namespace(obj: Object) -> str:
     return str(asked or (obj.get("spec") or {}).get("installNamespace") or "")
 
 
-@dataclass(frozen=True, slots=True)
-class SubjectRule:
-    """Who an add-on may be under one driver: rebuilt from cluster and add-on, never taken from a claim."""
-
-    default: Callable[[str, str], AddonSubject]
-    is_own: Callable[[str, str, AddonSubject], bool]
-    conditions: tuple[str, ...]  # the types with which the agent reports about this driver's credential
-    declared_by_agent: bool  # False: shipped agents leave it to the hub, which then fills in the default
-
-
-def service_accounts(cluster: str, addon: str) -> tuple[str, str]:
-    """Return both names that an add-on's ServiceAccount may have: the default, and the shipped system's."""
-    return addon_service_account(cluster, addon), addon_service_account_short(addon)
-
-
-def token_subject(cluster: str, account: str) -> AddonSubject:
-    """Return the subject of an add-on whose credential is a token."""
-    return AddonSubject(service_account_user(cluster, account))
-
-
 def certificate_subject(cluster: str, addon: str) -> AddonSubject:
     """Return the default subject of an add-on whose credential is a certificate."""
     agent = addon if is_dns_label(addon) else "agent"
     return AddonSubject(addon_user(cluster, addon, agent), (addon_group(cluster, addon), addon_fleet_group(addon)))
-
-
-def _is_own_token(cluster: str, addon: str, subject: AddonSubject) -> bool:
-    return subject in tuple(token_subject(cluster, name) for name in service_accounts(cluster, addon))
-
-
-def _is_own_certificate(cluster: str, addon: str, subject: AddonSubject) -> bool:
-    agent = subject.user.removeprefix(addon_user(cluster, addon, ""))
-    own = {addon_group(cluster, addon)}
-    fleet = own | {addon_fleet_group(addon)}
-    known = (own, fleet, fleet | {"system:authenticated"})
-    rebuilt = subject.user == addon_user(cluster, addon, agent) and is_dns_label(agent)
-    return rebuilt and set(subject.groups) in known and not subject.organization_units
-
-
-KUBE_CLIENT_DRIVERS: Mapping[str, SubjectRule] = MappingProxyType(
-    {
-        "csr": SubjectRule(
-            certificate_subject, _is_own_certificate, (ConditionType.CERTIFICATE_ROTATED,), declared_by_agent=False
-        ),
-        "token": SubjectRule(
-            lambda cluster, addon: token_subject(cluster, addon_service_account(cluster, addon)),
-            _is_own_token,
-            (ConditionType.ADDON_TOKEN_REFRESHED, ConditionType.TOKEN_REFRESHED),
-            declared_by_agent=True,
-        ),
-    }
-)
-"""Every driver by which an add-on gets a credential for the hub's API, and who it makes of the add-on."""
-
-
-def credential_condition(addon: Addon) -> Condition | None:
-    """Return what is said of an add-on's credential, by our agents or by shipped ones; None when nothing is."""
-    rule = KUBE_CLIENT_DRIVERS.get(addon.driver or "csr")
-    found = (find_condition(addon.object, type_) for type_ in (rule.conditions if rule is not None else ()))
-    return next((condition for condition in found if condition is not None), None)
-
-
-@dataclass(frozen=True, slots=True)
-class TokenAccount:
-    """The ServiceAccount that the hub has made ready, as the condition's message says."""
-
-    name: str  # empty when the message does not name it
-    uid: str
-    namespace: str = ""
-
-
-def ready_message(account: ObjectKey, uid: str) -> str:
-    """Return the message from which agents, ours and shipped ones, learn the UID."""
-    return f"ServiceAccount {account} (UID: {uid}) is ready"
-
-
-def parse_ready_message(message: str) -> TokenAccount | None:
-    """Return what the message says, None when it has no UID."""
-    found = _READY.search(message)
-    if found is None:
-        return None
-    return TokenAccount(found["name"] or "", found["uid"], found["namespace"] or "")

@@ -24,6 +24,8 @@ KEY_USAGE_PREFIX = "usage-bootstrap-"
 
 USER_PREFIX = "system:bootstrap:"
 BOOTSTRAPPERS_GROUP = "system:bootstrappers"
+MANAGED_CLUSTER_GROUP = f"{BOOTSTRAPPERS_GROUP}:managedcluster"
+NODE_GROUP = f"{BOOTSTRAPPERS_GROUP}:kubeadm:default-node-token"
 
 KUBE_PUBLIC = "kube-public"
 CLUSTER_INFO = ObjectKey(KUBE_PUBLIC, "cluster-info")

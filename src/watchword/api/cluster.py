@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, labels_of, uid_of
-from watchword.api.names import CLUSTER_LEASE, RESERVED_CLUSTER_NAMES, Annotation, Label
+from watchword.api.names import (
+    CLUSTER_LEASE,
+    HUB_NAMESPACES,
+    SHARED_GROUP_AND_ROLE_NAMES,
+    Annotation,
+    ConditionType,
+    Label,
+)
+from watchword.api.time import parse_rfc3339
 from watchword.api.validation import is_dns_label
 
 DEFAULT_LEASE_SECONDS = 60
@@ -61,9 +70,24 @@ class Cluster:
         return ObjectKey(self.name, CLUSTER_LEASE)
 
     @property
+    def deleted_at(self) -> datetime | None:
+        """When its deletion was asked for, by the API server's clock."""
+        return parse_rfc3339(str(self.object["metadata"].get("deletionTimestamp") or ""))
+
+    @property
+    def name_used_before(self) -> bool:
+        """Whether certificates of an earlier cluster of this name may be valid; the hub's note, not a claim."""
+        return Annotation.NAME_USED_BEFORE in self.annotations
+
+    @property
     def claimed_uid(self) -> str:
         """The identity the cluster claims for itself; a claim, not a proof."""
         return self.annotations.get(Annotation.CLUSTER_UID, "")
+
+
+def is_accepted(cluster: Object) -> bool:
+    """Whether the administrator accepts a ManagedCluster, and the hub has verified and granted it."""
+    return Cluster.read(cluster).accepted and is_true(cluster, ConditionType.HUB_ACCEPTED)
 
 
 def validate_cluster_name(name: str) -> str | None:
@@ -73,6 +97,8 @@ def validate_cluster_name(name: str) -> str | None:
             f"{name!r} is not a DNS label: use at most 63 lower-case letters, digits and '-', "
             "beginning and ending with a letter or digit"
         )
-    if name in RESERVED_CLUSTER_NAMES:
+    if name in HUB_NAMESPACES:
         return f"{name!r} is a namespace of the hub itself: choose another cluster name"
+    if name in SHARED_GROUP_AND_ROLE_NAMES:
+        return f"{name!r} names a group or role that all clusters share: choose another cluster name"
     return None

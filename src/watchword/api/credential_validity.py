@@ -1,36 +1,82 @@
-"""The life of a credential as conditions tell it in words, read by those who only see the condition."""
+"""The validity of a credential, as a suffix of the condition that reports it.
+
+The statuses of ManagedCluster and ManagedClusterAddOn have no field for it, the definitions of Open Cluster Management
+prune fields that they do not know, and an agent may not write the metadata of its add-ons. So the message of the
+condition ends with a fixed format, which this module alone writes and reads.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from watchword.api.time import parse_rfc3339
+from watchword.api.time import parse_rfc3339, rfc3339
 
-# RFC 3339 as we write it, or an instant as Go prints one.
-_INSTANT = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:\d{2}| \+0000 UTC)"
-_TOLD = re.compile(rf"(?:(?P<word>from|until|to|at) )?(?P<instant>{_INSTANT})", re.ASCII)
+LATEST_RENEWAL = 0.8  # of a validity: every agent has renewed by then
+
+_RFC3339 = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z"
+_OURS = re.compile(
+    rf"valid (?:from (?P<issued>{_RFC3339})|at present)"
+    rf"(?: until (?P<expires>{_RFC3339})|, without expiry)"
+    rf"(?:, to be renewed at (?P<renews>{_RFC3339}))?(?=; |$)",
+    re.ASCII,
+)
+# As agents of OCM report certificates (both instants as Go prints them) and tokens (the expiry alone).
+_GO = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}| \+0000 UTC)"
+_OCM_PERIOD = re.compile(rf"from (?P<issued>{_GO}) to (?P<expires>{_GO})", re.ASCII)
+_OCM_EXPIRY = re.compile(rf"(?<!from ){_GO}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialValidity:
-    """From when until when something is good, and when it is to be renewed; None: nobody said."""
+    """When a credential was issued, expires and is to be renewed; None: not known, or never."""
 
-    issued: datetime | None
-    expires: datetime
+    issued: datetime | None = None
+    expires: datetime | None = None
     renews: datetime | None = None
 
+    @property
+    def latest_renewal(self) -> datetime | None:
+        """When it should be renewed at the latest: as reported, else at 80 % of its validity."""
+        if self.renews is not None or self.issued is None or self.expires is None:
+            return self.renews
+        return self.issued + (self.expires - self.issued) * LATEST_RENEWAL
 
-def parse_validity_message(message: str) -> CredentialValidity | None:
-    """Return the life that a message tells, None when it tells no end of it."""
-    told: dict[str, datetime] = {}
-    for found in _TOLD.finditer(message):
-        instant = parse_rfc3339(found["instant"].replace(" +0000 UTC", "Z").replace(" ", "T"))
-        if instant is not None:
-            told.setdefault({"to": "until"}.get(found["word"], found["word"] or "until"), instant)
-    expires = told.get("until") or (told.get("at") if len(told) == 1 else None)
-    if expires is None:
+
+def format_validity(validity: CredentialValidity) -> str:
+    """Return the suffix with which the message of a condition reports a validity."""
+    issued = f"valid from {rfc3339(validity.issued)}" if validity.issued is not None else "valid at present"
+    expires = f" until {rfc3339(validity.expires)}" if validity.expires is not None else ", without expiry"
+    renews = f", to be renewed at {rfc3339(validity.renews)}" if validity.renews is not None else ""
+    return issued + expires + renews
+
+
+def parse_validity(message: str) -> CredentialValidity | None:
+    """Return the validity that a message reports, None when it reports none.
+
+    Of several credentials in one message, joined with semicolons, it is that of the first one to expire.
+    """
+    found = [_read(match) for match in _OURS.finditer(message)]
+    known = [validity for validity in found if validity is not None] or _read_ocm(message)
+    return min(known, key=lambda each: each.expires.timestamp() if each.expires else math.inf, default=None)
+
+
+def _read(match: re.Match[str]) -> CredentialValidity | None:
+    texts = [match[name] for name in ("issued", "expires", "renews")]
+    instants = [None if text is None else parse_rfc3339(text) for text in texts]
+    if any(text is not None and instant is None for text, instant in zip(texts, instants, strict=True)):
         return None
-    renews = told.get("at") if told.get("at") != expires else None
-    return CredentialValidity(told.get("from"), expires, renews)
+    return CredentialValidity(*instants)
+
+
+def _read_ocm(message: str) -> list[CredentialValidity]:
+    period, instants = _OCM_PERIOD.search(message), _OCM_EXPIRY.findall(message)
+    texts = (period["issued"], period["expires"]) if period is not None else ("", *instants)
+    issued, expires = (_go_instant(text) for text in texts) if len(texts) == 2 else (None, None)
+    return [] if expires is None else [CredentialValidity(issued, expires)]
+
+
+def _go_instant(text: str) -> datetime | None:
+    return parse_rfc3339(text.replace(" +0000 UTC", "Z").replace(" ", "T"))

@@ -47,6 +47,7 @@ class Response:
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = field(default=b"", repr=False)
     stream: AsyncIterator[bytes] | None = field(default=None, repr=False)
+    user: str = ""  # who authenticated; never sent, but a listener limits its connections by it
 
     def header(self, name: str) -> str:
         """Return the first header of that name, empty when absent."""

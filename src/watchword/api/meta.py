@@ -85,6 +85,22 @@ def _segment(name: str) -> str:
     return name if name.isascii() and name.replace("-", "").isalnum() else quote(name, safe="")
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """One object of an API server."""
+
+    resource: Resource
+    key: ObjectKey
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """What makes it the same object in every version of its kind."""
+        return self.resource.group, self.resource.plural, self.key.namespace, self.key.name
+
+    def __str__(self) -> str:
+        return f"{self.resource.group_resource} {self.key}"
+
+
 Manifest: TypeAlias = tuple[Resource, Object]
 """An object to apply, with where it goes."""
 

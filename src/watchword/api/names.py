@@ -10,8 +10,8 @@ AGENT_NAMESPACE = "open-cluster-management-agent"
 ADDON_NAMESPACE = "open-cluster-management-agent-addon"
 BOOTSTRAP_NAMESPACE = "open-cluster-management"
 
-# Names that are never a cluster's, because the hub itself lives there
-RESERVED_CLUSTER_NAMES = frozenset(
+# Namespaces of the hub itself, where no cluster and no add-on of a cluster gets rights
+HUB_NAMESPACES = frozenset(
     {
         "default",
         "kube-node-lease",
@@ -23,6 +23,11 @@ RESERVED_CLUSTER_NAMES = frozenset(
         BOOTSTRAP_NAMESPACE,
     }
 )
+
+# Names that would make a cluster's group or role one that every cluster shares; see below
+SHARED_GROUP_AND_ROLE_NAMES = frozenset({"managed-clusters", "registration", "work"})
+
+RESERVED_CLUSTER_NAMES = HUB_NAMESPACES | SHARED_GROUP_AND_ROLE_NAMES
 
 # Secrets and leases
 HUB_KUBECONFIG_SECRET = "hub-kubeconfig-secret"  # noqa: S105 - the name of a Secret, not its content
@@ -70,18 +75,17 @@ class Annotation:
     ADDON_TRUSTED_GRANTS: Final = "addon.watchword.dev/trusted-grants"  # rights an administrator allows by name
     ADDON_INSTALLED_BY: Final = "addon.watchword.dev/installed-by"  # how an add-on came to be enabled
     DISABLE_AUTOMATIC_INSTALLATION: Final = "addon.open-cluster-management.io/disable-automatic-installation"
+    IMAGE_REGISTRIES: Final = "open-cluster-management.io/image-registries"  # of a cluster, for its add-ons
     HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
     INSTALL_NAMESPACE: Final = "addon.open-cluster-management.io/v1alpha1-install-namespace"
-    # As the design spells it, and as Open Cluster Management ships it: a cluster that registers by AWS IAM has one.
-    EKS_CLUSTER_ARN: Final = "eks-managed-cluster-arn"
-    MANAGED_CLUSTER_ARN: Final = "agent.open-cluster-management.io/managed-cluster-arn"
-    IAM_ROLE_SUFFIX: Final = "agent.open-cluster-management.io/managed-cluster-iam-role-suffix"
     # What server-side apply last brought over, so that changes of the work are told from those of the cluster.
     APPLIED_DIGEST: Final = "open-cluster-management.io/config-spec-hash"
     # Ours: who the cluster is, so that two clusters never share a name.
     CLUSTER_UID: Final = "agent.open-cluster-management.io/cluster-uid"
     # Ours: which key was let in first under this name. Only who may accept clusters may write it.
     FIRST_KEY: Final = "watchword.dev/first-key"
+    # Ours: an earlier cluster had this name, and its certificates may still be valid. Written like FIRST_KEY.
+    NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
     # Ours: a new value asks the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
     # Ours: which ManagedServiceAccount a ServiceAccount or a replica was made for, by UID.
@@ -94,7 +98,7 @@ class Annotation:
     TOKEN_DIGEST: Final = "accounts.watchword.dev/digest"  # noqa: S105 - an annotation key
 
 
-HUB_ANNOTATIONS = (Annotation.AUTO_ACCEPTED_ON, Annotation.FIRST_KEY)
+HUB_ANNOTATIONS = (Annotation.AUTO_ACCEPTED_ON, Annotation.FIRST_KEY, Annotation.NAME_USED_BEFORE)
 """What the hub notes on a ManagedCluster; its agent, who may edit everything else there, may not touch it."""
 
 AGENT_ANNOTATION_PREFIX = "agent.open-cluster-management.io/"
@@ -152,6 +156,10 @@ class ConditionType:
     REVOCATION_PENDING: Final = "RevocationPending"
 
 
+LEASE_EXPIRED_REASON = "ManagedClusterLeaseUpdateStopped"
+"""While `ManagedClusterConditionAvailable` says this, the hub is its one writer; else the agent is."""
+
+
 # Groups that clusters and add-ons belong to
 MANAGED_CLUSTERS_GROUP = "system:open-cluster-management:managed-clusters"
 
@@ -193,9 +201,12 @@ def addon_user(cluster: str, addon: str, agent: str) -> str:
     return f"{addon_group(cluster, addon)}:agent:{agent}"
 
 
+SERVICE_ACCOUNT_USER_PREFIX = "system:serviceaccount:"
+
+
 def service_account_user(namespace: str, name: str) -> str:
     """Return the user name under which a ServiceAccount's token authenticates."""
-    return f"system:serviceaccount:{namespace}:{name}"
+    return f"{SERVICE_ACCOUNT_USER_PREFIX}{namespace}:{name}"
 
 
 def addon_service_account(cluster: str, addon: str) -> str:
@@ -225,3 +236,7 @@ def registration_binding(cluster: str) -> str:
 def work_binding(cluster: str) -> str:
     """Return the name of the binding that lets an agent pull work."""
     return f"{cluster_role(cluster)}:work"
+
+
+RESTRICTED_KUBECONFIGS = "WATCHWORD_RESTRICTED_KUBECONFIGS"
+"""The variable of processes whose kubeconfigs come from tenants: those run no program and name no file elsewhere."""

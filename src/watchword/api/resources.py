@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from watchword.api.meta import Resource
 
+RBAC_GROUP = "rbac.authorization.k8s.io"
+
 # Core and built-in groups
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
@@ -18,12 +20,10 @@ DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
-ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
-ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
-CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
-CLUSTER_ROLE_BINDINGS = Resource(
-    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
-)
+ROLES = Resource(RBAC_GROUP, "v1", "roles", "Role")
+ROLE_BINDINGS = Resource(RBAC_GROUP, "v1", "rolebindings", "RoleBinding")
+CLUSTER_ROLES = Resource(RBAC_GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS = Resource(RBAC_GROUP, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 CERTIFICATE_SIGNING_REQUESTS = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
 )
@@ -83,6 +83,9 @@ CLUSTER_MANAGEMENT_ADDONS = Resource(
 )
 ADDON_TEMPLATES = Resource(
     "addon.open-cluster-management.io", "v1alpha1", "addontemplates", "AddOnTemplate", namespaced=False
+)
+ADDON_DEPLOYMENT_CONFIGS = Resource(
+    "addon.open-cluster-management.io", "v1alpha1", "addondeploymentconfigs", "AddOnDeploymentConfig"
 )
 MANIFEST_WORKS = Resource("work.open-cluster-management.io", "v1", "manifestworks", "ManifestWork")
 APPLIED_MANIFEST_WORKS = Resource(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from urllib.parse import urlencode
@@ -10,14 +11,20 @@ import orjson
 
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339_micro
+from watchword.apiserver.background import TaskStatus
 from watchword.apiserver.model import HandlerRequest, Now, User
 from watchword.apiserver.server import CompletedRequest
+
+log = logging.getLogger(__name__)
 
 MAX_BYTES = 100 * 1024 * 1024
 
 
 class AuditLog:
-    """Appends events of level Metadata in Kubernetes' own format; one older file is kept."""
+    """Appends events of level Metadata in Kubernetes' own format; one older file is kept.
+
+    An event that cannot be written is lost, which `status` shows: a full disk must not end the API.
+    """
 
     def __init__(self, path: Path, now: Now, *, max_bytes: int = MAX_BYTES) -> None:
         self._path = path
@@ -25,9 +32,22 @@ class AuditLog:
         self._max_bytes = max_bytes
         self._descriptor = _open(path)
         self._size = os.fstat(self._descriptor).st_size
+        self.status = TaskStatus()
 
     def __call__(self, exchange: CompletedRequest) -> None:
         """Write one line."""
+        self.status.runs += 1
+        try:
+            self._write(exchange)
+        except OSError as error:
+            if self.status.is_healthy:
+                log.error("cannot write the audit log %s: %s: events are lost", self._path, error.strerror)  # noqa: TRY400 - the cause is said
+            self.status.failures += 1
+            self.status.failed_in_a_row += 1
+        else:
+            self.status.failed_in_a_row = 0
+
+    def _write(self, exchange: CompletedRequest) -> None:
         line = orjson.dumps(audit_event(exchange, rfc3339_micro(self._now())), option=orjson.OPT_APPEND_NEWLINE)
         if self._size + len(line) > self._max_bytes:
             self._rotate()
@@ -39,10 +59,10 @@ class AuditLog:
         os.close(self._descriptor)
 
     def _rotate(self) -> None:
-        os.close(self._descriptor)
         self._path.replace(self._path.with_name(f"{self._path.name}.1"))
-        self._descriptor = _open(self._path)
-        self._size = 0
+        fresh = _open(self._path)
+        os.close(self._descriptor)
+        self._descriptor, self._size = fresh, 0
 
 
 def audit_event(exchange: CompletedRequest, now: str) -> Object:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, ROLE_BINDINGS, ROLES, SERVICES
+from watchword.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    NAMESPACES,
+    RBAC_GROUP,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICES,
+)
 
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -18,7 +26,6 @@ _AUTHORIZATION = "authorization.k8s.io"
 _CERTIFICATES = "certificates.k8s.io"
 _COORDINATION = "coordination.k8s.io"
 _EVENTS = "events.k8s.io"
-_RBAC = "rbac.authorization.k8s.io"
 
 _HEALTH = ("/livez", "/readyz", "/healthz")
 _VERSION = ("/version", "/version/")
@@ -114,7 +121,7 @@ EDIT_RULES: tuple[Object, ...] = (
 
 ADMIN_RULES: tuple[Object, ...] = (
     _rule(("create",), (_AUTHORIZATION,), "localsubjectaccessreviews"),
-    _rule(_READ_WRITE, (_RBAC,), "rolebindings", "roles"),
+    _rule(_READ_WRITE, (RBAC_GROUP,), "rolebindings", "roles"),
 )
 
 
@@ -217,7 +224,7 @@ def _labels(role: str) -> dict[str, str]:
 
 
 def _ref(kind: str, name: str) -> Object:
-    return {"apiGroup": _RBAC, "kind": kind, "name": name}
+    return {"apiGroup": RBAC_GROUP, "kind": kind, "name": name}
 
 
 def _aggregate_of(name: str) -> Object:
@@ -247,7 +254,7 @@ def default_cluster_role_bindings() -> list[Object]:
             CLUSTER_ROLE_BINDINGS,
             ObjectKey.cluster(name),
             roleRef=_ref("ClusterRole", name),
-            subjects=[{"apiGroup": _RBAC, "kind": kind, "name": who} for kind, who in subjects],
+            subjects=[{"apiGroup": RBAC_GROUP, "kind": kind, "name": who} for kind, who in subjects],
         )
         for name, subjects in _CLUSTER_ROLE_SUBJECTS.items()
     ]

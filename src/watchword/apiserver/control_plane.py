@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from watchword.api.http import Request, Response
 from watchword.apiserver.access_control import AccessControl, AccessControlFactory
+from watchword.apiserver.background import BackgroundTasks
 from watchword.apiserver.crd.controller import CustomResourceController
 from watchword.apiserver.discovery import DiscoveryHandler
 from watchword.apiserver.kinds import BUILTINS
@@ -20,6 +21,7 @@ from watchword.apiserver.registry.registry import ObjectRegistry, verbs
 from watchword.apiserver.registry.system_fields import Entropy
 from watchword.apiserver.server import ApiServer, ApiServerConfig, Observe, RateLimiter
 from watchword.apiserver.serving.health import HealthHandler
+from watchword.apiserver.serving.metrics import MetricsHandler
 from watchword.apiserver.serving.resources import ResourceServer
 from watchword.apiserver.serving.responses import ResponseBuilder
 from watchword.apiserver.store.model import Store
@@ -51,7 +53,9 @@ class ControlPlane:
         self.kinds = KindTable(BUILTINS)
         self.registry = ObjectRegistry(store, self.kinds, now=now, entropy=entropy)
         self.definitions = CustomResourceController(self.registry, self.kinds, now)
-        self.health = HealthHandler()
+        self.background = BackgroundTasks(())
+        self.health = HealthHandler(lambda: self.background.status)
+        self.metrics = MetricsHandler(lambda: self.background.status)
         self._openapi_documents: OpenApiHandler | None = None
         self._bookmark_every = bookmark_every
         self._access = compose(self.registry)
@@ -62,11 +66,13 @@ class ControlPlane:
         await self.definitions.start()  # first: the others follow every kind there is
         for service in self._access.services:
             await service.start()
+        await self.background.start()
         self.health.ready = True
 
     async def stop(self) -> None:
         """End the controllers and close the store."""
         self.health.ready = False
+        await self.background.stop()
         for service in reversed(self._access.services):
             await service.stop()
         await self.definitions.stop()
@@ -119,6 +125,7 @@ class ControlPlane:
             "/livez/": self.health.handle,
             "/readyz": self.health.handle,
             "/readyz/": self.health.handle,
+            "/metrics": self.metrics.handle,
         }
 
 

@@ -16,6 +16,7 @@ import orjson
 from watchword.apiserver.access_config import AccessConfig, access_control_factory
 from watchword.apiserver.audit import AuditLog
 from watchword.apiserver.authn.static_tokens import StaticToken
+from watchword.apiserver.background import BackgroundTasks, PeriodicTask
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.ephemeral_access import ADMIN
 from watchword.apiserver.listener import API_LIMITS, api_listener
@@ -23,11 +24,12 @@ from watchword.apiserver.model import Now
 from watchword.apiserver.node.model import COMMANDS, IMAGES, NodeSettings, Runner
 from watchword.apiserver.pki_directory import PkiDirectory, write_private
 from watchword.apiserver.rate_limits import RequestRateLimiter
+from watchword.apiserver.store.encryption import read_encryption_keys
 from watchword.apiserver.store.errors import StoreOpenError
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.store.sqlite import SqliteStore
+from watchword.apiserver.store.sqlite import SqliteStore, require_present
 from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
-from watchword.http.server import ServerLimits
+from watchword.http.limits import ServerLimits
 from watchword.pki.jwt import TokenSigner
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class InstanceSettings:
     port: int = 6443
     advertise: str = ""  # the name or address clients use; the host when empty
     audit_log: Path | None = None
+    encryption_key_file: Path | None = None  # Secrets are encrypted in the data file when there is one
     synchronous: str = "FULL"
     max_bytes: int = 0
     in_memory: bool = False  # objects are forgotten at the end; keys and kubeconfig stand in files all the same
@@ -74,7 +77,7 @@ class Instance:
         require_private_directory(settings.data_dir)
         self._settings = settings
         self._now = now
-        self._chores: list[asyncio.Task[None]] = []
+        self._compacted: deque[int] = deque(maxlen=KEPT_COMPACTION_ROUNDS)
         self._node: ProcessNode | None = None
         self.port = settings.port
         self._store = _open_store(settings)
@@ -102,6 +105,14 @@ class Instance:
             limit=RequestRateLimiter(clock),
             observe=self._audit,
         )
+        self.plane.background = BackgroundTasks(
+            (
+                PeriodicTask("compaction", COMPACT_EVERY, self._compact),
+                PeriodicTask("certificate-renewal", RENEW_EVERY, self._renew),
+            )
+        )
+        if self._audit is not None:
+            self.plane.background.status["audit-log"] = self._audit.status
         await self.plane.start()
         self._listener = api_listener(self.plane.handle, lambda: self.material.context, self._settings.limits)
         self.port = await self._listener.start(self._settings.host, self._settings.port)
@@ -109,14 +120,10 @@ class Instance:
         if self._settings.node:
             self._node = self._make_node()
             await self._node.start()
-        self._chores = [asyncio.create_task(self._compact()), asyncio.create_task(self._renew())]
         log.info("serving %s", self.server)
 
     async def stop(self) -> None:
         """Finish what is under way and close the data."""
-        for chore in self._chores:
-            chore.cancel()
-        await asyncio.gather(*self._chores, return_exceptions=True)
         if self._node is not None:
             await self._node.stop()
         await self._listener.stop()
@@ -169,32 +176,32 @@ class Instance:
         )
 
     async def _compact(self) -> None:
-        marks: deque[int] = deque(maxlen=KEPT_COMPACTION_ROUNDS)
-        while True:
-            await asyncio.sleep(COMPACT_EVERY)
-            if len(marks) == KEPT_COMPACTION_ROUNDS:
-                await self._store.compact(marks[0])
-            marks.append(self._store.revision)
+        is_full = len(self._compacted) == KEPT_COMPACTION_ROUNDS
+        await self._store.compact(self._compacted[0] if is_full else 0)
+        self._compacted.append(self._store.revision)
 
     async def _renew(self) -> None:
-        while True:
-            await asyncio.sleep(RENEW_EVERY)
-            self.material.renew()
+        self.material.renew()
 
 
 def _open_store(settings: InstanceSettings) -> MemoryStore | SqliteStore:
     if settings.in_memory:
         return MemoryStore()
-    return SqliteStore(settings.data_dir / "state.db", synchronous=settings.synchronous, max_bytes=settings.max_bytes)
+    path = settings.data_dir / "state.db"
+    require_present(path, settings.data_dir / "pki")
+    keys = read_encryption_keys(settings.encryption_key_file) if settings.encryption_key_file is not None else None
+    return SqliteStore(path, synchronous=settings.synchronous, max_bytes=settings.max_bytes, encryption=keys)
 
 
 def require_private_directory(folder: Path) -> None:
-    """Make the data directory, or refuse one that others can write to or read."""
+    """Make the data directory, or refuse one that belongs to another user or that others can write to or read."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
+        found, link = folder.stat(), folder.lstat()
     except OSError as cause:
         raise StoreOpenError(f"cannot use {folder} as data directory: {cause.strerror}") from cause
+    if found.st_uid != os.geteuid() or link.st_uid not in (os.geteuid(), 0):
+        raise StoreOpenError(f"{folder} belongs to another user: choose a data directory of your own")
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise StoreOpenError(f"{folder} is open to other users: run chmod 700 {folder} and start again")
 

@@ -9,8 +9,9 @@ from watchword.api.http import Response
 from watchword.apiserver.errors import MAX_BODY_BYTES, too_large
 from watchword.apiserver.negotiation import error_response
 from watchword.http.connection import RequestHandler, plain_text_rejection
+from watchword.http.limits import ServerLimits
 from watchword.http.request_parser import RejectedRequest
-from watchword.http.server import HttpServer, ServerLimits
+from watchword.http.server import HttpServer
 
 CurrentContext = Callable[[], ssl.SSLContext]
 API_LIMITS = ServerLimits(body_bytes=MAX_BODY_BYTES)

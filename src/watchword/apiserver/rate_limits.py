@@ -51,7 +51,7 @@ class TokenBuckets:
 
 
 class RequestRateLimiter:
-    """Strangers share a bucket per address, wrong credentials drain one of their own, users have one each.
+    """Strangers share a bucket per address, wrong credentials one more, and each user has its own.
 
     Members of system:masters are never limited: an administrator must get in when others flood.
     """
@@ -68,11 +68,6 @@ class RequestRateLimiter:
         self._failures = TokenBuckets(failures, clock)
         self._users = TokenBuckets(users, clock)
 
-    def before(self, request: HandlerRequest) -> None:
-        """Refuse an address that keeps showing wrong credentials, before its next one is looked at."""
-        if request.header("authorization"):
-            _require(self._failures.wait(request.peer.address))
-
     def known(self, request: HandlerRequest, user: User) -> None:
         """Refuse a client that asks too often."""
         if is_superuser(user):
@@ -85,8 +80,10 @@ class RequestRateLimiter:
         buckets.take(name)
 
     def failed(self, request: HandlerRequest) -> None:
-        """Count a wrong credential against its address."""
-        self._failures.take(request.peer.address)
+        """Count a wrong credential against its address, and refuse when there are too many of them."""
+        address = request.peer.address
+        _require(self._failures.wait(address))
+        self._failures.take(address)
 
 
 def _require(wait: float) -> None:

@@ -46,18 +46,17 @@ ResourceRoute = tuple[str, str, str]
 
 
 class RateLimiter(Protocol):
-    """Bounds what one client may ask for in a time; every method raises 429 to refuse."""
+    """Bounds what one client may ask for in a time; every method raises 429 to refuse.
 
-    def before(self, request: HandlerRequest) -> None:
-        """Judge a request whose sender is not known yet."""
-        ...
+    A request is judged only after its credential, so that a valid one is not refused for what others send.
+    """
 
     def known(self, request: HandlerRequest, user: User) -> None:
         """Judge a request by its sender (`user` is who authenticated, whomever it acts as)."""
         ...
 
     def failed(self, request: HandlerRequest) -> None:
-        """Take note of a credential that was refused."""
+        """Judge a request whose credential was refused."""
         ...
 
 
@@ -125,13 +124,13 @@ class ApiServer:
             self._config.observe(CompletedRequest(asked, answer, audit_id, received, user))
         if request.method == "HEAD":
             answer = replace(answer, body=b"")
-        return _with_audit_headers(answer, audit_id)
+        known = user.name if user is not None and user.name != ANONYMOUS.name else ""
+        return replace(_with_audit_headers(answer, audit_id), user=known)
 
     async def _authenticated(self, asked: HandlerRequest) -> User:
         limit = self._config.limit
         if limit is None:
             return await self._config.authenticate(asked) or ANONYMOUS
-        limit.before(asked)
         try:
             user = await self._config.authenticate(asked) or ANONYMOUS
         except ApiError:

@@ -13,24 +13,27 @@ from watchword.cel.functions import (
     OPERATORS,
     TYPE_NAMES,
     CelError,
+    Function,
     no_overload,
     select,
 )
+from watchword.cel.macros import LAZY, MACROS, OPTIONAL_MACROS, Program, Scope, Test
+from watchword.cel.optional_values import OptionalValue, select_optional
 from watchword.cel.syntax import (
     Call,
     CelSyntaxError,
+    Entry,
     Identifier,
     ListLiteral,
     Literal,
+    MapLiteral,
     Node,
+    OptionalSelect,
     Select,
     parse,
 )
 
 MAX_STEPS = 200_000  # of loops in one evaluation: a rule is asked on every write
-
-Scope = dict[str, Any]
-Program = Callable[[Scope], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,10 @@ SCHEMA_RULES = Environment(frozenset(("self", "oldSelf")))
 def compile_expression(text: str, environment: Environment = SCHEMA_RULES) -> Expression:
     """Compile an expression; raises CelSyntaxError for what is not supported."""
     referenced_variables: set[str] = set()
-    program = _Compiler(referenced_variables, environment).compile(parse(text), environment.variables)
+    try:
+        program = _Compiler(referenced_variables, environment).compile(parse(text), environment.variables)
+    except RecursionError as error:
+        raise CelSyntaxError("expression nested too deeply") from error
     return Expression(program, frozenset(referenced_variables))
 
 
@@ -75,17 +81,24 @@ class _Compiler:
     def compile(self, node: Node, known: frozenset[str]) -> Program:
         match node:
             case Literal(value):
-                return lambda _: value
+                program: Program = lambda _: value  # noqa: E731 - one of many forms
             case Identifier(name):
-                return self._name(name, known)
+                program = self._name(name, known)
             case Select(target, field):
-                program, key = self.compile(target, known), _unescape(field)
-                return lambda scope: select(program(scope), key)
+                program = self._select(target, _unescape(field), known)
+            case OptionalSelect(target, place):
+                program = self._optional(target, place, known)
             case ListLiteral(items):
-                programs = [self.compile(item, known) for item in items]
-                return lambda scope: [program(scope) for program in programs]
+                program = self._list(items, known)
+            case MapLiteral(entries):
+                program = self._map(entries, known)
             case Call():
-                return self._call(node, known)
+                program = self._call(node, known)
+        return program
+
+    def _select(self, target: Node, key: str, known: frozenset[str]) -> Program:
+        program = self.compile(target, known)
+        return lambda scope: _field(program(scope), key)
 
     def _name(self, name: str, known: frozenset[str]) -> Program:
         if name in known:
@@ -95,16 +108,52 @@ class _Compiler:
             return lambda _: name
         raise CelSyntaxError(f"undeclared reference to {name!r}")
 
+    def _optional(self, target: Node, place: Node, known: frozenset[str]) -> Program:
+        program = self.compile(target, known)
+        if isinstance(place, Identifier) and place.is_field:
+            field = _unescape(place.name)
+            return lambda scope: select_optional(program(scope), field)
+        key = self.compile(place, known)
+        return lambda scope: select_optional(program(scope), key(scope))
+
+    def _list(self, items: tuple[Entry, ...], known: frozenset[str]) -> Program:
+        programs = [(self.compile(item.value, known), item.optional) for item in items]
+
+        def build(scope: Scope) -> list[Any]:
+            return [item for program, optional in programs for item in _present(program(scope), optional=optional)]
+
+        return build
+
+    def _map(self, entries: tuple[Entry, ...], known: frozenset[str]) -> Program:
+        programs = [
+            (self.compile(entry.key, known), self.compile(entry.value, known), entry.optional)
+            for entry in entries
+            if entry.key is not None
+        ]
+
+        def build(scope: Scope) -> dict[Any, Any]:
+            found: dict[Any, Any] = {}
+            for key_of, value_of, optional in programs:
+                key = key_of(scope)
+                if type(key) not in (str, int, bool):
+                    no_overload()
+                if key in found:
+                    raise CelError(f"insert failed: key {key} already exists")
+                for value in _present(value_of(scope), optional=optional):
+                    found[key] = value
+            return found
+
+        return build
+
     def _call(self, call: Call, known: frozenset[str]) -> Program:
-        if call.method and call.function in _MACROS and len(call.arguments) == 3:
+        if call.method and (call.function, len(call.arguments)) in MACROS:
             return self._macro(call, known)
         if call.function == "has" and not call.method and len(call.arguments) == 1:
             return self._has(call.arguments[0], known)
-        programs = [self.compile(argument, known) for argument in call.arguments]
-        if not call.method and call.function in _LAZY:
-            return _LAZY[call.function](*programs)
-        table = METHODS if call.method else {**FUNCTIONS, **self.environment.functions}
-        function = OPERATORS.get(call.function) or table.get((call.function, len(programs)))
+        function, arguments = self._resolve(call, known)
+        programs = [self.compile(argument, known) for argument in arguments]
+        if not call.method and call.function in LAZY:
+            return LAZY[call.function](*programs)
         if function is None:
             raise CelSyntaxError(f"undeclared reference to {call.function!r}")
         if len(programs) == 2:
@@ -112,96 +161,93 @@ class _Compiler:
             return lambda scope: function(one(scope), other(scope))
         return lambda scope: function(*(program(scope) for program in programs))
 
+    def _resolve(self, call: Call, known: frozenset[str]) -> tuple[Function | None, tuple[Node, ...]]:
+        """Return the function that a call means and its arguments: of `sets.contains(a, b)` the last two."""
+        name, arguments = call.function, call.arguments
+        if not call.method:
+            found = OPERATORS.get(name) or self.environment.functions.get((name, len(arguments)))
+            return found or _find_function(name, len(arguments)), arguments
+        first = arguments[0]
+        if isinstance(first, Identifier) and first.name not in known:
+            found = _find_function(f"{first.name}.{name}", len(arguments) - 1)
+            if found is not None:
+                return found, arguments[1:]
+        return _find_method(name, len(arguments)), arguments
+
     def _has(self, node: Node, known: frozenset[str]) -> Program:
+        if isinstance(node, OptionalSelect):
+            optional = self.compile(node, known)
+            return lambda scope: bool(optional(scope).held)
         if not isinstance(node, Select):
             raise CelSyntaxError("invalid argument to has() macro")
         program, key = self.compile(node.target, known), _unescape(node.field)
 
         def has(scope: Scope) -> bool:
             target = program(scope)
+            if type(target) is OptionalValue:
+                return bool(select_optional(target, key).held)
             return key in target if type(target) is dict else no_overload()
 
         return has
 
     def _macro(self, call: Call, known: frozenset[str]) -> Program:
-        target, variable, body = call.arguments
+        target, variable, *bodies = call.arguments
         if not isinstance(variable, Identifier):
             raise CelSyntaxError("argument must be a simple name")
-        source, inner = self.compile(target, known), self.compile(body, known | {variable.name})
-        combine, name = _MACROS[call.function], variable.name
+        source, name = self.compile(target, known), variable.name
+        inner = [self.compile(body, known | {name}) for body in bodies]
+        combine = MACROS[call.function, len(call.arguments)]
 
         def run(scope: Scope) -> Any:
-            container = source(scope)
-            if type(container) is not list and type(container) is not dict:
-                no_overload()
-            scope[""][0] += len(container)
-            if scope[""][0] > MAX_STEPS:
-                raise CelError("operation cancelled: actual cost limit exceeded")
-            items = list(container)
-            return combine(items, lambda item: inner({**scope, name: item}))
+            items = _iterated(source(scope), scope, optional=call.function in OPTIONAL_MACROS)
+            tests = [_with_variable(program, scope, name) for program in inner]
+            return combine(items, *tests)
 
         return run
 
 
-Test = Callable[[Any], Any]
+def _with_variable(program: Program, scope: Scope, name: str) -> Test:
+    return lambda item: program({**scope, name: item})
 
 
-def _truth(value: Any) -> bool:
-    return value if type(value) is bool else no_overload()
+def _iterated(container: Any, scope: Scope, *, optional: bool) -> list[Any]:
+    """Return the items that a macro goes through, and count them."""
+    if optional:
+        return list(container.held) if type(container) is OptionalValue else no_overload()
+    if type(container) is not list and type(container) is not dict:
+        no_overload()
+    scope[""][0] += len(container)
+    if scope[""][0] > MAX_STEPS:
+        raise CelError("operation cancelled: actual cost limit exceeded")
+    return list(container)
 
 
-def _any_item_is(items: list[Any], test: Test, verdict: bool) -> bool:  # noqa: FBT001 - the verdict is the data here
-    """Look for one item that decides; errors count only when none does."""
-    failure: CelError | None = None
-    for item in items:
-        try:
-            if _truth(test(item)) is verdict:
-                return True
-        except CelError as error:
-            failure = error
-    if failure is not None:
-        raise failure
-    return False
+def _field(target: Any, key: str) -> Any:
+    return select_optional(target, key) if type(target) is OptionalValue else select(target, key)
 
 
-_MACROS: dict[str, Callable[[list[Any], Test], Any]] = {
-    "all": lambda items, test: not _any_item_is(items, test, False),
-    "exists": lambda items, test: _any_item_is(items, test, True),
-    "exists_one": lambda items, test: sum(_truth(test(item)) for item in items) == 1,
-    "filter": lambda items, test: [item for item in items if _truth(test(item))],
-    "map": lambda items, test: [test(item) for item in items],
-}
+def _present(value: Any, *, optional: bool) -> tuple[Any, ...]:
+    if not optional:
+        return (value,)
+    return value.held if type(value) is OptionalValue else no_overload()
 
 
-def _short_circuit(verdict: bool) -> Callable[[Program, Program], Program]:  # noqa: FBT001 - the verdict is the data here
-    """Build `||` (True decides) or `&&` (False decides): an error on one side yields to a decision on the other."""
+def _find_function(name: str, arity: int) -> Function | None:
+    found = FUNCTIONS.get((name, arity))
+    if found is None:
+        from watchword.cel import library  # noqa: PLC0415 - most rules need none of it, and every start would pay
 
-    def build(one: Program, other: Program) -> Program:
-        def run(scope: Scope) -> bool:
-            try:
-                if _truth(one(scope)) is verdict:
-                    return verdict
-            except CelError:
-                if _truth(other(scope)) is verdict:
-                    return verdict
-                raise
-            return _truth(other(scope))
-
-        return run
-
-    return build
+        found = library.FUNCTIONS.get((name, arity))
+    return found
 
 
-def _ternary(test: Program, yes: Program, no: Program) -> Program:
-    return lambda scope: yes(scope) if _truth(test(scope)) else no(scope)
+def _find_method(name: str, arity: int) -> Function | None:
+    found = METHODS.get((name, arity))
+    if found is None:
+        from watchword.cel import library  # noqa: PLC0415 - same
 
-
-_LAZY: dict[str, Callable[..., Program]] = {
-    "||": _short_circuit(verdict=True),
-    "&&": _short_circuit(verdict=False),
-    "?:": _ternary,
-    "!": lambda program: lambda scope: not _truth(program(scope)),
-}
+        found = library.METHODS.get((name, arity))
+    return found
 
 
 def _unescape(field: str) -> str:

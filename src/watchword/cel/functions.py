@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import timedelta
-from typing import Any, Final, NoReturn
+from datetime import datetime, timedelta
+from typing import Any, Final, NoReturn, TypeAlias
 
 from watchword.api.json import same_json, show
-from watchword.api.validation import DurationError, parse_duration
+from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.cel.re2_patterns import compile_pattern
+
+Function: TypeAlias = Callable[..., Any]
 
 
 class CelError(Exception):
@@ -29,7 +31,7 @@ def cel_type(value: Any) -> str:
 
 def equal(one: Any, other: Any) -> bool:
     """Compare; numbers are equal across their types."""
-    if (_is_number(one) and _is_number(other)) or type(one) is timedelta:
+    if _is_number(one) and _is_number(other):
         return bool(one == other)
     return same_json(one, other)
 
@@ -40,6 +42,8 @@ def _is_number(value: Any) -> bool:
 
 def _compare(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def compared(one: Any, other: Any) -> bool:
+        if type(one) is not type(other):
+            one, other = _as_instant(one, other), _as_instant(other, one)
         if (_is_number(one) and _is_number(other)) or (type(one) is type(other) and type(one) in _ORDERED):
             return test(one, other)
         return no_overload()
@@ -47,13 +51,30 @@ def _compare(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     return compared
 
 
+def _as_instant(value: Any, beside: Any) -> Any:
+    """Return a text as an instant where it meets one: a field of format date-time is a text here."""
+    return parse_rfc3339(value) if type(value) is str and type(beside) is datetime else value
+
+
 def _arithmetic(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def computed(one: Any, other: Any) -> Any:
+        if type(one) in _TIMES and type(other) in _TIMES:
+            return _time_arithmetic(compute, one, other)
         if type(one) is not type(other) or not _is_number(one):
             no_overload()
         return _in_range(compute(one, other))
 
     return computed
+
+
+def _time_arithmetic(compute: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
+    try:
+        value = compute(one, other)
+    except TypeError:
+        no_overload()
+    except OverflowError as error:
+        raise CelError("integer overflow") from error
+    return value if type(value) in _TIMES else no_overload()
 
 
 def _in_range(value: Any) -> Any:
@@ -90,7 +111,7 @@ def _size(value: Any) -> int:
 
 def _is_in(item: Any, container: Any) -> bool:
     if type(container) is dict:
-        return type(item) is str and item in container
+        return type(item) in _KEYS and item in container
     if type(container) is not list:
         no_overload()
     return any(equal(item, each) for each in container)
@@ -108,19 +129,18 @@ def _index(container: Any, key: Any) -> Any:
 
 def select(target: Any, key: Any) -> Any:
     """Return a field that must be there."""
-    if type(target) is not dict:
+    if type(target) is not dict or type(key) not in _KEYS:
         no_overload()
     if key not in target:
         raise CelError(f"no such key: {key}")
     return target[key]
 
 
-def _string_method(check: Callable[..., Any], *kinds: type) -> Callable[..., Any]:
-    """Guard a method of text: target and arguments must have just these types."""
-    expected = (str, *kinds)
+def typed(check: Function, *kinds: type) -> Function:
+    """Guard a function: its arguments must have just these types."""
 
     def checked(*arguments: Any) -> Any:
-        if tuple(map(type, arguments)) != expected:
+        if tuple(map(type, arguments)) != kinds:
             no_overload()
         return check(*arguments)
 
@@ -148,17 +168,33 @@ def _to_double(value: Any) -> float:
         raise CelError("type conversion error from 'string' to 'double'") from error
 
 
+def _to_bool(value: Any) -> bool:
+    if type(value) is bool:
+        return bool(value)
+    if type(value) is not str:
+        no_overload()
+    if value not in _BOOLEANS:
+        raise CelError("type conversion error from 'string' to 'bool'")
+    return _BOOLEANS[value]
+
+
+def _not_negative(value: int) -> int:
+    if value < 0:
+        raise CelError("unsigned integer overflow")
+    return value
+
+
 def _to_string(value: Any) -> str:
-    return value if type(value) is str else show(value) if type(value) in (int, float, bool) else no_overload()
-
-
-def _to_duration(value: Any) -> timedelta:
-    if type(value) is timedelta:
-        return value
-    try:
-        return parse_duration(value) if type(value) is str else no_overload()
-    except DurationError as error:
-        raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'") from error
+    kind = type(value)
+    if kind is str:
+        return str(value)
+    if kind is datetime:
+        return rfc3339(value)
+    if kind is timedelta:
+        return f"{value.total_seconds():g}s"
+    if kind in _CONTAINERS_AND_NULL:
+        no_overload()
+    return show(value) if kind in _TYPES else str(value)
 
 
 _TYPES: Final = {
@@ -169,9 +205,17 @@ _TYPES: Final = {
     list: "list",
     dict: "map",
     type(None): "null_type",
+    datetime: "google.protobuf.Timestamp",
     timedelta: "google.protobuf.Duration",
 }
-_ORDERED: Final = frozenset((str, bool, timedelta))
+_BOOLEANS: Final = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+_TIMES: Final = frozenset((datetime, timedelta))
+_ORDERED: Final = frozenset((str, bool)) | _TIMES
+_KEYS: Final = frozenset((str, int, bool))
+_CONTAINERS_AND_NULL: Final = frozenset((list, dict, type(None)))
 
 OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "==": equal,
@@ -194,19 +238,20 @@ FUNCTIONS: Final[dict[tuple[str, int], Callable[..., Any]]] = {
     ("int", 1): _to_int,
     ("double", 1): _to_double,
     ("string", 1): _to_string,
-    ("duration", 1): _to_duration,
     ("type", 1): cel_type,
     ("dyn", 1): lambda value: value,
-    ("matches", 2): _string_method(_matches, str),
+    ("bool", 1): _to_bool,
+    ("uint", 1): lambda value: _not_negative(_to_int(value)),
+    ("matches", 2): typed(_matches, str, str),
 }
 METHODS: Final[dict[tuple[str, int], Callable[..., Any]]] = {
     ("size", 1): _size,
-    ("startsWith", 2): _string_method(str.startswith, str),
-    ("endsWith", 2): _string_method(str.endswith, str),
-    ("contains", 2): _string_method(lambda text, part: part in text, str),
-    ("matches", 2): _string_method(_matches, str),
-    ("lowerAscii", 1): _string_method(str.lower),
-    ("upperAscii", 1): _string_method(str.upper),
-    ("trim", 1): _string_method(str.strip),
+    ("startsWith", 2): typed(str.startswith, str, str),
+    ("endsWith", 2): typed(str.endswith, str, str),
+    ("contains", 2): typed(lambda text, part: part in text, str, str),
+    ("matches", 2): typed(_matches, str, str),
+    ("lowerAscii", 1): typed(str.lower, str),
+    ("upperAscii", 1): typed(str.upper, str),
+    ("trim", 1): typed(str.strip, str),
 }
 TYPE_NAMES: Final = frozenset(_TYPES.values())

@@ -48,6 +48,14 @@ def compile_pattern(pattern: str) -> Pattern:
         raise re.error(str(error)) from error
 
 
+def compile_searching_pattern(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern that finds where it matches; raises re.error also when that could take too long."""
+    compiled = compile_pattern(pattern)
+    if not isinstance(compiled, re.Pattern):
+        raise re.error("the expression has too many repetitions to find matches: simplify it")
+    return compiled
+
+
 def is_pattern(pattern: str) -> bool:
     """Whether the text is a regular expression that can be enforced."""
     try:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
-from ast import literal_eval
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 MAX_LENGTH = 16_384
-MAX_DEPTH = 64
+MAX_DEPTH = 64  # of parentheses and other brackets
+MAX_CHAIN = 100  # of operators, fields and calls in a row
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<comment>//[^\n]*)"
     r"|(?P<float>\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)|(?P<int>0x[0-9a-fA-F]+u?|\d+u?)"
-    r"|(?P<text>[rR]?(?:'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"))"
-    r"|(?P<name>[A-Za-z_]\w*)|(?P<mark>&&|\|\||==|!=|<=|>=|[-+*/%<>!?:.,()\[\]]))",
-    re.ASCII,
+    r"|(?P<raw>[rR](?:\"\"\"(?:[^\"]|\"(?!\"\"))*\"\"\"|'''(?:[^']|'(?!''))*'''|'[^'\n]*'|\"[^\"\n]*\"))"
+    r"|(?P<text>\"\"\"(?:\\.|[^\"\\]|\"(?!\"\"))*\"\"\"|'''(?:\\.|[^'\\]|'(?!''))*'''"
+    r"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\")"
+    r"|(?P<name>[A-Za-z_]\w*)|(?P<mark>&&|\|\||==|!=|<=|>=|\.\?|\[\?|[-+*/%<>!?:.,()\[\]{}]))",
+    re.ASCII | re.DOTALL,
 )
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"} | {c: c for c in "\\?\"'`"}
+_LONGEST_NUMBER = 20  # digits
+_TOO_LARGE = 2**63 + 1  # 2**63 itself may follow a minus
 _LEVELS = (("||",), ("&&",), ("==", "!=", "<=", ">=", "<", ">", "in"), ("+", "-"), ("*", "/", "%"))
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
@@ -34,9 +40,10 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """A variable or a type."""
+    """A variable or a type, or the name of an optional field."""
 
     name: str
+    is_field: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +67,34 @@ class Call:
 class ListLiteral:
     """A list written out."""
 
-    items: tuple[Node, ...]
+    items: tuple[Entry, ...]
 
 
-Node = Literal | Identifier | Select | Call | ListLiteral
+@dataclass(frozen=True, slots=True)
+class OptionalSelect:
+    """A field or item that may be absent: `a.?b`, `a[?b]`."""
+
+    target: Node
+    key: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One item of a list or map that is written out; an optional one is left out when it is absent."""
+
+    value: Node
+    key: Node | None = None  # None in lists
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MapLiteral:
+    """A map written out."""
+
+    entries: tuple[Entry, ...]
+
+
+Node = Literal | Identifier | Select | OptionalSelect | Call | ListLiteral | MapLiteral
 
 
 def parse(expression: str) -> Node:
@@ -125,29 +156,48 @@ class _Parser:
     def binary(self, level: int) -> Node:
         if level == len(_LEVELS):
             return self.unary()
-        node = self.binary(level + 1)
+        nodes = [self.binary(level + 1)]
+        chain = 0
         while operator := self.take(*_LEVELS[level]):
-            node = Call(operator, (node, self.binary(level + 1)))
-        return node
+            operand = self.binary(level + 1)
+            if operator in ("||", "&&"):  # any number of them is one call
+                nodes.append(operand)
+                continue
+            chain = self.longer(chain)
+            nodes = [Call(operator, (*nodes, operand))]
+        return nodes[0] if len(nodes) == 1 else Call(_LEVELS[level][0], tuple(nodes))
+
+    def longer(self, chain: int) -> int:
+        if chain >= MAX_CHAIN:
+            raise CelSyntaxError("expression nested too deeply")
+        return chain + 1
 
     def unary(self) -> Node:
         operators = []
         while operator := self.take("!", "-"):
             operators.append(operator)
         node = self.member()
+        if len(operators) > MAX_CHAIN:
+            raise CelSyntaxError("expression nested too deeply")
         for operator in reversed(operators):
             node = Call("neg" if operator == "-" else "!", (node,))
         return node
 
     def member(self) -> Node:
         node = self.primary()
-        while mark := self.take(".", "["):
-            if mark == "[":
-                node = Call("[]", (node, self.ternary()))
+        chain = 0
+        while mark := self.take(".", "[", ".?", "[?"):
+            chain = self.longer(chain)
+            if mark in ("[", "[?"):
+                key = self.ternary()
                 self.expect("]")
+                node = Call("[]", (node, key)) if mark == "[" else OptionalSelect(node, key)
                 continue
             name = self.identifier()
-            node = Call(name, (node, *self.arguments(")")), method=True) if self.take("(") else Select(node, name)
+            if mark == ".?":
+                node = OptionalSelect(node, Identifier(name, is_field=True))
+            else:
+                node = Call(name, (node, *self.arguments(")")), method=True) if self.take("(") else Select(node, name)
         return node
 
     def identifier(self) -> str:
@@ -166,29 +216,75 @@ class _Parser:
                 break
         return tuple(found)
 
+    def entries(self, end: str) -> tuple[Entry, ...]:
+        found: list[Entry] = []
+        while not self.take(end):
+            optional = self.take("?") is not None
+            first = self.ternary()
+            if end == "]":
+                found.append(Entry(first, optional=optional))
+            else:
+                self.expect(":")
+                found.append(Entry(self.ternary(), first, optional))
+            if not self.take(","):
+                self.expect(end)
+                break
+        return tuple(found)
+
+    def container(self) -> Node | None:
+        if self.take("[?"):  # a list whose first item is optional
+            self.position -= 1
+            self.tokens[self.position] = ("mark", "?")
+            return ListLiteral(self.entries("]"))
+        if self.take("["):
+            return ListLiteral(self.entries("]"))
+        return MapLiteral(self.entries("}")) if self.take("{") else None
+
     def primary(self) -> Node:
         if self.take("("):
             node = self.ternary()
             self.expect(")")
             return node
-        if self.take("["):
-            return ListLiteral(self.arguments("]"))
+        if (literal := self.container()) is not None:
+            return literal
         kind, text = self.tokens[self.position]
         self.position += 1
         if kind == "name":
             if text in _CONSTANTS:
                 return Literal(_CONSTANTS[text])
             return Call(text, self.arguments(")")) if self.take("(") else Identifier(text)
-        if kind in {"int", "float", "text"}:
+        if kind in {"int", "float", "text", "raw"}:
             return Literal(_constant(kind, text))
         self.position -= 1
         return self.fail()
 
 
 def _constant(kind: str, text: str) -> Any:
+    if kind == "raw":
+        return _unquoted(text[1:])
+    if kind == "text":
+        return _ESCAPE.sub(_unescaped, _unquoted(text))
+    if kind == "float":
+        return float(text)
+    digits = text.rstrip("u")
+    number = int(digits, 0 if digits.startswith("0x") else 10) if len(digits) <= _LONGEST_NUMBER else _TOO_LARGE
+    if number >= _TOO_LARGE:
+        raise CelSyntaxError("invalid int literal")
+    return number
+
+
+def _unquoted(text: str) -> str:
+    marks = 3 if text[:3] in ('"""', "'''") else 1
+    return text[marks:-marks]
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    code = found[1]
+    if code in _ESCAPES:
+        return _ESCAPES[code]
     try:
-        if kind == "text":
-            return literal_eval(text)
-        return float(text) if kind == "float" else int(text.rstrip("u"), 0 if text.startswith("0x") else 10)
-    except (ValueError, SyntaxError) as error:
-        raise CelSyntaxError(f"unexpected {text!r}") from error
+        if len(code) > 1:
+            return chr(int(code, 8) if code[0] in "0123" else int(code[1:], 16))
+    except (ValueError, OverflowError) as error:
+        raise CelSyntaxError(f"no such character: {found[0]}") from error
+    raise CelSyntaxError(f"no such escape: {found[0]}")

@@ -1,19 +1,18 @@
-"""A certificate that came back: is it the one that was asked for, and where is it kept."""
+"""Checks a certificate that was issued: it must be exactly the one that was requested."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from watchword.discovery.cluster_info import ClusterInfo
 from watchword.kube.files import read_small_file, write_private_file
-from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry
-from watchword.kube.kubeconfig_files import write_kubeconfig
 from watchword.pki.authority import BACKDATE
-from watchword.pki.certificates import Certificate, join_bundle
+from watchword.pki.certificates import Certificate, join_bundle, split_bundle
 from watchword.pki.chains import verify_chain
-from watchword.pki.errors import ChainRefused
+from watchword.pki.errors import CertificateRefused, ChainRefused
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
 
@@ -24,6 +23,14 @@ class IssuedCertificate:
 
     key: PrivateKey
     chain: tuple[Certificate, ...]
+
+    @classmethod
+    def from_status(cls, key: PrivateKey, encoded: str) -> IssuedCertificate:
+        """Read the certificate of a request's status; raise `CertificateRefused` when it cannot be read."""
+        try:
+            return cls(key, split_bundle(base64.b64decode(encoded, validate=True)))
+        except (binascii.Error, ValueError) as cause:
+            raise CertificateRefused(f"the certificate is not base64: {cause}") from cause
 
     @property
     def certificate(self) -> Certificate:
@@ -44,22 +51,38 @@ def validate_issued_certificate(
     roots: tuple[Certificate, ...] = (),
     lifetime: timedelta | None = None,
 ) -> str:
-    """Say in one sentence why a certificate is not the one asked for; empty when it is."""
+    """Return why a certificate is not the one that was requested; empty when it is."""
+    leaf = issued.certificate
+    too_long = lifetime is not None and leaf.not_after - max(leaf.not_before, now) > lifetime + BACKDATE
+    objection = validate_held_certificate(issued, wanted, now=now)
+    if objection:
+        return objection
+    if now < leaf.not_before:
+        return "it is not valid yet: compare the clocks"
+    if too_long:
+        return "it is valid for longer than was requested"
+    return _validate_chain(issued, roots, now) if roots else ""
+
+
+def validate_held_certificate(issued: IssuedCertificate, wanted: CertificateSubject, *, now: datetime) -> str:
+    """Return why a certificate that was accepted before must not be used any more; empty when it is good.
+
+    A certificate that is not valid yet stays in use: the clock of this machine was set back after it was accepted.
+    The requested lifetime may have changed since, so it is not compared either.
+    """
     leaf = issued.certificate
     same_name = leaf.common_name == wanted.common_name
     same_groups = sorted(leaf.organisations) == sorted(set(wanted.organisations))
-    too_long = lifetime is not None and leaf.not_after - now > lifetime + BACKDATE
-    for wrong, complaint in (
+    for wrong, objection in (
         (leaf.key != issued.key.public, "it is for another key"),
-        (not (same_name and same_groups), "it names somebody else"),
-        (leaf.is_ca, "it is that of an authority"),
-        (not leaf.is_current(now), "it is not valid now: compare the clocks"),
-        ("client auth" not in leaf.extended_usages, "it is not meant for clients"),
-        (too_long, "it lives longer than was asked for"),
+        (not (same_name and same_groups), "it is for another subject"),
+        (leaf.is_ca, "it is the certificate of an authority"),
+        ("client auth" not in leaf.extended_usages, "it is not for client authentication"),
+        (now >= leaf.not_after, "it has expired"),
     ):
         if wrong:
-            return complaint
-    return _validate_chain(issued, roots, now) if roots else ""
+            return objection
+    return ""
 
 
 def _validate_chain(issued: IssuedCertificate, roots: tuple[Certificate, ...], now: datetime) -> str:
@@ -71,22 +94,9 @@ def _validate_chain(issued: IssuedCertificate, roots: tuple[Certificate, ...], n
 
 
 def load_or_create_key(path: Path) -> PrivateKey:
-    """Return the key in a file, or make one there first: a second try must not look like a second machine."""
+    """Return the key in a file, or create one there first: a second try must not look like a second machine."""
     if path.exists():
         return PrivateKey.from_pem(read_small_file(path, "key file"))
     key = PrivateKey.generate()
     write_private_file(path, key.pem.reveal())
     return key
-
-
-def to_kubeconfig(info: ClusterInfo, issued: IssuedCertificate, *, name: str = "default") -> Kubeconfig:
-    """Return a kubeconfig that reaches the cluster as the certificate's owner."""
-    cluster = ClusterEntry(info.server, ca_data=info.ca_bundle)
-    return Kubeconfig.single(name, cluster, UserEntry(certificate_data=issued.chain_pem, key_data=issued.key.pem))
-
-
-def write_certificate_kubeconfig(
-    path: Path, info: ClusterInfo, issued: IssuedCertificate, *, name: str = "default"
-) -> None:
-    """Write that kubeconfig in one step, for its owner's eyes only."""
-    write_kubeconfig(path, to_kubeconfig(info, issued, name=name))

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from watchword.api.conditions import conditions_of
+from watchword.api.conditions import is_true
 from watchword.api.meta import Object, annotations_of, finalizers_of, labels_of
-from watchword.api.names import HUB_FINALIZERS, Annotation, Label
+from watchword.api.names import HUB_FINALIZERS, Annotation, ConditionType, Label
 from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.certificates.approval import APPROVED, APPROVED_REASON, read_decision
+from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.request_validation import ClusterRequest, read_cluster_request
-from watchword.drivers.errors import CertificateRequestRefused
-
-APPROVED_REASON = "AutoApprovedByHubCSRApprovingController"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +82,24 @@ def first_requests(csrs: Iterable[Object]) -> Iterable[tuple[Object, ClusterRequ
 
 
 def approved_by_others_at(csr: Object) -> datetime | None:
-    """Return when somebody else than the hub approved a request, by the API server's clock; None when nobody did."""
-    row = next((row for row in conditions_of(csr) if row.get("type") == "Approved"), None)
-    if row is None or row.get("status") != "True" or row.get("reason") == APPROVED_REASON:
-        return None
-    return parse_rfc3339(str(row.get("lastTransitionTime") or row.get("lastUpdateTime") or ""))
+    """Return when another approver than the hub approved a request, by the API server's clock; else None."""
+    decision = read_decision(csr)
+    return decision.decided_at if decision.verdict == APPROVED and decision.reason != APPROVED_REASON else None
+
+
+def validate_name_ownership(cluster: Object, request: ClusterRequest, owner: NameOwner | None) -> str | None:
+    """Return why the name belongs to another cluster already, or None when it is free for this key."""
+    if is_true(cluster, ConditionType.JOINED):
+        return (
+            f"cluster name {request.cluster} is owned by a cluster that has joined: "
+            "choose another name, or let the hub's administrator run rejoin --take-over"
+        )
+    if owner is not None and owner.key != request.key_thumbprint:
+        return (
+            f"cluster name {request.cluster} was claimed first by the key {owner.key[:16]}: if that key is lost, "
+            "let the hub's administrator run rejoin --take-over, or delete a cluster that was never accepted"
+        )
+    return None
 
 
 def name_owner_patch(cluster: Object, owner: NameOwner) -> Object:

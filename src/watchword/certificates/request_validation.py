@@ -22,7 +22,7 @@ from watchword.api.names import (
     cluster_group,
     cluster_group_plain,
 )
-from watchword.drivers.errors import CertificateRequestRefused
+from watchword.certificates.errors import CertificateRequestRefused
 from watchword.pki.csr import ParsedCsr, parse_csr
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import validate_key_strength
@@ -71,8 +71,7 @@ class SignerRequest:
 
 def read_cluster_request(csr: Object) -> ClusterRequest:
     """Rebuild what an honest agent of the labelled cluster would ask and compare; raise `CertificateRequestRefused`."""
-    cluster = labels_of(csr).get(Label.CLUSTER_NAME, "")
-    _require_cluster_name(cluster)
+    cluster = _labelled_cluster(csr)
     spec: Mapping[str, Any] = csr.get("spec") or {}
     asked = _read_identity(spec)
     agent = _last_part(asked.common_name, agent_user(cluster, ""))
@@ -85,35 +84,23 @@ def read_cluster_request(csr: Object) -> ClusterRequest:
 
 def read_addon_request(csr: Object) -> AddonRequest:
     """The same for an add-on's request to the hub's API."""
-    labels = labels_of(csr)
-    cluster, addon = labels.get(Label.CLUSTER_NAME, ""), labels.get(Label.ADDON_NAME, "")
-    _require_cluster_name(cluster)
+    cluster, addon = _labelled_cluster(csr), labels_of(csr).get(Label.ADDON_NAME, "")
     spec: Mapping[str, Any] = csr.get("spec") or {}
     asked = _read_identity(spec)
     agent = _last_part(asked.common_name, addon_user(cluster, addon, ""))
     own = {addon_group(cluster, addon)}
     fleet = own | {addon_fleet_group(addon)}
     _require_subject(asked, (own, fleet, fleet | {"system:authenticated"}))
-    own_name = AlternativeNames(dns=(f"{addon}.addon.open-cluster-management.io",))
-    if asked.names not in (AlternativeNames(), own_name) or not set(asked.extensions) <= {SUBJECT_ALTERNATIVE_NAME}:
-        raise CertificateRequestRefused(
-            "the request asks for alternative names or extensions that are not the add-on's own"
-        )
+    _require_addon_names(asked, addon)
     return AddonRequest(cluster, addon, agent, str(spec.get("username") or ""), asked.key.thumbprint)
 
 
 def read_signer_request(csr: Object, signer: str) -> SignerRequest:
     """The same for a request to a signer of the add-on's own; which subject it may have is decided elsewhere."""
-    labels = labels_of(csr)
-    cluster, addon = labels.get(Label.CLUSTER_NAME, ""), labels.get(Label.ADDON_NAME, "")
-    _require_cluster_name(cluster)
+    cluster, addon = _labelled_cluster(csr), labels_of(csr).get(Label.ADDON_NAME, "")
     spec: Mapping[str, Any] = csr.get("spec") or {}
     asked = _read_identity(spec, signer)
-    own_name = AlternativeNames(dns=(f"{addon}.addon.open-cluster-management.io",))
-    if asked.names not in (AlternativeNames(), own_name) or not set(asked.extensions) <= {SUBJECT_ALTERNATIVE_NAME}:
-        raise CertificateRequestRefused(
-            "the request asks for alternative names or extensions that are not the add-on's own"
-        )
+    _require_addon_names(asked, addon)
     if asked.other_attributes or len(set(asked.organisations)) != len(asked.organisations):
         raise CertificateRequestRefused(
             "the subject has parts besides common name, organisations and organisational units"
@@ -135,10 +122,12 @@ def is_agent_of(cluster: str, csr: Object) -> bool:
     return user == cluster and cluster_group_plain(cluster) in groups  # as clouds authenticate it
 
 
-def _require_cluster_name(cluster: str) -> None:
+def _labelled_cluster(csr: Object) -> str:
+    cluster = labels_of(csr).get(Label.CLUSTER_NAME, "")
     objection = validate_cluster_name(cluster)
     if objection:
         raise CertificateRequestRefused(f"the label {Label.CLUSTER_NAME} does not name a cluster: {objection}")
+    return cluster
 
 
 def _read_identity(spec: Mapping[str, Any], signer: str = KUBE_CLIENT_SIGNER) -> ParsedCsr:
@@ -164,6 +153,14 @@ def _last_part(common_name: str, expected_start: str) -> str:
     if common_name != expected_start + agent or not _AGENT_NAME.fullmatch(agent):
         raise CertificateRequestRefused("the common name is not that of an agent of the cluster in the label")
     return agent
+
+
+def _require_addon_names(asked: ParsedCsr, addon: str) -> None:
+    own = AlternativeNames(dns=(f"{addon}.addon.open-cluster-management.io",))
+    if asked.names not in (AlternativeNames(), own) or not set(asked.extensions) <= {SUBJECT_ALTERNATIVE_NAME}:
+        raise CertificateRequestRefused(
+            "the request asks for alternative names or extensions that are not the add-on's own"
+        )
 
 
 def _require_subject(asked: ParsedCsr, allowed: tuple[set[str], ...]) -> None:

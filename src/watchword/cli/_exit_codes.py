@@ -35,6 +35,7 @@ EXIT_CODES: tuple[tuple[str, str, int], ...] = (
     ("watchword.admin.errors", "NotReady", UNREACHABLE),
     ("watchword.agent.errors", "NameTaken", REFUSED),
     ("watchword.drivers.errors", "UnknownDriver", NOT_USABLE),
+    ("watchword.pullsecrets.errors", "CredentialRequestRefused", NOT_USABLE),
     ("watchword.pki.errors", "PkiError", NOT_USABLE),
     ("watchword.kube.errors", "ConfigError", NOT_USABLE),
     ("watchword.kube.errors", "Unreachable", UNREACHABLE),

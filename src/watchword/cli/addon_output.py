@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from watchword.api.addon import CUSTOM_SIGNER, Addon, Registration, credential_condition
+from watchword.api.addon import CUSTOM_SIGNER, Addon, Registration
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object
 from watchword.api.names import ConditionType
+from watchword.drivers.catalog import CATALOG
 
 COLUMNS = ("NAME", "CLUSTER", "AVAILABLE", "DRIVER", "CREDENTIAL")
 
@@ -14,7 +15,7 @@ def addon_row(obj: Object) -> tuple[str, ...]:
     """Return one line about an add-on."""
     addon = Addon.read(obj)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
-    said = credential_condition(addon)
+    said = CATALOG.addon_credential(addon)
     credential = "" if said is None else ("good" if said.status == "True" else said.reason)
     state = "Deleting" if addon.deleting else available.status if available is not None else "Unknown"
     return addon.name, addon.cluster, state, addon.driver or "-", credential or "-"

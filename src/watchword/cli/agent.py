@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,10 @@ import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
 from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_until_stopped
+from watchword.drivers.catalog import CATALOG
+from watchword.drivers.options import Side
 
 if TYPE_CHECKING:
     from watchword.agent.options import AgentOptions
@@ -24,10 +26,8 @@ if TYPE_CHECKING:
 @click.option("--bootstrap-kubeconfig", type=click.Path(path_type=Path), help="How to reach the hub to join.")
 @click.option("--hub-kubeconfig-secret", default="hub-kubeconfig-secret", show_default=True, help="Its own credential.")
 @click.option("--hub-kubeconfig-dir", type=click.Path(path_type=Path), hidden=True, help="Accepted and not needed.")
-@click.option("--registration-auth", default="csr", show_default=True, help="How the cluster registers.")
-@click.option("--addon-kubeclient-registration-auth", "addon_auth", default="csr", show_default=True, help="csr|token")
-@click.option("--addon-token-expiration-seconds", "addon_token_seconds", type=click.IntRange(0), default=0)
-@click.option("--client-cert-expiration-seconds", "certificate_seconds", type=click.IntRange(0), default=0)
+@driver_choice_options(default=CATALOG.default)
+@driver_options(Side.CLUSTER)
 @click.option("--spoke-external-server-urls", "urls", default="", help="How the hub can reach this cluster.")
 @click.option("--cluster-labels", type=KeyValuePairs(), default="", help="Labels for the ManagedCluster.")
 @click.option("--cluster-annotations", type=KeyValuePairs(), default="", help="Annotations for the ManagedCluster.")
@@ -58,9 +58,8 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 def options_of(flags: dict[str, Any]) -> AgentOptions:
     """Return what the flags mean."""
     from watchword.agent.cluster_facts import ClaimPolicy  # noqa: PLC0415 - help must not pay for it
-    from watchword.agent.options import ADDON_TOKEN_LIFETIME, AgentOptions  # noqa: PLC0415 - same
+    from watchword.agent.options import AgentOptions  # noqa: PLC0415 - same
 
-    seconds, token_seconds = flags["certificate_seconds"], flags["addon_token_seconds"]
     return AgentOptions(
         cluster_name=flags["cluster_name"],
         agent_name=flags["agent_name"],
@@ -68,8 +67,7 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
         hub_secret=flags["hub_kubeconfig_secret"],
         registration_auth=flags["registration_auth"],
         addon_auth=flags["addon_auth"],
-        certificate_lifetime=timedelta(seconds=seconds) if seconds else None,
-        addon_token_lifetime=timedelta(seconds=token_seconds) if token_seconds else ADDON_TOKEN_LIFETIME,
+        settings=driver_settings(flags, Side.CLUSTER),
         external_urls=_split(flags["urls"]),
         labels=flags["cluster_labels"],
         annotations=flags["cluster_annotations"],

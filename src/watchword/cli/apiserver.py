@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     help="Write one line per request, without contents, to this file.",
 )
 @click.option(
+    "--encryption-key-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Encrypt Secrets in the data file with the first key of this file (base64, 32 bytes, one per line).",
+)
+@click.option(
     "--synchronous",
     type=click.Choice(["FULL", "NORMAL"]),
     default="FULL",
@@ -50,8 +55,10 @@ def command(**flags: Any) -> None:
 
     gc.disable()  # until it serves: what is made on the way there stays
     from watchword.apiserver.instance import InstanceSettings  # noqa: PLC0415 - same
+    from watchword.http.limits import raise_descriptor_limit  # noqa: PLC0415 - same
     from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
 
+    raise_descriptor_limit()
     # The workloads of a node have folders of their own to start from, so a relative path would lead them astray.
     run(_serve(InstanceSettings(**{**flags, "data_dir": flags["data_dir"].absolute()})))
 

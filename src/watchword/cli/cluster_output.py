@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from watchword.agent.cluster_facts import parse_quantity
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import ConditionType, Label
+from watchword.api.quantity import parse_quantity
 from watchword.api.time import parse_rfc3339
+from watchword.certificates.approval import is_pending
+from watchword.certificates.manual_approval import claimed_subject, well_formed_requests
 from watchword.cli.token_output import format_duration_left
-from watchword.drivers.csr.hub import is_pending
-from watchword.hub.manual_approval import claimed_subject, well_formed_requests
 
 COLUMNS = ("NAME", "ACCEPTED", "JOINED", "AVAILABLE", "SET", "CPU", "MEMORY", "VERSION", "AGE")
 NONE = "<none>"
@@ -81,4 +81,4 @@ def _condition_status(cluster: Object, condition: str) -> str:
 def _memory(text: Any) -> str:
     if not text:
         return NONE
-    return f"{float(parse_quantity(str(text))) / GIBIBYTE:.1f}Gi"
+    return f"{float(parse_quantity(str(text)) or 0) / GIBIBYTE:.1f}Gi"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -34,6 +35,18 @@ def output_option(*more: str) -> Callable[[F], F]:
         return with_output  # type: ignore[return-value]  # a command stays a command
 
     return decorate
+
+
+JOIN_COMMAND_OPTIONS = (
+    click.option("--show-token", is_flag=True, help="Print the token also where the output is not a terminal."),
+    click.option(
+        "--output-join-command-file",
+        "command_file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Write the join command, token included, to this file (0600).",
+    ),
+)
+"""Where a join command goes, which holds a token: the command gets `show_token` and `command_file`."""
 
 
 def wait_options(what: str, *, also: str = "") -> Callable[[F], F]:

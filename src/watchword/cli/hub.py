@@ -8,28 +8,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.driver_options import driver_options, driver_settings
 from watchword.cli.process_options import FeatureGates, identity, process_options, run_until_stopped
+from watchword.drivers.catalog import CATALOG
+from watchword.drivers.options import AUTO_APPROVAL, Side
 
 if TYPE_CHECKING:
     from watchword.hub.process import HubOptions
-
-AUTO_APPROVAL = "ManagedClusterAutoApproval"
 
 
 @click.command("hub")
 @click.option("--namespace", default="open-cluster-management-hub", show_default=True, help="Where the hub's lease is.")
 @click.option(
-    "--enabled-registration-drivers", "drivers", default="csr", show_default=True, help="How clusters may register."
+    "--enabled-registration-drivers",
+    "drivers",
+    default=CATALOG.default,
+    show_default=True,
+    help="How clusters may register.",
 )
 @click.option("--feature-gates", type=FeatureGates(), default="", help=f"For example {AUTO_APPROVAL}=true.")
-@click.option(
-    "--auto-approved-csr-users",
-    "--cluster-auto-approval-users",
-    "users",
-    multiple=True,
-    help=f"Users whose first request is approved without a person, with {AUTO_APPROVAL}; separated by commas.",
-)
-@click.option("--auto-approved-csr-groups", "groups", multiple=True, help="The same for groups.")
+@driver_options(Side.HUB)
 @click.option(
     "--signing-namespaces",
     multiple=True,
@@ -50,18 +48,13 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 def options_of(flags: dict[str, Any]) -> HubOptions:
     """Return what the flags mean."""
-    from watchword.drivers.interface import AllowList  # noqa: PLC0415 - help must not pay for it
-    from watchword.hub.process import HubOptions  # noqa: PLC0415 - same
+    from watchword.hub.process import HubOptions  # noqa: PLC0415 - help must not pay for it
 
-    allow = AllowList(
-        enabled=flags["feature_gates"].get(AUTO_APPROVAL, False),
-        users=frozenset(_split(flags["users"])),
-        groups=frozenset(_split(flags["groups"])),
-    )
     return HubOptions(
         identity=identity(),
         drivers=tuple(_split([flags["drivers"]])),
-        allow=allow,
+        settings=driver_settings(flags, Side.HUB),
+        auto_approval=flags["feature_gates"].get(AUTO_APPROVAL, False),
         signing_namespaces=frozenset(_split(flags["signing_namespaces"])),
         install=flags["install"],
         elect=not flags["disable_leader_election"],

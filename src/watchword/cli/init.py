@@ -6,24 +6,32 @@ import shlex
 import sys
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import click
 
-from watchword.admin.driver_names import choose_registration_drivers
-from watchword.admin.hub_setup import HubSetup, validate_hub_setup
+from watchword.admin.hub_setup import HubSetup, validate_hub_settings
 from watchword.admin.init import HubInitializer, InitOptions, InitResult
 from watchword.admin.initial_token import TokenSpec
-from watchword.cli.common_options import format_document, output_option, split, wait_options, with_options
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
+from watchword.cli.common_options import (
+    JOIN_COMMAND_OPTIONS,
+    format_document,
+    output_option,
+    split,
+    wait_options,
+    with_options,
+)
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.driver_options import driver_options, driver_settings
 from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
 from watchword.discovery.addresses import parse_endpoint
 from watchword.discovery.cluster_info_lookup import cluster_info_from_kubeconfig
-from watchword.discovery.setup import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.discovery.token_store import choose_token, join_command
+from watchword.drivers.catalog import CATALOG
+from watchword.drivers.options import Side
 from watchword.kube.files import write_private_file
 from watchword.operator.rendering import IMAGE
 from watchword.runtime.clock import SystemClock
@@ -38,17 +46,10 @@ OPTIONS = (
         "--registration-drivers",
         "drivers",
         multiple=True,
-        help="How clusters may register; several, separated by commas. By default csr.",
+        help=f"How clusters may register; several, separated by commas. By default {CATALOG.default}.",
     ),
     click.option(
         "--feature-gates", type=FeatureGates(), default="", help="For example ManagedClusterAutoApproval=true."
-    ),
-    click.option(
-        "--auto-approved-csr-users",
-        "--auto-approved-csr-identities",
-        "users",
-        multiple=True,
-        help="Users whose first request is approved without a person; needs ManagedClusterAutoApproval.",
     ),
     click.option(
         "--hub-apiserver", "endpoints", multiple=True, help="Address under which clusters reach this hub; repeatable."
@@ -57,13 +58,7 @@ OPTIONS = (
     click.option("--image", default=IMAGE, show_default=True, help="The image of the controllers."),
     click.option("--deploy/--no-deploy", default=True, help="Run the controllers in this cluster, or elsewhere."),
     click.option("--probe/--no-probe", default=True, help="Try whether this hub issues client certificates."),
-    click.option("--show-token", is_flag=True, help="Print the token also where the output is not a terminal."),
-    click.option(
-        "--output-join-command-file",
-        "command_file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="Write the join command, token included, to this file (0600).",
-    ),
+    *JOIN_COMMAND_OPTIONS,
     click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing."),
     click.option("--use-bootstrap-token", is_flag=True, hidden=True, help="Accepted: it is always used."),
 )
@@ -71,6 +66,7 @@ OPTIONS = (
 
 @click.command("init")
 @with_options(*OPTIONS)
+@driver_options(Side.HUB, stored=True)
 @wait_options("the controllers run and the token can be used")
 @output_option()
 @connection_options
@@ -83,7 +79,7 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
     """
     token_spec = _token_spec(flags)
     options = InitOptions(
-        _setup(connection, flags, choose_registration_drivers(split(flags["drivers"]))),
+        _setup(connection, flags),
         token_spec,
         keep_published=not flags["endpoints"],
         probe=flags["probe"],
@@ -111,18 +107,19 @@ def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
     return TokenSpec(parse_duration_flag(flags["token_ttl"], "--token-ttl"), token, groups)
 
 
-def _setup(connection: ClusterConnection, flags: dict[str, Any], drivers: tuple[str, ...]) -> HubSetup:
+def _setup(connection: ClusterConnection, flags: dict[str, Any]) -> HubSetup:
+    named = tuple(dict.fromkeys(CATALOG.cluster_driver(name) for name in split(flags["drivers"])))
+    drivers, settings = named or (CATALOG.default,), driver_settings(flags, Side.HUB)
+    objections = validate_hub_settings(drivers, settings, flags["feature_gates"])
+    if objections:
+        raise click.UsageError("; ".join(objections))
     endpoints = tuple(parse_endpoint(text) for text in split(flags["endpoints"]))
-    gates, users = flags["feature_gates"], split(flags["users"])
-    objection = validate_hub_setup(gates, users)
-    if objection:
-        raise click.UsageError(objection)
     info = cluster_info_from_kubeconfig(connection.choice())
     return HubSetup(
         info=replace(info, endpoints=endpoints or info.endpoints),
         drivers=drivers,
-        gates=gates,
-        approved_users=users,
+        settings=settings,
+        gates=flags["feature_gates"],
         image=flags["image"],
         deploy=flags["deploy"],
         approve_nodes=flags["approve_nodes"],

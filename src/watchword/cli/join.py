@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from watchword.admin.bootstrap_access import require_joinable
-from watchword.admin.driver_names import choose_addon_driver, choose_registration_drivers
 from watchword.admin.join import KLUSTERLET, ClusterMembership, await_joined, cluster_uid, join
 from watchword.admin.node_join import NodeJoin
 from watchword.admin.wait import ObjectWaiter
@@ -26,28 +25,17 @@ from watchword.cli.common_options import (
 )
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
 from watchword.cli.hub_access_options import HubPlan, hub_access_options
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
+from watchword.drivers.catalog import CATALOG
+from watchword.drivers.options import Side
 from watchword.operator.rendering import IMAGE
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 OPTIONS = (
     click.option("--cluster-name", default="", help="The name under which this cluster joins; required."),
-    click.option("--registration-auth", default="csr", show_default=True, help="How the cluster registers."),
-    click.option(
-        "--addon-kubeclient-registration-auth", "addon_auth", default="", help="How its add-ons register: csr or token."
-    ),
-    click.option(
-        "--addon-token-expiration-seconds", "addon_token_seconds", type=click.IntRange(0), default=0, help="0: a year."
-    ),
-    click.option(
-        "--client-cert-expiration-seconds",
-        "certificate_seconds",
-        type=click.IntRange(0),
-        default=0,
-        help="The life asked for the certificate; 0 leaves it to the hub.",
-    ),
     click.option("--cluster-labels", "labels", type=KeyValuePairs(), default="", help="Labels for the ManagedCluster."),
     click.option(
         "--cluster-annotations",
@@ -70,13 +58,15 @@ OPTIONS = (
     ),
     click.option("--dry-run", is_flag=True, help="Find and ask the hub, rehearse the rest, and change nothing."),
     click.option("--singleton", is_flag=True, hidden=True, help="Accepted: the agent is always one process."),
-    click.option("--eks-hub-cluster-arn", "--hub-cluster-arn", hidden=True, help="For registration by AWS IAM."),
 )
 
 
 @click.command("join")
 @hub_access_options
-@with_options(*OPTIONS)
+@with_options(*OPTIONS[:1])
+@driver_choice_options()
+@driver_options(Side.CLUSTER, stored=True)
+@with_options(*OPTIONS[1:])
 @wait_options("the cluster has joined", also="patience")
 @output_option()
 @connection_options
@@ -106,14 +96,18 @@ def _membership(flags: dict[str, Any]) -> ClusterMembership:
     if flags["credential_file"]:
         raise click.UsageError("--credential-file goes with --node-name: a cluster keeps its credential in a Secret")
     name = cluster_name(flags["cluster_name"])
-    (registration_auth,) = choose_registration_drivers([flags["registration_auth"]])
+    settings = driver_settings(flags, Side.CLUSTER)
+    registration_auth = CATALOG.cluster_driver(flags["registration_auth"])
+    addon_auth = CATALOG.addon_driver(flags["addon_auth"]) if flags["addon_auth"] else ""
+    objections = CATALOG.validate(Side.CLUSTER, settings, registration_auth, addon_auth)
+    if objections:
+        raise click.UsageError("; ".join(objections))
     taken = ("klusterlet", "namespace", "image", "labels", "annotations", "gates")
     return ClusterMembership(
         cluster=name,
         registration_auth=registration_auth,
-        addon_auth=choose_addon_driver(flags["addon_auth"]),
-        addon_token_seconds=flags["addon_token_seconds"],
-        certificate_seconds=flags["certificate_seconds"],
+        addon_auth=addon_auth,
+        settings=settings,
         **{field: flags[field] for field in taken},
     )
 

@@ -38,6 +38,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "hub": ("watchword.cli.hub", "Run the controllers of a hub."),
     "agent": ("watchword.cli.agent", "Run the agent of a managed cluster."),
     "operator": ("watchword.cli.operator", "Deploy the agent and the hub as their resources say."),
+    "pull-secrets": (
+        "watchword.cli.pull_secrets",
+        "Keep image pull secrets with short-lived tokens, or list them.",
+    ),
+    "registry-auth": (
+        "watchword.cli.registry_auth",
+        "Let a registry accept pull secrets: exchange Kubernetes tokens for registry tokens.",
+    ),
+    "credential-provider": (
+        "watchword.cli.credential_provider",
+        "Give the kubelet a pod's own token as the credential of a registry.",
+    ),
     "manifests": ("watchword.cli.manifests", "Print what to apply to a cluster, without asking any server."),
     "clean-clusters": ("watchword.cli.clean_clusters", "Delete clusters that left and were not deleted."),
     "sample-addon": ("watchword.cli.sample_addon", "Run the sample add-on: its agent, or its hub side."),

@@ -72,6 +72,46 @@ def agent(cluster_name: str, klusterlet_name: str, image: str, agent_namespace: 
     _print(agent_bundle(klusterlet, BundleOptions(image, agent_namespace, for_hub=False)), output)
 
 
+@command.command("pull-secrets")
+@click.option("--registry", "registries", multiple=True, help="A registry besides those of OpenShift's Services.")
+@click.option("--audience", default="", help="The audience of the tokens. Default: that of the API server.")
+@click.option("--only-used", is_flag=True, help="Manage only ServiceAccounts that a pod uses.")
+@_image
+@_output
+def pull_secrets(registries: tuple[str, ...], audience: str, only_used: bool, image: str, output: str) -> None:  # noqa: FBT001 - a flag
+    """Print the controllers of image pull secrets with their configuration and rights."""
+    from watchword.operator.pull_secret_manifests import (  # noqa: PLC0415 - help must not pay for it
+        PullSecretBundleOptions,
+        pull_secret_bundle,
+    )
+
+    _print(pull_secret_bundle(PullSecretBundleOptions(image, registries, audience, only_used)), output)
+
+
+@command.command("registry-auth")
+@click.option("--service", required=True, help="The service that the registry's configuration names.")
+@click.option("--audience", required=True, help="The audience that tokens must have.")
+@_image
+@_output
+def registry_auth(service: str, audience: str, image: str, output: str) -> None:
+    """Print the token service of a registry with a new signing key.
+
+    The registry trusts tls.crt of the Secret watchword-registry-auth. The output holds the private key: apply it, and
+    do not store it.
+    """
+    from datetime import UTC, datetime  # noqa: PLC0415 - help must not pay for it
+
+    from watchword.operator.pull_secret_manifests import (  # noqa: PLC0415 - same
+        RegistryAuthBundleOptions,
+        registry_auth_bundle,
+    )
+    from watchword.pki.authority import Authority  # noqa: PLC0415 - same
+
+    made = Authority.make("watchword-registry-auth", now=datetime.now(UTC))
+    options = RegistryAuthBundleOptions(service, audience, made.key.pem.reveal(), made.certificate.pem, image)
+    _print(registry_auth_bundle(options), output)
+
+
 def _print(rows: list[Manifest], form: str) -> None:
     objects = [obj for _, obj in rows]
     if form == "json":

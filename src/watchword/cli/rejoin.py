@@ -17,6 +17,7 @@ from watchword.admin.join import KLUSTERLET, cluster_uid
 from watchword.admin.rejoin import TakeOver, TakeOverCandidate, await_credential, replace_bootstrap_secret
 from watchword.admin.unjoin import find_membership
 from watchword.admin.wait import ObjectWaiter
+from watchword.certificates.manual_approval import ApprovalTerms
 from watchword.cli.common_options import (
     cluster_name,
     format_document,
@@ -28,7 +29,6 @@ from watchword.cli.common_options import (
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.hub_access_options import HubPlan, hub_access_options
-from watchword.hub.manual_approval import ApprovalTerms
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
-from watchword.cli.common_options import output_option
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
+from watchword.cli.common_options import JOIN_COMMAND_OPTIONS, output_option, with_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.secret_input import SecretReader
 from watchword.cli.tables import render_table, terminal_width
 from watchword.cli.token_output import COLUMNS, format_tokens, token_row
+from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.cluster_info_lookup import find_cluster_info
 from watchword.discovery.errors import BootstrapTokenRefused
-from watchword.discovery.setup import MANAGED_CLUSTER_GROUP
 from watchword.discovery.token_limits import BootstrapTokenLimits
 from watchword.discovery.token_secret import TokenRecord, TokenUsage
 from watchword.discovery.token_store import TokenStore, choose_token, join_command
 from watchword.discovery.tokens import BootstrapToken, parse_token_id
+from watchword.kube.files import write_private_file
 from watchword.runtime.event_loop import run
 
 
@@ -50,6 +53,7 @@ def generate() -> None:
 @click.option("--max-uses", type=click.IntRange(1), help="How many clusters it may bring in.")
 @click.option("--force-weak-token", is_flag=True, help="Accept a token that is easy to guess.")
 @click.option("--print-join-command", is_flag=True, help="Print the whole command for the joining machine.")
+@with_options(*JOIN_COMMAND_OPTIONS)
 @output_option()
 @click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing.")
 @connection_options
@@ -60,11 +64,12 @@ def create(connection: ClusterConnection, token: str, output: str, **options: An
     """
     given = SecretReader().read(token) if token else ""
     record = _record(choose_token(given, force=options["force_weak_token"]), options)
-    if not options["print_join_command"]:
+    if not (options["print_join_command"] or options["command_file"]):
         run(_create(connection, record, dry_run=options["dry_run"]))
         click.echo(record.token.reveal() if output == "table" else format_tokens([record], output, secrets=True))
     else:
-        click.echo(run(_create_and_print(connection, record, dry_run=options["dry_run"])))
+        info = run(_create_for_join(connection, record, dry_run=options["dry_run"]))
+        _show_join_command(info, record, options)
 
 
 @command.command("list")
@@ -132,11 +137,27 @@ async def _create(connection: ClusterConnection, record: TokenRecord, *, dry_run
         await TokenStore(client).create(record, dry_run=dry_run)
 
 
-async def _create_and_print(connection: ClusterConnection, record: TokenRecord, *, dry_run: bool) -> str:
+async def _create_for_join(connection: ClusterConnection, record: TokenRecord, *, dry_run: bool) -> ClusterInfo:
     async with connection.client() as client:
         info = await find_cluster_info(client, connection.choice())
         await TokenStore(client).create(record, dry_run=dry_run)
-    return shlex.join(join_command(info, record.token))
+    return info
+
+
+def _show_join_command(info: ClusterInfo, record: TokenRecord, options: dict[str, Any]) -> None:
+    """Write the command to the file that was named, or print it; the token only on a terminal or when asked for."""
+    whole = shlex.join(join_command(info, record.token))
+    if options["command_file"]:
+        write_private_file(options["command_file"], f"{whole}\n".encode())
+        print_progress(f"wrote the join command to {options['command_file']}")
+    elif options["show_token"] or sys.stdout.isatty():
+        click.echo(whole)
+    else:
+        click.echo(shlex.join(join_command(info, None)))
+        print_progress(
+            f"the secret of token {record.token.id} is shown on a terminal only: use --output-join-command-file or "
+            "--show-token"
+        )
 
 
 async def _list(connection: ClusterConnection) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +31,9 @@ INTERRUPTED = 130
 @click.option("--clusters", type=click.IntRange(0, 200), help="How many managed clusters; 2 at first, then as before.")
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where everything is kept.")
 @click.option("--ephemeral", is_flag=True, help="Keep everything in memory, and nothing in the end.")
+@click.option(
+    "--audit", is_flag=True, help="Write audit.log beside the data of each control plane: one line per request."
+)
 @click.option("--exit", "leave", is_flag=True, help="End with status 0 once all is healthy; for scripts.")
 @click.option("--timeout", default="60s", show_default=True, help="With --exit: how long to wait for that.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each thing that happens.")
@@ -53,6 +57,7 @@ def command(**flags: Any) -> None:
     options = UpOptions(
         requested=LayoutRequest(flags["clusters"], flags["port"]),
         in_memory=flags["ephemeral"],
+        audit=flags["audit"],
         leave=flags["leave"],
         patience=patience if flags["leave"] else None,
     )
@@ -64,11 +69,15 @@ def command(**flags: Any) -> None:
 
 
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
-    from watchword.local.output import choose_output  # noqa: PLC0415 - help must not pay for it
+    from watchword.api.names import RESTRICTED_KUBECONFIGS  # noqa: PLC0415 - help must not pay for it
+    from watchword.http.limits import raise_descriptor_limit  # noqa: PLC0415 - same
+    from watchword.local.output import choose_output  # noqa: PLC0415 - same
     from watchword.local.up import up  # noqa: PLC0415 - same
     from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
     from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - same
 
+    os.environ[RESTRICTED_KUBECONFIGS] = "1"  # its pods run in this process, and their kubeconfigs come from works
+    raise_descriptor_limit()
     output = choose_output(sys.stdout, json=as_json)
 
     async def main() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 
+from watchword.api.validation import format_duration
 from watchword.discovery.client_factory import ClientFactory
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import (
@@ -20,6 +23,7 @@ from watchword.discovery.published_cluster_info import PublishedClusterInfo, fet
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable, Untrusted
+from watchword.pki.certificates import Certificate, join_bundle
 from watchword.pki.pins import Pin, is_pinned
 
 
@@ -38,26 +42,38 @@ class BootstrapTokenDiscovery:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDiscovery:
-    """Finds a cluster and checks that it is the one; every failure is a `DiscoveryError`."""
+    """Finds a cluster and checks that it is the one; every failure is a `DiscoveryError`.
+
+    `poll_options.total` bounds the whole discovery, also against a server that stalls within an answer.
+    """
 
     client_factory: ClientFactory
     poll_options: PollOptions = field(default_factory=PollOptions)
     progress: Progress = ignore_progress
 
     async def by_token(self, method: BootstrapTokenDiscovery) -> ClusterInfo:
-        """Read cluster-info unbelieving, prove it by signature and pin, then read it again through its own CA."""
+        """Read cluster-info without trust, check signature and pin, then read it again from a server of a pinned CA.
+
+        Other holders of the token can sign a cluster-info that lists their own CA beside the pinned one. So only pinned
+        CAs verify the second read, and other CAs count only because a server of a pinned CA publishes them.
+        """
         if not method.pins and not method.unsafe_skip_ca_pin:
             raise NotTrusted(
                 DiscoveryReason.PIN_REQUIRED,
                 "a token alone does not prove which cluster answers, as others may hold it too: give the CA pin "
                 "(--discovery-token-ca-cert-hash), or waive it with --discovery-token-unsafe-skip-ca-verification",
             )
+        async with _time_limit(method.server, self.poll_options.total):
+            return await self._by_token(method)
+
+    async def _by_token(self, method: BootstrapTokenDiscovery) -> ClusterInfo:
         self.progress(f"asking {method.server} for cluster-info, without credentials")
         async with _closing(self.client_factory.unverified(method.server)) as client:
             heard = await self._signed(client, method)
         info = validate_signed_cluster_info(heard, method)
+        trusted = select_pinned_authorities(info, method.pins) if method.pins else info.authorities
         self.progress(f"the signature of token {method.token.id} is right; asking again through the cluster's own CA")
-        async with _closing(self.client_factory.verified(method.server, info.ca_bundle)) as client:
+        async with _closing(self.client_factory.verified(method.server, join_bundle(trusted))) as client:
             again = await self._signed(client, method)
         if again.text != heard.text or not again.has_valid_signature_for(method.token):
             raise NotTrusted(
@@ -67,18 +83,20 @@ class ClusterDiscovery:
         return info
 
     async def by_pin(self, server: str, pins: tuple[Pin, ...]) -> ClusterInfo:
-        """Read cluster-info unbelieving, take only the pinned authorities from it, and read it again through them.
+        """Read cluster-info without trust, then read it again from a server of a pinned CA and return that.
 
-        Without a signature anybody in between may have added an authority of their own beside the pinned one.
+        Without a signature an attacker on the network may have added its own CA beside the pinned one.
         """
+        async with _time_limit(server, self.poll_options.total):
+            return await self._by_pin(server, pins)
+
+    async def _by_pin(self, server: str, pins: tuple[Pin, ...]) -> ClusterInfo:
         self.progress(f"asking {server} for cluster-info, without credentials")
         heard = await self._published(self.client_factory.unverified(server))
         info = read_cluster_info(heard.text)
-        pinned = tuple(authority for authority in info.authorities if is_pinned((authority.key,), pins))
-        if not pinned:
-            raise _wrong_pin()
+        pinned = select_pinned_authorities(info, pins)
         self.progress("the pin is right; asking again through the pinned CA")
-        again = await self._published(self.client_factory.verified(server, ClusterInfo((server,), pinned).ca_bundle))
+        again = await self._published(self.client_factory.verified(server, join_bundle(pinned)))
         return read_cluster_info(again.text)
 
     async def _published(self, client: Client) -> PublishedClusterInfo:
@@ -99,7 +117,8 @@ class ClusterDiscovery:
         if not refresh:
             return given
         self.progress(f"asking {given.server} for newer cluster-info")
-        async with _closing(self.client_factory.verified(given.server, given.ca_bundle)) as client:
+        client = self.client_factory.verified(given.server, given.ca_bundle)
+        async with _time_limit(given.server, self.poll_options.total), _closing(client):
             published = await poll_until(lambda: self._look(client, _optional), self.poll_options, self.progress)
         if published is None:
             return given
@@ -138,25 +157,26 @@ class ClusterDiscovery:
 
 
 def validate_signed_cluster_info(heard: PublishedClusterInfo, method: BootstrapTokenDiscovery) -> ClusterInfo:
-    """Return the ClusterInfo that was heard if signature and pins prove it; raise the reason otherwise."""
+    """Return the ClusterInfo that was heard if the token signed it; raise the reason otherwise."""
     if not heard.has_valid_signature_for(method.token):
         raise NotTrusted(
             DiscoveryReason.SIGNATURE_WRONG,
             f"the signature of token {method.token.id} on cluster-info is wrong: the token has a typing error, or "
             "somebody is in between; nothing secret was sent",
         )
-    info = read_cluster_info(heard.text)
-    if method.pins and not is_pinned((authority.key for authority in info.authorities), method.pins):
-        raise _wrong_pin()
-    return info
+    return read_cluster_info(heard.text)
 
 
-def _wrong_pin() -> NotTrusted:
-    return NotTrusted(
-        DiscoveryReason.PIN_MISMATCH,
-        "none of the cluster's CAs is the pinned one: the CA was rotated (ask the hub for a new join command), or "
-        "somebody who knows the token is in between; nothing secret was sent",
-    )
+def select_pinned_authorities(info: ClusterInfo, pins: tuple[Pin, ...]) -> tuple[Certificate, ...]:
+    """Return the authorities that the pins name; raise `NotTrusted` when there is none."""
+    pinned = tuple(authority for authority in info.authorities if is_pinned((authority.key,), pins))
+    if not pinned:
+        raise NotTrusted(
+            DiscoveryReason.PIN_MISMATCH,
+            "none of the cluster's CAs is the pinned one: the CA was rotated (ask the hub for a new join command), or "
+            "a holder of the token answers in place of the hub; nothing secret was sent",
+        )
+    return pinned
 
 
 def _required(error: KubeError) -> PublishedClusterInfo | None:
@@ -177,7 +197,8 @@ def _trouble(error: KubeError) -> DiscoveryError | PollAgain:
     if isinstance(error, Untrusted):
         return NotTrusted(
             DiscoveryReason.SERVER_NOT_TRUSTED,
-            f"the server is not the one its cluster-info speaks of: {error}; somebody may be in between",
+            f"the server's certificate is not of a CA that was proved: {error}; the CA was rotated (ask the hub for a "
+            "new join command), or another server answers in place of the hub",
         )
     reason = (
         DiscoveryReason.SERVER_UNREACHABLE if isinstance(error, Unreachable) else DiscoveryReason.CLUSTER_INFO_MISSING
@@ -191,3 +212,16 @@ async def _closing(client: Client) -> AsyncIterator[Client]:
         yield client
     finally:
         await client.close()
+
+
+@asynccontextmanager
+async def _time_limit(server: str, total: timedelta) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(total.total_seconds() or None):  # zero: each request is sent once
+            yield
+    except TimeoutError as cause:
+        raise DiscoveryTimedOut(
+            DiscoveryReason.SERVER_UNREACHABLE,
+            f"{server} did not answer completely within {format_duration(total)}: check the address and the network, "
+            "or wait longer with --discovery-timeout",
+        ) from cause

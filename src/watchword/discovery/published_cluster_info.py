@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -11,9 +12,10 @@ from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, SIGNATURE_PREF
 from watchword.api.resources import CONFIG_MAPS
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
-from watchword.kube.errors import ApiStatusError, KubeError, MalformedResponse
+from watchword.kube.errors import ApiStatusError, KubeError, MalformedResponse, TimedOut
 from watchword.pki.detached_jws import is_detached_signature
 
+EXCHANGE_SECONDS = 10.0  # from the request to the last byte of the body
 MAXIMUM_BYTES = 4 * 1024 * 1024  # more than etcd stores in one object
 
 
@@ -35,7 +37,15 @@ class PublishedClusterInfo:
 
 
 async def fetch_cluster_info(client: Client) -> PublishedClusterInfo:
-    """Read kube-public/cluster-info; raises `KubeError`. A server that sends without end is cut off."""
+    """Read kube-public/cluster-info; raises `KubeError`. A server that stalls or sends without end is cut off."""
+    try:
+        async with asyncio.timeout(EXCHANGE_SECONDS):
+            return _decode(await _read_body(client))
+    except TimeoutError as cause:
+        raise TimedOut(f"no complete answer within {EXCHANGE_SECONDS:g} seconds") from cause
+
+
+async def _read_body(client: Client) -> bytes:
     body = bytearray()
     async with client.open(CONFIG_MAPS.path(CLUSTER_INFO)) as response:
         if response.stream is None:
@@ -45,7 +55,7 @@ async def fetch_cluster_info(client: Client) -> PublishedClusterInfo:
                 body += chunk
                 if len(body) > MAXIMUM_BYTES:
                     raise MalformedResponse("the server sent more than a ConfigMap can hold: is this an API server?")
-    return _decode(bytes(body))
+    return bytes(body)
 
 
 async def is_answering(client: Client) -> bool:

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from watchword.api.bootstrap import CLUSTER_INFO, KUBE_PUBLIC, KUBECONFIG_KEY
+from watchword.api.bootstrap import CLUSTER_INFO, KUBE_PUBLIC, KUBECONFIG_KEY, MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CONFIG_MAPS,
     NAMESPACES,
+    RBAC_GROUP,
     ROLE_BINDINGS,
     ROLES,
 )
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.kube.client import Client
 
-RBAC = "rbac.authorization.k8s.io"
 FIELD_MANAGER = "watchword-init"
 CLUSTER_INFO_READERS = ObjectKey(KUBE_PUBLIC, "watchword:cluster-info")
-MANAGED_CLUSTER_GROUP = "system:bootstrappers:managedcluster"
-NODE_GROUP = "system:bootstrappers:kubeadm:default-node-token"
 NODE_BOOTSTRAPPER = "system:node-bootstrapper"  # may create, get, list and watch certificate requests
 NODE_APPROVER = "system:certificates.k8s.io:certificatesigningrequests:nodeclient"
 NODE_RENEWER = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"
@@ -62,11 +60,11 @@ def _readers() -> Iterator[Manifest]:
         ROLE_BINDINGS,
         ROLE_BINDINGS.manifest(
             CLUSTER_INFO_READERS,
-            roleRef={"apiGroup": RBAC, "kind": "Role", "name": CLUSTER_INFO_READERS.name},
+            roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": CLUSTER_INFO_READERS.name},
             # Who has a credential may read what everybody may: agents refresh over their own connection.
             subjects=[
-                {"apiGroup": RBAC, "kind": "User", "name": "system:anonymous"},
-                {"apiGroup": RBAC, "kind": "Group", "name": "system:authenticated"},
+                {"apiGroup": RBAC_GROUP, "kind": "User", "name": "system:anonymous"},
+                {"apiGroup": RBAC_GROUP, "kind": "Group", "name": "system:authenticated"},
             ],
         ),
     )
@@ -75,6 +73,6 @@ def _readers() -> Iterator[Manifest]:
 def _binding(name: str, role: str, groups: Sequence[str]) -> Manifest:
     return CLUSTER_ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS.manifest(
         ObjectKey.cluster(name),
-        roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-        subjects=[{"apiGroup": RBAC, "kind": "Group", "name": group} for group in groups],
+        roleRef={"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
+        subjects=[{"apiGroup": RBAC_GROUP, "kind": "Group", "name": group} for group in groups],
     )

@@ -3,45 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
-from collections.abc import Mapping
+import contextlib
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import orjson
 
 from watchword.api.meta import Object, ObjectKey, uid_of
-from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.api.validation import format_duration
+from watchword.certificates.approval import APPROVED, DENIED, FAILED, is_approved, read_decision
 from watchword.certificates.issued_certificate import IssuedCertificate, validate_issued_certificate
+from watchword.certificates.request import CertificateSpec, certificate_request_manifest, is_same_request
 from watchword.discovery.errors import BootstrapFailed, BootstrapTimedOut, DiscoveryReason
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, ApiStatusError, Forbidden
+from watchword.kube.errors import AlreadyExists, ApiStatusError, Forbidden, KubeError
 from watchword.kube.watch import Bookmark, ObjectChange, list_and_watch
-from watchword.pki.certificates import Certificate, split_bundle
-from watchword.pki.csr import build_csr, parse_csr
-from watchword.pki.errors import PkiError
-from watchword.pki.keys import KeyType, PrivateKey
-from watchword.pki.subjects import CertificateSubject
-from watchword.pki.usages import Usage
+from watchword.pki.certificates import Certificate
+from watchword.pki.errors import CertificateRefused
+from watchword.pki.keys import PrivateKey
 from watchword.runtime.clock import Clock
 
-
-@dataclass(frozen=True, slots=True)
-class CertificateSpec:
-    """What certificate to ask for; `labels` help approvers to find the request."""
-
-    subject: CertificateSubject
-    signer: str = KUBE_CLIENT_SIGNER
-    lifetime: timedelta | None = None  # None: as long as the signer likes
-    name_prefix: str = "watchword-"
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+LAST_LOOK_SECONDS = 5.0
+REFUSALS = {DENIED: DiscoveryReason.REQUEST_DENIED, FAILED: DiscoveryReason.REQUEST_FAILED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +44,13 @@ class TlsBootstrap:
     progress: Progress = ignore_progress
 
     async def obtain(self, certificate_spec: CertificateSpec, key: PrivateKey) -> IssuedCertificate:
-        """Ask, wait for approval and issuance, and return what stood every check."""
+        """Ask, wait for approval and issuance, and return what stood every check; `patience` bounds all of it."""
         request = certificate_request_manifest(certificate_spec, key)
-        posted = await self._create_request(request)
-        name = ObjectKey.of(posted).name
-        self.progress(f"waiting for approval of certificate request {name}")
+        name = ObjectKey.of(request).name
         try:
             async with asyncio.timeout(self.patience.total_seconds()):
+                posted = await self._create_request(request)
+                self.progress(f"waiting for approval of certificate request {name}")
                 answered = await self._wait_for_certificate(posted)
         except TimeoutError as cause:
             raise await self._timed_out(name) from cause
@@ -117,8 +103,11 @@ class TlsBootstrap:
 
     async def _timed_out(self, name: str) -> BootstrapTimedOut:
         waited = format_duration(self.patience)
-        present = await self.client.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
-        if present is not None and _condition(present, "Approved") is not None:
+        present = None
+        with contextlib.suppress(KubeError, TimeoutError):  # the look only chooses between two messages
+            async with asyncio.timeout(LAST_LOOK_SECONDS):
+                present = await self.client.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
+        if present is not None and is_approved(present):
             return BootstrapTimedOut(
                 DiscoveryReason.NOT_ISSUED,
                 f"request {name} is approved but no certificate came within {waited}: this hub may not sign client "
@@ -134,12 +123,11 @@ class TlsBootstrap:
         self, answered: Object, certificate_spec: CertificateSpec, key: PrivateKey
     ) -> IssuedCertificate:
         try:
-            chain = split_bundle(base64.b64decode(answered["status"]["certificate"], validate=True))
-        except (PkiError, ValueError, TypeError) as cause:
+            issued = IssuedCertificate.from_status(key, read_decision(answered).certificate)
+        except CertificateRefused as cause:
             raise BootstrapFailed(
                 DiscoveryReason.CERTIFICATE_WRONG, f"the hub issued no readable certificate: {cause}"
             ) from cause
-        issued = IssuedCertificate(key, chain)
         complaint = validate_issued_certificate(
             issued, certificate_spec.subject, roots=self.roots, lifetime=certificate_spec.lifetime, now=self.clock.now()
         )
@@ -151,64 +139,12 @@ class TlsBootstrap:
         return issued
 
 
-def certificate_request_manifest(certificate_spec: CertificateSpec, key: PrivateKey) -> Object:
-    """Return the CertificateSigningRequest; the same certificate_spec and key always give the same name."""
-    usages = [Usage.DIGITAL_SIGNATURE, Usage.CLIENT_AUTH]
-    if key.public.type == KeyType.RSA:
-        usages.insert(1, Usage.KEY_ENCIPHERMENT)
-    spec: Object = {
-        "request": base64.b64encode(build_csr(key, certificate_spec.subject)).decode(),
-        "signerName": certificate_spec.signer,
-        "usages": [str(usage) for usage in usages],
-    }
-    if certificate_spec.lifetime is not None:
-        spec["expirationSeconds"] = int(certificate_spec.lifetime.total_seconds())
-    metadata = {"labels": dict(certificate_spec.labels), "annotations": dict(certificate_spec.annotations)}
-    return CERTIFICATE_SIGNING_REQUESTS.manifest(
-        ObjectKey.cluster(choose_request_name(certificate_spec, key)),
-        metadata={name: value for name, value in metadata.items() if value},
-        spec=spec,
-    )
-
-
-def choose_request_name(certificate_spec: CertificateSpec, key: PrivateKey) -> str:
-    """Name a request after everything that distinguishes it."""
-    parts = [
-        key.public.thumbprint,
-        certificate_spec.signer,
-        certificate_spec.subject.common_name,
-        *sorted(certificate_spec.subject.organisations),
-    ]
-    parts.append(str(certificate_spec.lifetime))
-    return certificate_spec.name_prefix + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-
-
-def is_same_request(present: Object, ours: Object) -> bool:
-    """Whether a stored request asks for the same thing with the same key; the rest of it is the server's."""
-    theirs, wanted = present.get("spec") or {}, ours["spec"]
-    if any(theirs.get(field) != wanted.get(field) for field in ("signerName", "usages", "expirationSeconds")):
-        return False
-    try:
-        asked = parse_csr(base64.b64decode(str(theirs.get("request") or ""), validate=True))
-        mine = parse_csr(base64.b64decode(wanted["request"]))
-    except (PkiError, ValueError):
-        return False
-    return (asked.key, asked.subject) == (mine.key, mine.subject)
-
-
 def decide_bootstrap_request(present: Object) -> Object | None:
-    """Return the request once its certificate is there, None while it waits; raise when it never will be."""
-    for kind, reason in (("Denied", DiscoveryReason.REQUEST_DENIED), ("Failed", DiscoveryReason.REQUEST_FAILED)):
-        condition = _condition(present, kind)
-        if condition is not None:
-            why = condition.get("message") or condition.get("reason") or "no reason given"
-            raise BootstrapFailed(
-                reason, f"the hub {'denied' if kind == 'Denied' else 'failed'} the certificate request: {why}"
-            )
-    approved = _condition(present, "Approved") is not None
-    return present if approved and (present.get("status") or {}).get("certificate") else None
-
-
-def _condition(present: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
-    rows = (present.get("status") or {}).get("conditions") or []
-    return next((row for row in rows if row.get("type") == kind and row.get("status", "True") == "True"), None)
+    """Return the request once its certificate is issued, None while it waits; raise when it never will be."""
+    decision = read_decision(present)
+    if decision.verdict in REFUSALS:
+        why = decision.message or decision.reason or "no reason given"
+        raise BootstrapFailed(
+            REFUSALS[decision.verdict], f"the hub {decision.verdict.lower()} the certificate request: {why}"
+        )
+    return present if decision.verdict == APPROVED and decision.certificate else None

@@ -1,20 +1,25 @@
 """What a driver refuses.
 
 DriverError
-├── UnknownDriver    no driver of that name serves that purpose
-└── CertificateRequestRefused     a request that no honest agent would send
+├── UnknownDriver        no driver of that name serves that purpose
+├── AmbiguousDriver      a cluster carries the annotations of more than one driver
+└── CredentialUnreadable    a Secret holds something else than the credential that it should
 """
 
 from __future__ import annotations
 
 
 class DriverError(Exception):
-    """Base of everything this room raises."""
+    """Base of everything this package raises."""
 
 
 class UnknownDriver(DriverError):
     """No driver of that name serves that purpose; the message lists those that do."""
 
 
-class CertificateRequestRefused(DriverError):
-    """The request is not one that this driver would ever approve; the message says why."""
+class AmbiguousDriver(DriverError):
+    """The annotations of a ManagedCluster name more than one driver; the message lists them."""
+
+
+class CredentialUnreadable(DriverError):
+    """The credential in a Secret cannot be read; the message says why, and nothing of its content."""

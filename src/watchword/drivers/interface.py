@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from watchword.api.cluster import Cluster
+from watchword.api.meta import Object
 from watchword.api.names import KUBE_CLIENT_SIGNER
+from watchword.drivers.options import Settings
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import UserEntry
 from watchword.pki.keys import PrivateKey
+from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import ControllerSpec, Reader
@@ -34,23 +37,30 @@ class WantedCredential:
     subject: CredentialSubject
     addon: str = ""  # empty for the agent's own credential
     signer: str = KUBE_CLIENT_SIGNER
-    lifetime: timedelta | None = None  # None leaves it to the hub
     service_account: str = ""  # on the hub, for credentials that are tokens
     service_account_uid: str = ""  # the one the hub last reported; empty when it has not
     requester: str = ""  # the user that asks as a joining cluster, when its bootstrap credential tells; empty else
-    rotation: str = ""  # the last request for an early renewal; empty when nobody ever asked
+    rotation: str = ""  # the last request for an early renewal; empty when there was none
 
 
 SecretData: TypeAlias = Mapping[str, bytes]
 """The content of a Secret, decoded. Never logged, never put in a message."""
+
+KUBECONFIG = "kubeconfig"
+"""The key under which a Secret holds the kubeconfig that goes with its credential."""
 
 ROTATION_KEY = "rotation-request"
 """The key under which a Secret notes which request for an early renewal its credential has honoured."""
 
 
 def is_renewal_requested(wanted: WantedCredential, held: SecretData) -> bool:
-    """Whether somebody asked for an early renewal that has not been begun; compared, for clocks may disagree."""
+    """Whether an early renewal was requested and has not begun; compared, for clocks may disagree."""
     return bool(wanted.rotation) and held.get(ROTATION_KEY, b"") != wanted.rotation.encode()
+
+
+def is_due(held: ValidCredential, now: datetime) -> bool:
+    """Whether the agent has to renew a credential now."""
+    return held.renew_at is not None and now >= held.renew_at
 
 
 def rotation_data(wanted: WantedCredential) -> dict[str, bytes]:
@@ -60,21 +70,22 @@ def rotation_data(wanted: WantedCredential) -> dict[str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class ValidCredential:
-    """What is held is good; look again at that instant."""
+    """What is held is good; look again at `renew_at`."""
 
-    renew_at: datetime
-    expires_at: datetime
-    message: str = ""  # for the condition: the same words that were said when it was issued
+    renew_at: datetime | None  # None: the agent does not renew it
+    expires_at: datetime | None  # None: it does not expire
+    message: str = ""  # for the condition: the same words as when it was issued
+    issued_at: datetime | None = None  # None: not known
 
 
 @dataclass(frozen=True, slots=True)
 class NewCredential:
-    """A new credential to store. Its life is the one issued, whatever was asked."""
+    """A new credential to store. Its validity is the one issued, whatever was requested."""
 
     data: SecretData = field(repr=False)
     issued_at: datetime
-    expires_at: datetime
-    renew_at: datetime
+    expires_at: datetime | None  # None: it does not expire
+    renew_at: datetime | None  # None: the agent does not renew it
     message: str = ""  # for the condition: what was issued and until when, never the credential
 
 
@@ -104,7 +115,7 @@ class AgentDriver(Protocol):
         ...
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
-        """Return until when the credential held is good, without asking anybody; None when it is no good."""
+        """Return until when the credential held is good, without any request; None when it must not be used."""
         ...
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
@@ -115,19 +126,19 @@ class AgentDriver(Protocol):
 class HubDriver(Protocol):
     """Decides whether a cluster's proof is believed, and what a believed cluster may do."""
 
-    def recognises(self, cluster: Cluster) -> bool:
-        """Whether this cluster registers by this driver."""
-        ...
-
     async def grant(self, cluster: Cluster) -> None:
-        """Make the accepted cluster's proof work; RBAC is the hub's own business."""
+        """Make the accepted cluster's proof work; the hub writes the RBAC."""
         ...
 
     async def revoke(self, cluster: Cluster) -> None:
-        """Make it stop working; called again and again until it succeeds."""
+        """Make it stop working; repeated until it succeeds.
+
+        Called for every cluster that is denied or removed, whichever driver it names: its agent may have changed that.
+        """
         ...
 
 
+@runtime_checkable
 class HasReconcilers(Protocol):
     """A hub driver that brings reconcilers of its own, such as the approval of requests."""
 
@@ -136,6 +147,7 @@ class HasReconcilers(Protocol):
         ...
 
 
+@runtime_checkable
 class AutoAcceptsClusters(Protocol):
     """A hub driver that can vouch for a cluster without a person, when the administrator's allow-list says so."""
 
@@ -148,24 +160,23 @@ RegistrationValidator: TypeAlias = Callable[[str, str], Awaitable[str | None]]
 """Given a requester and a cluster name: why this requester may not register it, or None."""
 
 
-@dataclass(frozen=True, slots=True)
-class AllowList:
-    """Whose first request is approved without a person."""
-
-    enabled: bool = False  # the feature gate ManagedClusterAutoApproval
-    users: frozenset[str] = frozenset()
-    groups: frozenset[str] = frozenset()
-
-    def allows(self, user: str, groups: frozenset[str]) -> bool:
-        """Whether somebody, as the API server authenticated them, is on the list."""
-        return self.enabled and (user in self.users or bool(groups & self.groups))
-
-
 NewKey: TypeAlias = Callable[[], PrivateKey]
-"""Makes a key that nobody else has."""
+"""Generates a private key."""
 
 
-@dataclass(frozen=True)
+class ClusterSubjects(Protocol):
+    """Knows whom the rights of a cluster are bound to: not always its group, when its name had an earlier owner."""
+
+    def subjects(self, cluster: Object) -> list[Object]:
+        """Return the RBAC subjects of a ManagedCluster."""
+        ...
+
+    def retired_until(self, name: str) -> datetime | None:
+        """Return until when certificates of a deleted cluster of this name may be valid; None when there was none."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
 class AgentContext:
     """What the agent's side of a driver may use."""
 
@@ -173,30 +184,18 @@ class AgentContext:
     reader: Reader  # of the hub: this cluster's requests are in it
     clock: Clock
     new_key: NewKey = PrivateKey.generate
+    settings: Settings = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HubContext:
     """What the hub's side of a driver may use."""
 
-    reader: Reader
+    cache: Cache
     client: Client
     events: EventRecorder
     clock: Clock
-    allow: AllowList
     validate_registration: RegistrationValidator
-
-
-@dataclass(frozen=True, slots=True)
-class DriverEntry:
-    """One line of the catalog: a name, its other spellings, and where each side is made.
-
-    A driver without a hub's side is for add-ons alone.
-    """
-
-    name: str
-    agent: Callable[[AgentContext], AgentDriver]
-    hub: Callable[[HubContext], HubDriver] | None = None
-    aliases: tuple[str, ...] = ()
-    for_addons: bool = False
-    signer: str = ""  # whose certificates it lives on; the hub is asked whether it serves that signer
+    cluster_subjects: ClusterSubjects
+    settings: Settings = field(default_factory=dict)
+    auto_approval: bool = False  # the feature gate ManagedClusterAutoApproval

@@ -11,6 +11,9 @@ from inspect import isasyncgen
 from typing import Any, Protocol, cast
 
 from watchword.api.http import Peer, Request, Response
+from watchword.http.deadlines import ConnectionDeadlines
+from watchword.http.handshake import Handshake
+from watchword.http.limits import ServerLimits
 from watchword.http.request_parser import ParsedRequest, RejectedRequest, RequestLimits, RequestParser
 from watchword.http.response_writer import CHUNK, CONTINUE, LAST_CHUNK, encode_response, encode_response_parts, head
 
@@ -20,6 +23,8 @@ RequestHandler = Callable[[Request], Awaitable[Response]]
 RejectionHandler = Callable[[RejectedRequest], Response]
 LINGER = 2.0
 """How long a rejected client may go on sending before the connection is cut: cut at once, it never reads why."""
+FAREWELL = 0.25
+"""How long a client may take to confirm the end of a connection when the server stops."""
 
 
 class ServerContext(Protocol):
@@ -27,10 +32,11 @@ class ServerContext(Protocol):
 
     handle: RequestHandler
     reject: RejectionHandler
+    limits: ServerLimits
     reading: RequestLimits
 
-    def register(self, connection: ServerConnection) -> bool:
-        """Take note of a connection; False when there are too many."""
+    def authenticate(self, connection: ServerConnection, user: str) -> None:
+        """Count a connection as one of a user."""
         ...
 
     def unregister(self, connection: ServerConnection) -> None:
@@ -48,30 +54,42 @@ class ServerConnection(asyncio.Protocol):
     def __init__(self, server: ServerContext) -> None:
         self._server = server
         self._loop = asyncio.get_running_loop()
+        self._handshake: Handshake | None = None
+        self._connected = False
         self._waiting: deque[ParsedRequest | RejectedRequest] = deque()
         self._task: asyncio.Task[None] | None = None
         self._streaming = False
         self._finishing = False
         self._paused = False
         self._writable: asyncio.Future[None] | None = None
-        self._since = self._loop.time()
+        self._ending: asyncio.TimerHandle | None = None
+        self._deadlines = ConnectionDeadlines(server.limits, self._loop.time())
 
-    def is_timed_out(self, now: float, between: float, within: float) -> bool:
-        """Whether the client has had its time: between two requests, or within one that it is sending."""
-        if self._task is not None:
-            return False
-        return now - self._since > (between if self._reader.is_idle else within)
+    def establish(self, handshake: Handshake) -> None:
+        """Begin the handshake; a client that does not finish it in time is cut."""
+        self._handshake = handshake
+        handshake.begin(self, lambda: self._server.unregister(self))
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether the client has had its time to send a request, or to read what was written."""
+        if not self._connected:
+            return False  # the handshake has a deadline of its own
+        if self._writable is not None:
+            return self._deadlines.is_write_overdue(now, self._transport.get_write_buffer_size())
+        return self._task is None and self._deadlines.is_read_overdue(now, self._reader)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to listen, or turn the client away."""
+        """Begin to listen."""
         self._transport = cast("asyncio.Transport", transport)
         self._reader = RequestParser(self._server.reading, peer_of(transport))
-        if not self._server.register(self):
-            self._transport.abort()
+        self._deadlines.restart(self._loop.time(), is_first=True)
+        self._connected = True
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the contract
         """Stop working for a client that has gone."""
         self._server.unregister(self)
+        if self._ending is not None:
+            self._ending.cancel()
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()
@@ -79,9 +97,10 @@ class ServerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what the client sent."""
-        if self._reader.is_idle:
-            self._since = self._loop.time()
+        was_idle = self._reader.is_idle
         self._waiting.extend(self._reader.feed(data))
+        if was_idle and not self._reader.is_idle:
+            self._deadlines.restart(self._loop.time())
         if self._task is None:
             self._next()
         elif self._waiting and not self._paused:
@@ -97,18 +116,34 @@ class ServerConnection(asyncio.Protocol):
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         self._writable = None
+        self._deadlines.writable()
 
     def finish(self) -> None:
         """Answer what is under way, end what streams, then close."""
         self._finishing = True
-        if self._task is None:
-            self._transport.close()
+        if not self._connected:
+            self.abort()
+        elif self._task is None:
+            self._close()
         elif self._streaming:
             self._task.cancel()
 
     def abort(self) -> None:
         """Cut the connection."""
-        self._transport.abort()
+        if self._connected:
+            self._transport.abort()
+        elif self._handshake is not None:
+            self._handshake.cancel()
+
+    def _close(self) -> None:
+        """Close politely; cut a client that does not read the rest, or does not confirm the end."""
+        self._transport.close()
+        self._end_after(FAREWELL if self._finishing else self._server.limits.write_seconds, self._transport.abort)
+
+    def _end_after(self, seconds: float, end: Callable[[], None]) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+        self._ending = self._loop.call_later(seconds, end)
 
     def _next(self) -> None:
         if self._waiting:
@@ -126,11 +161,13 @@ class ServerConnection(asyncio.Protocol):
 
     def _reject(self, rejected: RejectedRequest) -> None:
         self._transport.write(encode_response(self._server.reject(rejected), self._server.date(), keep_alive=False))
-        self._loop.call_later(LINGER, self._transport.close)
+        self._end_after(LINGER, self._close)
 
     async def _serve(self, received: ParsedRequest) -> None:
         try:
             answer = await self._server.handle(received.request)
+            if answer.user:
+                self._server.authenticate(self, answer.user)
             keep_alive = received.keep_alive and not self._finishing
             if answer.stream is None:
                 with_body = received.request.method != "HEAD"
@@ -145,11 +182,11 @@ class ServerConnection(asyncio.Protocol):
             log.exception("an answer broke off")
             keep_alive = False
         self._task = None
-        self._since = self._loop.time()
+        self._deadlines.restart(self._loop.time())
         if keep_alive and not self._finishing:
             self._next()
         else:
-            self._transport.close()
+            self._close()
 
     async def _stream(self, answer: Response, received: ParsedRequest, *, keep_alive: bool) -> None:
         stream: Any = answer.stream

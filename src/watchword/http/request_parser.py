@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 from urllib.parse import parse_qsl
@@ -11,6 +12,8 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from watchword.api.http import Peer, Request
 
 MAX_HEADERS = 256
+CHUNK_OVERHEAD = 16
+"""So many bytes around each chunk are free: its size in hexadecimal and two line ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class RequestParser:
         self._begun = False
         self._head_complete = False
         self._wants_continue = False
-        self._fed = 0  # bytes since the request began, while its head is not complete
+        self._overhead = 0  # bytes since the request began that are not its body: head, chunk lines, trailers
         self._head_bytes = 0
         self._target = b""
         self._headers: list[tuple[str, str]] = []
@@ -68,19 +71,24 @@ class RequestParser:
         """Whether no request has begun that is not complete."""
         return not self._begun
 
+    @property
+    def is_head_complete(self) -> bool:
+        """Whether the head of the request has been read."""
+        return self._head_complete
+
     def feed(self, data: bytes) -> list[ParsedRequest | RejectedRequest]:
         """Return what these bytes complete; a refusal comes last."""
         if self._refused:
             return []
-        if not self._head_complete:
-            self._fed += len(data)
+        self._overhead += len(data)
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
             self._refused = True  # the request is answered as if nothing else was offered, and is the last
         except HttpParserError:
             self._refuse(400, "Bad Request")
-        if not self._head_complete and self._fed > self._limits.header_bytes:
+        if self._overhead > self._limits.header_bytes:
+            # The parser keeps a header or trailer until it ends: one without end must not grow.
             self._refuse(431, "Request Header Fields Too Large")
         found, self._found = self._found, []
         return found
@@ -92,9 +100,9 @@ class RequestParser:
 
     def on_message_begin(self) -> None:
         """Begin a request."""
-        fed = self._fed
+        overhead = self._overhead
         self._reset()
-        self._begun, self._fed = True, fed
+        self._begun, self._overhead = True, overhead
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the target."""
@@ -114,18 +122,26 @@ class RequestParser:
     def on_headers_complete(self) -> None:
         """Judge the head before a body is read."""
         self._head_complete = True
-        if self._parser.get_http_version() not in {"1.1", "1.0"}:
+        version = self._parser.get_http_version()
+        if version not in {"1.1", "1.0"}:
             self._stop(505, "HTTP Version Not Supported")
-        for name, value in self._headers:
-            lowered = name.lower()
-            if lowered == "content-length" and int(value) > self._limits.body_bytes:
-                self._stop(413, "Request Entity Too Large")
-            elif lowered == "expect" and value.lower() == "100-continue":
-                self._wants_continue = True
+        headers = {name.lower(): value for name, value in self._headers}
+        hosts = sum(name.lower() == "host" for name, _ in self._headers)
+        upgrade = self._parser.should_upgrade()
+        if is_ambiguous(headers, version, upgrade=upgrade) or (version == "1.1" and hosts != 1):
+            self._stop(400, "Bad Request")
+        if int(headers.get("content-length", "0")) > self._limits.body_bytes:
+            self._stop(413, "Request Entity Too Large")
+        self._wants_continue = headers.get("expect", "").lower() == "100-continue"
+
+    def on_chunk_header(self) -> None:
+        """Forgive a chunk the bytes that it needs; extensions and padding beyond that add up."""
+        self._overhead = max(0, self._overhead - CHUNK_OVERHEAD)
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
         self._wants_continue = False
+        self._overhead -= len(body)
         self._body += body  # not a list of pieces: a client that sends single bytes must not cost more
         if len(self._body) > self._limits.body_bytes:
             self._stop(413, "Request Entity Too Large")
@@ -150,7 +166,7 @@ class RequestParser:
         self._begun = False
         self._head_complete = False
         self._wants_continue = False
-        self._fed = 0
+        self._overhead = 0
         self._head_bytes = 0
         self._target = b""
         self._headers = []
@@ -169,6 +185,15 @@ class RequestParser:
         if not self._refused:
             self._refused = True
             self._found.append(RejectedRequest(status, reason))
+
+
+def is_ambiguous(headers: Mapping[str, str], version: str, *, upgrade: bool) -> bool:
+    """Whether another server could find the end of this request elsewhere; header names are in lower case."""
+    encoding = headers.get("transfer-encoding")
+    if encoding is not None and (version == "1.0" or encoding.strip().lower() != "chunked"):
+        return True
+    # The parser hands a body after an upgrade to the other protocol.
+    return upgrade and (encoding is not None or headers.get("content-length", "0") != "0")
 
 
 def split_target(target: bytes) -> tuple[str, tuple[tuple[str, str], ...]] | None:

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import socket
 import ssl
 import time
-from dataclasses import dataclass
 
 from watchword.http.connection import RejectionHandler, RequestHandler, ServerConnection, plain_text_rejection
+from watchword.http.connection_table import ConnectionTable
+from watchword.http.handshake import Handshake
+from watchword.http.limits import ServerLimits, choose_address_limit, choose_connection_limit, descriptor_limit
 from watchword.http.request_parser import RequestLimits
+from watchword.http.sockets import OutOfDescriptors, accept_connections, bind_sockets
+
+log = logging.getLogger(__name__)
 
 SWEEP_EVERY = 5.0
-"""How often connections are looked at that may have had their time; one timer for all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerLimits:
-    """What a socket bears before it refuses."""
-
-    connections: int = 4096
-    header_bytes: int = 64 * 1024
-    body_bytes: int = 3 * 1024 * 1024
-    keepalive_seconds: float = 180.0  # how long a connection may rest between requests
-    request_seconds: float = 60.0  # how long a client may take to send one request
-    drain_seconds: float = 10.0  # how long requests under way may take when the server stops
+"""How often deadlines are checked; one timer for all connections."""
+ACCEPT_PAUSE = 0.1
+"""How long no connection is accepted after the process ran out of descriptors."""
 
 
 class HttpServer:
@@ -39,52 +37,49 @@ class HttpServer:
     ) -> None:
         self.handle = handle
         self.reject = reject
+        self.limits = limits or ServerLimits()
+        self.reading = RequestLimits(self.limits.header_bytes, self.limits.body_bytes)
         self._context = context
-        self._limits = limits or ServerLimits()
-        self.reading = RequestLimits(self._limits.header_bytes, self._limits.body_bytes)
-        self._connections: set[ServerConnection] = set()
-        self._server: asyncio.Server | None = None
-        self._sweep: asyncio.TimerHandle | None = None
+        connections = choose_connection_limit(self.limits.connections, descriptor_limit())
+        self._table: ConnectionTable[ServerConnection] = ConnectionTable(connections, choose_address_limit(connections))
+        self._sockets: tuple[socket.socket, ...] = ()
+        self._timer: asyncio.TimerHandle | None = None
         self._all_closed = asyncio.Event()
-        self._pause = min(SWEEP_EVERY, self._limits.keepalive_seconds, self._limits.request_seconds)
         self._date = (0, "")
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port, which the system chooses when 0 was asked for."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: ServerConnection(self), host, port, ssl=self._context, backlog=1024, reuse_address=True
-        )
-        self._sweep = loop.call_later(self._pause, self._close_idle)
-        return int(self._server.sockets[0].getsockname()[1])
+        self._sockets = await bind_sockets(host, port)
+        self._accept_from(self._sockets)
+        self._sweep()
+        return int(self._sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
         """Accept no more, end the watches cleanly, let the rest finish."""
-        server, self._server = self._server, None
-        if server is None:
+        sockets, self._sockets = self._sockets, ()
+        if not sockets:
             return
-        server.close()
-        if self._sweep is not None:
-            self._sweep.cancel()
-        for connection in tuple(self._connections):
+        loop = asyncio.get_running_loop()
+        for listening in sockets:
+            loop.remove_reader(listening)
+            listening.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in self._table.connections():
             connection.finish()
-        await self._empty(self._limits.drain_seconds)
-        for connection in tuple(self._connections):
+        await self._wait_until_closed(self.limits.drain_seconds)
+        for connection in self._table.connections():
             connection.abort()
-        await self._empty(self._limits.drain_seconds)
-        await server.wait_closed()
+        await self._wait_until_closed(self.limits.drain_seconds)
 
-    def register(self, connection: ServerConnection) -> bool:
-        """Take note of a connection; False when there are too many."""
-        if len(self._connections) >= self._limits.connections or self._server is None:
-            return False
-        self._connections.add(connection)
-        return True
+    def authenticate(self, connection: ServerConnection, user: str) -> None:
+        """Count a connection as one of a user, which unauthenticated clients cannot displace."""
+        self._table.authenticate(connection, user)
 
     def unregister(self, connection: ServerConnection) -> None:
         """Forget a connection."""
-        self._connections.discard(connection)
-        if not self._connections:
+        self._table.discard(connection)
+        if not self._table:
             self._all_closed.set()
 
     def date(self) -> str:
@@ -94,23 +89,52 @@ class HttpServer:
             self._date = now, http_date(now)
         return self._date[1]
 
-    async def _empty(self, patience: float) -> None:
-        if not self._connections:
+    def _accept_from(self, sockets: tuple[socket.socket, ...]) -> None:
+        loop = asyncio.get_running_loop()
+        for listening in sockets:
+            if listening in self._sockets:  # the server may have stopped during a pause
+                loop.add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        try:
+            accepted = accept_connections(listening)
+        except OutOfDescriptors:
+            self._make_room(self._table.choose_stranger())
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(listening)
+            loop.call_later(ACCEPT_PAUSE, self._accept_from, (listening,))
+            log.warning("no descriptor is left for a connection: raise the limit of open files (ulimit -n)")
+            return
+        for connected, address in accepted:
+            self._make_room(self._table.choose_victim(address))
+            connection = ServerConnection(self)
+            if self._table.add(connection, address):
+                connection.establish(Handshake(connected, self._context, self.limits.handshake_seconds))
+            else:
+                connected.close()
+
+    def _make_room(self, victim: ServerConnection | None) -> None:
+        if victim is not None:
+            self._table.discard(victim)
+            victim.abort()
+
+    async def _wait_until_closed(self, patience: float) -> None:
+        if not self._table:
             return
         self._all_closed.clear()
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self._all_closed.wait()
-        except TimeoutError:
-            return
 
-    def _close_idle(self) -> None:
+    def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for connection in tuple(self._connections):
-            if connection.is_timed_out(now, self._limits.keepalive_seconds, self._limits.request_seconds):
+        for connection in self._table.connections():
+            if connection.is_overdue(now):
                 connection.abort()
-        self._sweep = loop.call_later(self._pause, self._close_idle)
+        limits = self.limits
+        shortest = min(limits.header_seconds, limits.request_seconds, limits.write_seconds, limits.keepalive_seconds)
+        self._timer = loop.call_later(min(SWEEP_EVERY, shortest), self._sweep)
 
 
 def http_date(seconds: float) -> str:

@@ -6,8 +6,16 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import HUB_ANNOTATIONS, HUB_FINALIZERS, REGISTER_GROUP, Annotation, Label
+from watchword.api.names import (
+    HUB_ANNOTATIONS,
+    HUB_FINALIZERS,
+    REGISTER_GROUP,
+    RESERVED_CLUSTER_NAMES,
+    Annotation,
+    Label,
+)
 from watchword.api.resources import (
     MANAGED_CLUSTERS,
     VALIDATING_ADMISSION_POLICIES,
@@ -17,10 +25,9 @@ from watchword.hub.cluster_sets import DEFAULT_SET
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Invalid
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import choose_changes
+from watchword.runtime.diff import choose_changes
 
 POLICY_NAME = "managedcluster-acceptance.watchword.dev"
-BOOTSTRAP_GROUP = "system:bootstrappers:managedcluster"
 PROBE_USER = "watchword:acceptance-probe"
 PROBE_CLUSTER = "watchword-acceptance-probe"
 ENFORCED_TTL = timedelta(minutes=10)
@@ -86,6 +93,11 @@ def policy_manifests() -> tuple[Object, Object]:
             },
             "validations": [
                 {
+                    "expression": f"oldObject != null || !(object.metadata.name in {sorted(RESERVED_CLUSTER_NAMES)})",
+                    "message": "this cluster name is reserved: it names a namespace, group or role of the hub",
+                    "reason": "Forbidden",
+                },
+                {
                     "expression": f"{_ACCEPTANCE_UNCHANGED} || {_ENTITLED}",
                     "message": "setting hubAcceptsClient needs the right to update managedclusters/accept",
                     "reason": "Forbidden",
@@ -143,7 +155,7 @@ class AcceptanceGuard:
 
     async def _refuses(self) -> bool:
         """Ask as a joining cluster, without storing anything: registering must pass, accepting and noting must not."""
-        joining = self.client.impersonating(PROBE_USER, groups=(BOOTSTRAP_GROUP,))
+        joining = self.client.impersonating(PROBE_USER, groups=(MANAGED_CLUSTER_GROUP,))
         if not await _is_admitted(joining):  # refused either way, so the answer would prove nothing
             return await self._is_installed()
         return not await _is_admitted(joining, accepted=True) and not await _is_admitted(joining, note="probe")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watchword.api.bootstrap import ANNOTATION_USED_BY, TOKEN_SECRET_NAMESPACE
+from watchword.api.bootstrap import ANNOTATION_USED_BY, USER_PREFIX, token_secret_key
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.resources import SECRETS
 from watchword.discovery.token_limits import BootstrapTokenLimits, validate_token_use
 from watchword.kube.client import Client
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Reader
-
-BOOTSTRAP_USER = "system:bootstrap:"
-SECRET_PREFIX = "bootstrap-token-"  # noqa: S105 - how such Secrets are called
 
 
 @dataclass(frozen=True)
@@ -33,8 +30,8 @@ class BootstrapTokenValidator:
 
 def token_secret_key_of(requester: str) -> ObjectKey | None:
     """Return where the token lies by which a requester authenticated; None when it was no bootstrap token."""
-    token = requester.removeprefix(BOOTSTRAP_USER)
-    return None if token == requester else ObjectKey(TOKEN_SECRET_NAMESPACE, SECRET_PREFIX + token)
+    token = requester.removeprefix(USER_PREFIX)
+    return None if token == requester else token_secret_key(token)
 
 
 async def record_token_use(
@@ -45,7 +42,7 @@ async def record_token_use(
     The use is written down before it happens: a crash in between costs a use, never grants one.
     """
     if secret is None:
-        return f"the token {requester.removeprefix(BOOTSTRAP_USER)} is gone: create a new one"
+        return f"the token {requester.removeprefix(USER_PREFIX)} is gone: create a new one"
     used = clusters_registered_with(secret)
     limits = BootstrapTokenLimits.from_annotations(annotations_of(secret))
     objection = validate_token_use(limits, cluster, other_clusters=len(used - {cluster}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
@@ -30,9 +30,10 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
 )
 from watchword.api.time import rfc3339
-from watchword.drivers.interface import HubDriver
+from watchword.drivers.errors import DriverError
 from watchword.hub import cluster_rbac
 from watchword.hub.acceptance_guard import AcceptanceGuard
+from watchword.hub.cluster_drivers import HubDrivers
 from watchword.hub.cluster_lease import lease_manifest
 from watchword.hub.cluster_sets import DEFAULT_SET
 from watchword.hub.retired_cluster_names import RetiredClusterNames
@@ -79,7 +80,7 @@ class ClusterAcceptanceReconciler:
     status: StatusWriter
     events: EventRecorder
     guard: AcceptanceGuard
-    drivers: Sequence[HubDriver]
+    drivers: HubDrivers
     retired_cluster_names: RetiredClusterNames
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
@@ -91,6 +92,7 @@ class ClusterAcceptanceReconciler:
         cluster = Cluster.read(found)
         match decide_acceptance(cluster, has_cluster_rbac=has_cluster_rbac(self.reader, cluster.name)):
             case AcceptanceDecision.REFUSE_NAME:
+                await remove_cluster_rbac(self.ensurer, cluster.name)  # an earlier version may have granted it
                 await self._set_not_accepted(found, "InvalidName", validate_cluster_name(cluster.name) or "")
             case AcceptanceDecision.GRANT:
                 if not await self._is_acceptance_enforced(cluster):
@@ -110,6 +112,11 @@ class ClusterAcceptanceReconciler:
         return False
 
     async def _grant(self, cluster: Cluster) -> None:
+        try:
+            driver = self.drivers.of(cluster)
+        except DriverError as objection:
+            await self._set_not_accepted(cluster.object, "RegistrationDriverRefused", str(objection))
+            return
         if await self._release_terminating_bindings(cluster):
             return  # somebody deleted one; its end wakes us, and then it is made again
         current = await self._write_missing_metadata(cluster)
@@ -121,9 +128,7 @@ class ClusterAcceptanceReconciler:
         except BeingDeleted as leftover:
             await self._set_not_accepted(current, "LeftoversGoing", str(leftover))
             raise
-        for driver in self.drivers:
-            if driver.recognises(cluster):
-                await driver.grant(cluster)
+        await driver.grant(cluster)
         message = f"the hub's administrator accepted this cluster{self.retired_cluster_names.condition_note(current)}"
         accepted = Condition.true(ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", message)
         await self.status.set_condition(MANAGED_CLUSTERS, current, accepted)
@@ -139,6 +144,8 @@ class ClusterAcceptanceReconciler:
 
     async def _write_missing_metadata(self, cluster: Cluster) -> Object:
         metadata = choose_missing_metadata(cluster)
+        if self.retired_cluster_names.is_retired(cluster.name) and not cluster.name_used_before:
+            metadata["annotations"] = {Annotation.NAME_USED_BEFORE: "true"}
         if not metadata:
             return cluster.object
         patch = with_preconditions(cluster.object, {"metadata": metadata})
@@ -169,9 +176,7 @@ class ClusterAcceptanceReconciler:
         await self.ensurer.ensure(CLUSTER_ROLES, role, ours=ours)
         for name in (registration_binding(cluster.name), work_binding(cluster.name)):
             await force_delete_binding(self.client, self.reader, ObjectKey(cluster.name, name))
-        for driver in self.drivers:
-            if driver.recognises(cluster):
-                await driver.revoke(cluster)
+        await self.drivers.revoke(cluster)
         await self._set_not_accepted(
             cluster.object, "HubClusterAdminDenied", "the hub's administrator denied this cluster"
         )
@@ -247,7 +252,7 @@ class ClusterAutoAcceptanceReconciler:
 
     reader: Reader
     client: Client
-    drivers: Sequence[HubDriver]
+    drivers: HubDrivers
     clock: Clock
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
@@ -260,14 +265,9 @@ class ClusterAutoAcceptanceReconciler:
             return Done()
         if was_accepted_before(self.reader, cluster):  # the agent may have erased the annotation
             return Done()
-        if any(_is_auto_accepted(driver, cluster) for driver in self.drivers):
+        if self.drivers.is_auto_accepted(cluster):
             accepted_on = {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now())}
             metadata = {**choose_missing_metadata(cluster), "annotations": accepted_on}
             patch = {"metadata": metadata, "spec": {"hubAcceptsClient": True}}
             await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, patch))
         return Done()
-
-
-def _is_auto_accepted(driver: HubDriver, cluster: Cluster) -> bool:
-    vouch = getattr(driver, "is_auto_accepted", None)
-    return vouch is not None and driver.recognises(cluster) and bool(vouch(cluster))

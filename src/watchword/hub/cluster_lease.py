@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import Annotation, ConditionType, Label
+from watchword.api.names import LEASE_EXPIRED_REASON, Annotation, ConditionType, Label
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.api.time import parse_rfc3339, rfc3339_micro
 from watchword.runtime.clock import Clock
@@ -59,7 +59,8 @@ class ClusterLeaseReconciler:
         if lease is not None and not cluster.deleting and not (lease.get("spec") or {}).get("renewTime"):
             await self._set_renew_time(lease)
             return Done()  # its change triggers this again
-        decision = decide_lease_conditions(cluster, self._observe(key, lease or {}), now=self.clock.now())
+        observed = await self._observe(key, lease or {})
+        decision = decide_lease_conditions(cluster, observed, now=self.clock.now())
         await self.status.set_conditions(MANAGED_CLUSTERS, found, decision.conditions)
         return RetryAfter(decision.recheck_in)
 
@@ -68,12 +69,37 @@ class ClusterLeaseReconciler:
         patch = with_preconditions(lease, {"spec": {"renewTime": _first_renew_time(self.clock.now())}})
         await self.ensurer.client.patch(LEASES, ObjectKey.of(lease), patch)
 
-    def _observe(self, key: ObjectKey, lease: Object) -> LeaseObservation:
+    async def _observe(self, key: ObjectKey, lease: Object) -> LeaseObservation:
         renew_time = (lease.get("spec") or {}).get("renewTime") or ""
         before = self.seen.get(key)
-        if before is None or before.renew_time != renew_time:
-            self.seen[key] = LeaseObservation(renew_time, self.clock.now(), live=before is not None)
+        if before is None:
+            self.seen[key] = LeaseObservation(renew_time, await self._last_write(lease), live=False)
+        elif before.renew_time != renew_time:
+            self.seen[key] = LeaseObservation(renew_time, self.clock.now(), live=True)
         return self.seen[key]
+
+    async def _last_write(self, lease: Object) -> datetime:
+        """Return when a lease that is seen for the first time was last written.
+
+        Where its agent's clock is ahead, the API server tells: the hub may restart more often than its patience ends.
+        """
+        now, renewed_at = self.clock.now(), renewal_time(lease)
+        if renewed_at is None or renewed_at <= now:
+            return now
+        stored = await self.ensurer.client.find(LEASES, ObjectKey.of(lease))  # the cache keeps no managedFields
+        return min(now, last_write_time(stored or {}) or now)
+
+
+def renewal_time(lease: Object) -> datetime | None:
+    """Return when the agent, by its own clock, last renewed a lease; None when it never did."""
+    return parse_rfc3339((lease.get("spec") or {}).get("renewTime") or "")
+
+
+def last_write_time(obj: Object) -> datetime | None:
+    """Return when the API server last saw a field of an object change; None when it does not tell."""
+    rows = (obj.get("metadata") or {}).get("managedFields") or []
+    instants = [instant for row in rows if (instant := parse_rfc3339(str(row.get("time") or ""))) is not None]
+    return max(instants, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +137,13 @@ def decide_lease_conditions(cluster: Cluster, observed: LeaseObservation, *, now
 
     # A deleted cluster is judged on, also without a lease: its removal waits for an agent that may never come.
     clock = _decide_clock_condition(cluster, observed, renewed_at, patience) if renewed_at else ()
-    silent_for = now - (observed.seen_at if observed.live or not renewed_at else min(observed.seen_at, renewed_at))
+    known = (observed.seen_at, renewed_at or cluster.deleted_at or now)  # what a restart of the hub does not forget
+    silent_for = now - (observed.seen_at if observed.live else min(known))
     if silent_for < patience:
         return LeaseDecision(clock, recheck_in=patience - silent_for)
     silent = Condition.unknown(
         ConditionType.AVAILABLE,
-        "ManagedClusterLeaseUpdateStopped",
+        LEASE_EXPIRED_REASON,
         "the agent stopped renewing its lease: check that it runs and reaches the hub",
     )
     return LeaseDecision((silent, *clock), recheck_in=patience)

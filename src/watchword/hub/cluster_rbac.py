@@ -16,9 +16,8 @@ from watchword.api.names import (
     registration_binding,
     work_binding,
 )
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, ROLE_BINDINGS
+from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, RBAC_GROUP, ROLE_BINDINGS
 
-RBAC_GROUP = "rbac.authorization.k8s.io"
 CLUSTER_GROUP = "cluster.open-cluster-management.io"
 ADDON_GROUP = "addon.open-cluster-management.io"
 WORK_GROUP = "work.open-cluster-management.io"

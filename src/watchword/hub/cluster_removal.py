@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -17,8 +17,8 @@ from watchword.api.resources import (
     NAMESPACES,
 )
 from watchword.certificates.name_ownership import read_name_owner
-from watchword.drivers.interface import HubDriver
 from watchword.hub.cluster_acceptance import belongs_to, remove_cluster_rbac, was_accepted_before
+from watchword.hub.cluster_drivers import HubDrivers
 from watchword.hub.retired_cluster_names import RetiredClusterNames
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
@@ -43,7 +43,7 @@ class ClusterRemovalReconciler:
     ensurer: Ensurer
     status: StatusWriter
     events: EventRecorder
-    drivers: Sequence[HubDriver]
+    drivers: HubDrivers
     retired_cluster_names: RetiredClusterNames
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
@@ -58,9 +58,7 @@ class ClusterRemovalReconciler:
                 found, "ResourceRemaining", f"waiting for {', '.join(remaining)} to be gone"
             )
             return RetryAfter(RECHECK)
-        for driver in self.drivers:
-            if driver.recognises(cluster):
-                await driver.revoke(cluster)
+        await self.drivers.revoke(cluster)
         if read_name_owner(found) is not None or was_accepted_before(self.reader, cluster):
             await self.retired_cluster_names.retire(cluster)
         await remove_cluster_rbac(self.ensurer, cluster.name)

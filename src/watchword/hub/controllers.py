@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from watchword.api.meta import Object, ObjectKey, labels_of
@@ -20,9 +20,10 @@ from watchword.api.resources import (
     NAMESPACES,
     ROLE_BINDINGS,
 )
-from watchword.drivers.interface import HubDriver
+from watchword.drivers.interface import HubContext
 from watchword.hub.acceptance_guard import AcceptanceGuard
 from watchword.hub.cluster_acceptance import ClusterAcceptanceReconciler, ClusterAutoAcceptanceReconciler
+from watchword.hub.cluster_drivers import HubDrivers
 from watchword.hub.cluster_lease import ClusterLeaseReconciler
 from watchword.hub.cluster_removal import ClusterRemovalReconciler
 from watchword.hub.cluster_sets import ClusterSetBindingReconciler, ClusterSetReconciler, sets_affected_by
@@ -66,7 +67,8 @@ class HubParts:
     client: Client
     events: EventRecorder
     clock: Clock
-    drivers: Sequence[HubDriver] = ()
+    drivers: HubDrivers
+    context: HubContext  # for what drivers bring for add-ons
     signing_namespaces: frozenset[str] = frozenset({HUB_NAMESPACE})  # where templates may name authorities
 
     @property
@@ -147,9 +149,7 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
             workers=2,
         ),
     ]
-    for driver in parts.drivers:
-        specs += getattr(driver, "controllers", tuple)()
-    return specs
+    return [*specs, *parts.drivers.controllers()]
 
 
 def _of_cluster(name: str, reconciler: Reconciler, triggers: tuple[Trigger, ...] = ()) -> ControllerSpec:

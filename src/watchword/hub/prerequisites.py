@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import HUB_CRDS
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT, HUB_NAMESPACE
@@ -13,12 +14,13 @@ from watchword.api.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     MANAGED_CLUSTER_SETS,
     NAMESPACES,
+    RBAC_GROUP,
     SERVICE_ACCOUNTS,
     VALIDATING_ADMISSION_POLICIES,
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
-from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP, policy_manifests
-from watchword.hub.cluster_rbac import CLUSTER_GROUP, COMMON_ROLES, RBAC_GROUP, rule
+from watchword.hub.acceptance_guard import policy_manifests
+from watchword.hub.cluster_rbac import CLUSTER_GROUP, COMMON_ROLES, rule
 from watchword.hub.cluster_sets import BUILT_IN_SETS, DEFAULT_SET
 from watchword.kube.client import Client
 from watchword.runtime.manifests import apply_manifests
@@ -57,7 +59,7 @@ def manifests() -> Iterable[tuple[Resource, Object]]:
 def _bootstrap_bindings(account: ObjectKey) -> Iterable[tuple[Resource, Object]]:
     subjects: dict[str, Object] = {
         "agent-registration": {"kind": "ServiceAccount", "namespace": account.namespace, "name": account.name},
-        "managedcluster": {"kind": "Group", "apiGroup": RBAC_GROUP, "name": BOOTSTRAP_GROUP},
+        "managedcluster": {"kind": "Group", "apiGroup": RBAC_GROUP, "name": MANAGED_CLUSTER_GROUP},
     }
     reference = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": BOOTSTRAP_ROLE}
     for name, subject in subjects.items():

@@ -12,23 +12,27 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.discovery.cluster_authorities import ClusterAuthorities
 from watchword.discovery.controllers import SCOPES, discovery_controllers
-from watchword.drivers.catalog import CATALOG, DriverCatalog, find_cluster_driver
-from watchword.drivers.interface import AllowList, HubContext, HubDriver
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.interface import HubContext
+from watchword.drivers.options import Settings
 from watchword.hub import controllers as registration
-from watchword.hub import prerequisites
-from watchword.hub.agent_token_policy import install_agent_token_policy
 from watchword.hub.bootstrap_token_validation import BootstrapTokenValidator
+from watchword.hub.cluster_drivers import HubDrivers
 from watchword.hub.credential_expiry_metrics import expiry_controllers
+from watchword.hub.installation import HubInstaller
+from watchword.hub.retired_cluster_names import RetiredClusterNames
 from watchword.hub.revocation_metrics import revocation_controllers
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import Ensurer
 from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
-from watchword.runtime.metrics import CredentialMetrics, Metrics
+from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec
+from watchword.runtime.tasks import run_until_stopped
 
 LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
 
@@ -41,9 +45,10 @@ class HubOptions:
     """How a hub behaves."""
 
     identity: str = "hub"
-    drivers: tuple[str, ...] = ("csr",)
-    catalog: DriverCatalog = CATALOG  # where they are looked up
-    allow: AllowList = field(default_factory=AllowList)
+    drivers: tuple[str, ...] = ()  # how clusters may register; empty: by the default driver alone
+    catalog: Catalog = CATALOG  # where they are looked up
+    settings: Settings = field(default_factory=dict)  # of the drivers
+    auto_approval: bool = False  # the feature gate ManagedClusterAutoApproval
     own_ca: bytes = b""
     signing_namespaces: frozenset[str] = frozenset()  # besides the hub's own
     install: bool = True  # apply what the controllers need; off where another hand does it
@@ -64,10 +69,15 @@ async def run_hub(
     extensions: Sequence[HubExtension] = (),
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Run the hub's controllers until asked to stop; raises what the manager raises."""
+    """Run the hub's controllers until asked to stop; raises what the manager raises.
+
+    A hub whose API server cannot be reached waits for it.
+    """
+    stop = stop or asyncio.Event()
     if options.install:
-        await prerequisites.install(client)
-        await install_agent_token_policy(client)
+        installation = HubInstaller(client, random).install(options.health, options.metrics)
+        if not await run_until_stopped(stop, installation):
+            return
     manager = Manager(
         ManagerOptions(
             name="watchword.dev/hub",
@@ -90,17 +100,16 @@ async def run_hub(
             connection.cache, connection.client, clock, authorities=ClusterAuthorities(options.own_ca)
         )
     )
-    manager.add(*_metric_controllers(connection, options.metrics.credentials, clock))
+    manager.add(*_metric_controllers(connection, options, clock))
     for extension in extensions:
         manager.add(*extension(parts))
     await manager.run(stop)
 
 
-def _metric_controllers(
-    connection: ApiServerConnection, metrics: CredentialMetrics, clock: Clock
-) -> Iterable[ControllerSpec]:
+def _metric_controllers(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> Iterable[ControllerSpec]:
+    metrics = options.metrics.credentials
     metrics.watch_skew(lambda: connection.client.clock_skew)
-    yield from expiry_controllers(connection.cache, metrics, clock)
+    yield from expiry_controllers(connection.cache, metrics, clock, options.catalog)
     yield from revocation_controllers(connection.cache, metrics, clock)
 
 
@@ -109,14 +118,18 @@ def hub_parts(connection: ApiServerConnection, options: HubOptions, clock: Clock
     registration.register_informers(connection.cache)
     for resource, scope in SCOPES:
         connection.cache.informer(resource, scope)
-    drivers = tuple(make_driver(name, connection, options, clock) for name in options.drivers)
+    context = HubContext(
+        cache=connection.cache,
+        client=connection.client,
+        events=connection.events,
+        clock=clock,
+        validate_registration=BootstrapTokenValidator(connection.cache, connection.client),
+        cluster_subjects=RetiredClusterNames(Ensurer(connection.cache, connection.client), clock),
+        settings=options.settings,
+        auto_approval=options.auto_approval,
+    )
+    drivers = HubDrivers.make(options.catalog, options.drivers, context)
     signing = options.signing_namespaces | {HUB_NAMESPACE}
-    return registration.HubParts(connection.cache, connection.client, connection.events, clock, drivers, signing)
-
-
-def make_driver(name: str, connection: ApiServerConnection, options: HubOptions, clock: Clock) -> HubDriver:
-    """Return the hub's side of a driver; `UnknownDriver` when there is none of that name."""
-    entry = find_cluster_driver(name, options.catalog)
-    assert entry.hub is not None  # that is what makes it a driver by which clusters register
-    policy = BootstrapTokenValidator(connection.cache, connection.client)
-    return entry.hub(HubContext(connection.cache, connection.client, connection.events, clock, options.allow, policy))
+    return registration.HubParts(
+        connection.cache, connection.client, connection.events, clock, drivers, context, signing
+    )

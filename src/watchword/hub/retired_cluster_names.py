@@ -16,11 +16,11 @@ from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import HUB_NAMESPACE, ConditionType, Label, agent_user, cluster_group
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, RBAC_GROUP
 from watchword.api.time import parse_rfc3339, rfc3339, rfc3339_micro
+from watchword.certificates.approval import is_pending
 from watchword.certificates.name_ownership import NameOwner, choose_name_owner, first_requests
-from watchword.drivers.csr.hub import is_pending
-from watchword.hub.cluster_rbac import RBAC_GROUP, cluster_subjects
+from watchword.hub.cluster_rbac import cluster_subjects
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.api.resources import SELF_SUBJECT_ACCESS_REVIEWS, SELF_SUBJECT_REVIEWS, SUBJECT_ACCESS_REVIEWS
+from watchword.api.resources import (
+    SELF_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_REVIEWS,
+    SUBJECT_ACCESS_REVIEWS,
+    TOKEN_REVIEWS,
+)
+from watchword.api.sensitive import Sensitive
 from watchword.kube.client import Client
 from watchword.kube.responses import decode
 
@@ -61,6 +68,22 @@ async def may(client: Client, who: UserIdentity, access: ResourceAccess) -> bool
         client, SUBJECT_ACCESS_REVIEWS, {"resourceAttributes": access.attributes(), **subject}
     )
     return status.get("allowed") is True
+
+
+async def review_token(client: Client, token: Sensitive[str], *, audiences: Sequence[str] = ()) -> UserIdentity | None:
+    """Return the identity that the server finds in a token, None when it refuses the token.
+
+    With audiences, a token for none of them is refused; without, it must be for the server itself.
+    """
+    status = await _create_review(
+        client, TOKEN_REVIEWS, {"token": token.reveal(), **({"audiences": list(audiences)} if audiences else {})}
+    )
+    user = status.get("user") or {}
+    if status.get("authenticated") is not True or not user.get("username"):
+        return None
+    if audiences and not set(audiences) & set(status.get("audiences") or ()):
+        return None  # an authenticator that does not know audiences answers without them
+    return UserIdentity(user["username"], user.get("uid", ""), tuple(user.get("groups") or ()))
 
 
 async def _create_review(client: Client, review: Resource, spec: Object) -> Object:

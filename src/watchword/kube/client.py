@@ -105,6 +105,14 @@ class Client:
         other._with_type = {}  # noqa: SLF001 - same
         return other
 
+    def accepting(self, media_type: str) -> Client:
+        """Return a client over the same connection that asks for another media type than JSON."""
+        other = copy(self)
+        kept = tuple(row for row in self._headers if row[0] != "Accept")
+        other._headers = (("Accept", media_type), *kept)  # noqa: SLF001 - a copy of ourselves
+        other._with_type = {}  # noqa: SLF001 - same
+        return other
+
     async def get(self, resource: Resource, key: ObjectKey, *, subresource: str = "") -> Object:
         """Read one object; `NotFound` when it is not there."""
         return await self._object("GET", resource.path(key, subresource=subresource))

@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 from watchword.kube.errors import ConfigError
+from watchword.kube.trusted_folder import open_trusted_folder
 
 SIZE_LIMIT = 16 * 1024 * 1024
 RECHECK_SECONDS = 1.0
@@ -72,29 +73,36 @@ class WatchedFile:
 
 
 def write_private_file(path: Path, data: bytes) -> None:
-    """Replace a file in one step, readable by its owner alone; never leaves a half-written one behind."""
-    target = path.resolve()  # replace what a link points at, not the link
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    """Replace a file in one step, readable by its owner alone; never leaves a half-written one behind.
+
+    A link of this user or root is followed, and what it points at is replaced; another user's link is refused.
+    """
     try:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-        _sync_folder(target.parent)
+        with open_trusted_folder(path) as (folder, name):
+            _replace_in(folder, name, data)
     except OSError as cause:
         raise ConfigError(f"{path} cannot be written: {(cause.strerror or 'unknown reason').lower()}") from cause
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _replace_in(folder: int, name: str, data: bytes) -> None:
+    temporary = f".{name}.{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: int) -> None:
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.fsync(descriptor)
     finally:

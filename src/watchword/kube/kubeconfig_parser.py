@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from watchword.api.meta import Object
+from watchword.api.names import RESTRICTED_KUBECONFIGS
 from watchword.api.sensitive import Sensitive
 from watchword.api.yaml import YamlError, load
 from watchword.kube.errors import ConfigError
@@ -17,9 +19,12 @@ from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Impersonation,
 
 T = TypeVar("T")
 _MODES = ("Never", "IfAvailable", "Always")
+_NOWHERE = Path("/nonexistent")
 
 
-def parse_kubeconfig(data: bytes, *, folder: Path | None = None) -> Kubeconfig:
+def parse_kubeconfig(
+    data: bytes, *, folder: Path | None = None, environment: Mapping[str, str] = os.environ
+) -> Kubeconfig:
     """Read a kubeconfig; relative file names in it start at `folder`."""
     try:
         document = load(data)
@@ -27,7 +32,7 @@ def parse_kubeconfig(data: bytes, *, folder: Path | None = None) -> Kubeconfig:
         raise ConfigError(str(cause)) from cause
     if document is None:
         return Kubeconfig()  # kubectl, too, takes an empty file as an empty configuration
-    fields = _Fields(document, "the kubeconfig", folder)
+    fields = _Fields(document, "the kubeconfig", folder, restricted=bool(environment.get(RESTRICTED_KUBECONFIGS)))
     if fields.text("kind") not in {"", "Config"} or fields.text("apiVersion") not in {"", "v1"}:
         raise ConfigError("the kubeconfig is of another kind than Config v1")
     return Kubeconfig(
@@ -86,6 +91,8 @@ def _impersonation(fields: _Fields) -> Impersonation:
 def _plugin(fields: _Fields) -> ExecPlugin | None:
     if not fields.values:
         return None
+    if fields.restricted:
+        raise ConfigError(f"{fields.what} is an exec plugin, which pods of the process node do not run: use a token")
     version = fields.text("apiVersion")
     if version not in VERSIONS:
         raise ConfigError(f"{fields.what} must have apiVersion {VERSIONS[0]} or {VERSIONS[1]}")
@@ -114,12 +121,13 @@ def _secret(text: str) -> Sensitive[str] | None:
 class _Fields:
     """A mapping from outside whose fields are taken out one by one, each with its type checked."""
 
-    def __init__(self, value: Any, what: str, folder: Path | None) -> None:
+    def __init__(self, value: Any, what: str, folder: Path | None, *, restricted: bool) -> None:
         if not isinstance(value, dict):
             raise ConfigError(f"{what} is not a mapping")
         self.values: Object = dict(value)
         self.what = what
         self.folder = folder
+        self.restricted = restricted
 
     def take(self, name: str, kind: type[T], default: T) -> T:
         value = self.values.pop(name, None)
@@ -151,21 +159,32 @@ class _Fields:
         text = self.text(name)
         if "\0" in text:
             raise ConfigError(f"{self.what}: {name} is not a file name")
-        return (self.folder or Path()) / text if text else None
+        if not text:
+            return None
+        if not self.restricted:
+            return (self.folder or Path()) / text
+        # Without a folder the files are looked up in a Secret, by their names alone.
+        folder = self.folder or _NOWHERE
+        if ".." in Path(text).parts or not (folder / text).is_relative_to(folder):
+            raise ConfigError(f"{self.what}: {name} names a file outside of the kubeconfig's folder: put it beside it")
+        return folder / text
 
     def part(self, name: str) -> _Fields:
-        return _Fields(self.take(name, dict, {}), f"{self.what}: {name}", self.folder)
+        return self._below(self.take(name, dict, {}), f"{self.what}: {name}")
+
+    def _below(self, value: Any, what: str) -> _Fields:
+        return _Fields(value, what, self.folder, restricted=self.restricted)
 
     def parts(self, name: str) -> list[_Fields]:
         values: list[Any] = self.take(name, list, [])
-        return [_Fields(value, f"{self.what}: {name}", self.folder) for value in values]
+        return [self._below(value, f"{self.what}: {name}") for value in values]
 
     def entries(self, name: str, inner: str, read: Callable[[_Fields], T]) -> Mapping[str, T]:
         """Read a list of named entries; of a name given twice the first one counts, as in kubectl."""
         found: dict[str, T] = {}
         for entry in self.parts(name):
             label = entry.text("name")
-            part = _Fields(entry.take(inner, dict, {}), f"{inner} {label!r}", self.folder)
+            part = self._below(entry.take(inner, dict, {}), f"{inner} {label!r}")
             found.setdefault(label, read(part))
         return found
 

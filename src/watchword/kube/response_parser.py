@@ -6,6 +6,8 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 MAX_HEADERS = 256
 HEAD_SIZE_LIMIT = 256 * 1024
+CHUNK_OVERHEAD = 16
+"""So many bytes around each chunk are free: its size in hexadecimal and two line ends."""
 
 
 class HttpProtocolError(Exception):
@@ -29,18 +31,19 @@ class ResponseParser:
         self._parser = HttpResponseParser(self)
         self._body: list[bytes] = []
         self._is_framed = False  # whether the answer itself says where it ends
-        self._fed = 0  # bytes while the head is not complete
+        self._is_chunked = False
+        self._overhead = 0  # bytes that are not the body: head, chunk lines, trailers
 
     def feed(self, data: bytes) -> None:
         """Take what arrived; raises `HttpProtocolError`."""
-        if not self.has_head:
-            self._fed += len(data)
+        self._overhead += len(data)
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as cause:
             raise HttpProtocolError(str(cause)) from cause
-        if not self.has_head and self._fed > HEAD_SIZE_LIMIT:
-            raise HttpProtocolError("the head of the answer has no end")
+        if self._overhead > HEAD_SIZE_LIMIT:
+            # The parser keeps a header or trailer until it ends: one without end must not grow.
+            raise HttpProtocolError("the headers or trailers of the answer have no end")
 
     def end(self) -> None:
         """Take note that nothing more arrives: for an answer of no declared length that is its end."""
@@ -61,19 +64,25 @@ class ResponseParser:
             raise HttpProtocolError("the server sent more than one answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep one header."""
+        """Keep one header; trailers are dropped."""
+        if self.has_head:
+            return
         if len(self.headers) >= MAX_HEADERS:
             raise HttpProtocolError("the answer has too many headers")
         lower = name.lower()
         self._is_framed = self._is_framed or lower == b"content-length"
         if lower == b"transfer-encoding":
-            if value.strip().lower() != b"chunked":
-                raise HttpProtocolError("the answer is encoded in a way that nobody asked for")
+            if value.strip().lower() != b"chunked" or self._is_chunked:
+                raise HttpProtocolError("the answer has a transfer encoding other than chunked")
+            self._is_chunked = True
             self._is_framed = True
         self.headers.append((name.decode("latin-1"), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
         """Know how to go on."""
+        version = self._parser.get_http_version()
+        if version not in ("1.1", "1.0") or (self._is_chunked and version == "1.0"):
+            raise HttpProtocolError("the answer is not HTTP/1.1")
         self.status = self._parser.get_status_code()
         self.keeps_alive = self._parser.should_keep_alive()
         self.has_head = self.status >= 200  # what comes before is no answer yet
@@ -82,8 +91,15 @@ class ResponseParser:
         if self.has_head and not self._has_body:
             self.is_complete, self.keeps_alive = True, False  # the parser would take the next answer for the body
 
+    def on_chunk_header(self) -> None:
+        """Forgive a chunk the bytes that it needs; extensions and padding beyond that add up."""
+        self._overhead = max(0, self._overhead - CHUNK_OVERHEAD)
+
     def on_body(self, body: bytes) -> None:
-        """Keep one piece of the body."""
+        """Keep one piece of the body; the response to HEAD has none."""
+        self._overhead -= len(body)
+        if not self._has_body:
+            return
         self._body.append(body)
         self.buffered += len(body)
 
@@ -93,4 +109,4 @@ class ResponseParser:
             self.is_complete = True
         else:
             self.headers.clear()
-            self._is_framed = False
+            self._is_framed = self._is_chunked = False

@@ -27,6 +27,7 @@ class LocalControlPlane:
     clock: Clock
     runner: Runner  # of its pods
     in_memory: bool = False
+    audit: bool = False  # write audit.log beside its data
     instance: Instance = field(init=False)
     client: Client = field(init=False)
 
@@ -48,6 +49,7 @@ class LocalControlPlane:
             self.folder,
             port=self.address.port,
             in_memory=self.in_memory,
+            audit_log=self.folder / "audit.log" if self.audit else None,
             node=True,
             runner=self.runner,
         )

@@ -42,6 +42,7 @@ class LocalFleet:
     clock: Clock
     read: FlagParsers
     in_memory: bool = False
+    audit: bool = False
     hub: LocalControlPlane = field(init=False)
     clusters: list[LocalControlPlane] = field(init=False)
     supervisor: Supervisor = field(default_factory=lambda: Supervisor(SystemRandom()))
@@ -61,7 +62,7 @@ class LocalFleet:
     def _member(self, address: ControlPlaneAddress) -> LocalControlPlane:
         runner = PodCommands(self.clock, self.read).runner()
         return LocalControlPlane(
-            address, self.folder.control_plane_path(address.name), self.clock, runner, self.in_memory
+            address, self.folder.control_plane_path(address.name), self.clock, runner, self.in_memory, self.audit
         )
 
     @property

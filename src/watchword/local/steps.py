@@ -23,12 +23,14 @@ from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339_micro
+from watchword.certificates.manual_approval import ApprovalTerms
 from watchword.discovery.client_factory import HttpsClientFactory
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.discover import ClusterDiscovery
 from watchword.discovery.polling import PollOptions
 from watchword.discovery.token_store import TokenStore
-from watchword.hub.manual_approval import ApprovalTerms
+from watchword.drivers.catalog import CATALOG
+from watchword.drivers.options import Side
 from watchword.hub.process import LEASE as HUB_LEASE
 from watchword.local.accounts import start_accounts, use_account
 from watchword.local.control_plane import LocalControlPlane
@@ -39,9 +41,8 @@ from watchword.runtime.informer import WatchScope
 ReportDetail: TypeAlias = Callable[[str], None]
 """Says more about the step that is under way."""
 
-A_DAY = 24 * 3600
 HUB_LEASE_SOURCE = (LEASES, WatchScope(HUB_LEASE.namespace, fields=f"metadata.name={HUB_LEASE.name}"))
-DRIVERS = ("token", "csr")
+DRIVERS = tuple(reversed(tuple(CATALOG.addons)))
 """How add-ons get their credential, cluster by cluster in turn, so that both ways are seen."""
 
 
@@ -112,8 +113,10 @@ async def join_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
     """Give each cluster a Klusterlet and an operator, which deploys the agent; one that joined before stays itself."""
     ways = {member.name: DRIVERS[number % len(DRIVERS)] for number, member in enumerate(fleet.clusters)}
 
+    settings = {option.flag: option.trial for option in CATALOG.options(Side.CLUSTER) if option.trial}
+
     async def one(member: LocalControlPlane) -> None:
-        membership = ClusterMembership(member.name, addon_auth=ways[member.name], addon_token_seconds=A_DAY)
+        membership = ClusterMembership(member.name, addon_auth=ways[member.name], settings=settings)
         await join(member.client, membership, fleet.access[member.name])
 
     report("operators and Klusterlets")

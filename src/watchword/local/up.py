@@ -35,6 +35,7 @@ class UpOptions:
 
     requested: LayoutRequest = field(default_factory=LayoutRequest)
     in_memory: bool = False
+    audit: bool = False  # write an audit log for each control plane
     leave: bool = False  # end once all is healthy
     patience: timedelta | None = None  # None: as long as it takes
 
@@ -46,7 +47,7 @@ async def up(
     layout = choose_layout(folder.recorded(), options.requested, FreePorts())
     folder.record(layout)
     clock: Clock = SystemClock()
-    fleet = LocalFleet(folder, layout, clock, read, options.in_memory)
+    fleet = LocalFleet(folder, layout, clock, read, options.in_memory, options.audit)
     steps = choose_steps(len(layout.clusters))
     tracker = track_steps(steps)
     tracker.listeners.append(output.step)

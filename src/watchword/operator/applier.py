@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -13,12 +13,14 @@ from watchword.api.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS, SERV
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from watchword.operator.rendering import MANAGED_BY
+from watchword.runtime.diff import Comparison
+from watchword.runtime.ensure import ApplyPolicy, apply_object
 from watchword.runtime.errors import NameConflict
-from watchword.runtime.manifests import contains_value
 from watchword.runtime.reconcile import Reader
 
 OWNER_ANNOTATION = "operator.watchword.dev/owner"
 RENDERED_ANNOTATION = "operator.watchword.dev/rendered"
+OWN_OBJECTS = ApplyPolicy(comparison=Comparison.CONTAINS, manager=MANAGED_BY, force=True)
 
 
 def owner_annotation(owner: Object) -> str:
@@ -48,7 +50,7 @@ class OwnedObjectApplier:
         waiting = []
         for resource, obj in reversed(manifests):
             present = self.reader.get(resource, ObjectKey.of(obj))
-            if present is None or annotations_of(present).get(OWNER_ANNOTATION) != owner_annotation(owner):
+            if present is None or not is_owned(present, owner):
                 continue
             if not is_deleting(present):
                 await delete_exact(self.client, resource, present)
@@ -60,19 +62,17 @@ class OwnedObjectApplier:
             return await self._ensure_namespace(owner, obj)
         wanted, key = with_owner(obj, owner), ObjectKey.of(obj)
         present = self.reader.get(resource, key)
-        if present is not None and annotations_of(present).get(OWNER_ANNOTATION) == owner_annotation(owner):
-            if is_as_rendered(present, wanted):
-                return present
-            return await self.client.apply(resource, wanted, manager=MANAGED_BY, force=True)
+        if present is not None and is_owned(present, owner):
+            return await apply_object(self.client, resource, wanted, present, OWN_OBJECTS)
         try:
             # Without force: whatever somebody else said about an object of this name stays as it is.
-            return await self.client.apply(resource, wanted, manager=MANAGED_BY)
+            return await apply_object(self.client, resource, wanted, None, replace(OWN_OBJECTS, force=False))
         except Conflict as cause:
             found = await self.client.get(resource, key)
             if not is_rendered_by_us(found):
                 message = f"{resource.kind} {key} exists and is not the operator's: rename or remove it"
                 raise NameConflict(message) from cause
-            return await self.client.apply(resource, wanted, manager=MANAGED_BY, force=True)
+            return await apply_object(self.client, resource, wanted, found, OWN_OBJECTS)
 
     async def _ensure_namespace(self, owner: Object, obj: Object) -> Object:
         name = obj["metadata"]["name"]
@@ -103,11 +103,9 @@ def is_rendered_by_us(obj: Object) -> bool:
     return (obj["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by") == MANAGED_BY
 
 
-def is_as_rendered(present: Object, wanted: Object) -> bool:
-    """Whether an object still says all that was rendered; the server and others may say more."""
-    return contains_value(
-        present, {name: value for name, value in wanted.items() if name not in {"apiVersion", "kind"}}
-    )
+def is_owned(obj: Object, owner: Object) -> bool:
+    """Whether an object was made for this Klusterlet or ClusterManager."""
+    return annotations_of(obj).get(OWNER_ANNOTATION) == owner_annotation(owner)
 
 
 async def delete_exact(client: Client, resource: Resource, obj: Object) -> None:

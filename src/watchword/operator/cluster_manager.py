@@ -19,7 +19,7 @@ from watchword.operator.feature_gates import HUB_FEATURES
 from watchword.operator.rendering import IMAGE
 from watchword.operator.status import add_finalizer, remove_finalizer, report_status
 from watchword.operator.validation import validate_cluster_manager
-from watchword.runtime.errors import NameConflict
+from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
 
@@ -54,7 +54,7 @@ class ClusterManagerReconciler:
     async def _deploy(self, found: Object, applier: OwnedObjectApplier) -> Outcome:
         try:
             rows = await applier.apply(found, bound_hub_manifests(found, image=self.image))
-        except (ApiStatusError, NameConflict) as trouble:
+        except (ApiStatusError, BeingDeleted, NameConflict) as trouble:
             if isinstance(trouble, Conflict):
                 raise
             applied = Condition.false(conditions.APPLIED, "ClusterManagerApplyFailed", str(trouble))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CRON_JOBS, NAMESPACES
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
 from watchword.operator.feature_gates import HUB_FEATURES, format_gates
 from watchword.operator.klusterlet_manifests import pod_fields, resources_of
 from watchword.operator.rbac import CLEANER_ROLE, CLEANER_RULES, HUB_ROLE, HUB_RULES, HUB_TOKENS_RULES
@@ -30,19 +32,42 @@ CLEANER_JOB = "cluster-cleaner"
 TOKEN_NAMESPACES = ("kube-system", "kube-public")
 
 
-def hub_flags(manager: Object) -> list[str]:
+def hub_flags(manager: Object, catalog: Catalog = CATALOG) -> list[str]:
     """Return the controllers' command line, rendered from the spec."""
-    registration: Mapping[str, Any] = (manager.get("spec") or {}).get("registrationConfiguration") or {}
-    drivers: list[Mapping[str, Any]] = registration.get("registrationDrivers") or []
-    names = [str(driver.get("authType") or "csr") for driver in drivers]
-    users = [str(user) for user in registration.get("autoApproveUsers") or []]
-    users += [str(user) for driver in drivers for user in (driver.get("csr") or {}).get("autoApprovedIdentities") or []]
     flags = [f"--namespace={HUB_NAMESPACE}"]
+    names = [str(entry.get("authType") or catalog.default) for entry in _registration(manager).get(DRIVER_LIST) or []]
     if names:
         flags.append(f"--enabled-registration-drivers={','.join(names)}")
-    flags += [f"--auto-approved-csr-users={user}" for user in dict.fromkeys(users)]
+    flags += settings_to_flags(catalog.options(Side.HUB), hub_settings(manager, catalog))
     gates = format_gates(gates_of(manager), HUB_FEATURES)
     return [*flags, *([f"--feature-gates={gates}"] if gates else [])]
+
+
+def hub_settings(manager: Object, catalog: Catalog) -> Settings:
+    """Return what the spec configures about drivers."""
+    registration = _registration(manager)
+    settings: dict[str, str] = {}
+    for driver in catalog.drivers:
+        entry = _entry(registration, driver.is_called)
+        settings |= settings_from_spec(catalog.options(Side.HUB, driver.name), registration, entry)
+    return settings
+
+
+def driver_manifests(manager: Object, catalog: Catalog = CATALOG) -> list[Manifest]:
+    """Return what the enabled drivers bring to the hub."""
+    settings = hub_settings(manager, catalog)
+    enabled = [str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or []]
+    names = catalog.known_cluster_drivers(enabled)
+    return [row for name in names for row in catalog.clusters[name].manifests(settings)]
+
+
+def _registration(manager: Object) -> Mapping[str, Any]:
+    return (manager.get("spec") or {}).get("registrationConfiguration") or {}
+
+
+def _entry(registration: Mapping[str, Any], is_called: Callable[[str], bool]) -> Mapping[str, Any]:
+    entries: list[Mapping[str, Any]] = registration.get(DRIVER_LIST) or []
+    return next((entry for entry in entries if is_called(str(entry.get("authType") or ""))), {})
 
 
 def gates_of(manager: Object) -> list[Mapping[str, Any]]:
@@ -96,7 +121,7 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
         pod=pod_fields(spec),
         resources=resources_of(spec),
     )
-    return [deployment(workload), cleaner_job(chosen)]
+    return [deployment(workload), cleaner_job(chosen), *driver_manifests(manager)]
 
 
 def cleaner_job(image: str) -> Manifest:

@@ -24,7 +24,7 @@ from watchword.operator.rendering import IMAGE
 from watchword.operator.status import add_finalizer, report_status
 from watchword.operator.validation import validate_klusterlet
 from watchword.runtime.clock import Clock
-from watchword.runtime.errors import NameConflict
+from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
 
@@ -62,7 +62,7 @@ class KlusterletReconciler:
             bootstrap = fingerprint(self._secret(found, BOOTSTRAP_KUBECONFIG_SECRET))
             wanted = bound_agent_manifests(found, image=self.image, bootstrap=bootstrap)
             rows = await applier.apply(found, wanted)
-        except (ApiStatusError, NameConflict) as trouble:
+        except (ApiStatusError, BeingDeleted, NameConflict) as trouble:
             if isinstance(trouble, Conflict):
                 raise
             applied = Condition.false(conditions.APPLIED, "KlusterletApplyFailed", str(trouble))

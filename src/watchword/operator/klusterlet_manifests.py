@@ -11,9 +11,10 @@ from watchword.api.names import (
     AGENT_NAMESPACE,
     BOOTSTRAP_KUBECONFIG_SECRET,
     HUB_KUBECONFIG_SECRET,
-    Annotation,
 )
 from watchword.api.resources import NAMESPACES
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.options import Side, settings_from_spec, settings_to_flags
 from watchword.operator.feature_gates import AGENT_FEATURES, format_gates
 from watchword.operator.rbac import AGENT_OWN_ROLE, AGENT_OWN_RULES, AGENT_ROLE, AGENT_RULES, EXECUTION_ROLE
 from watchword.operator.rendering import (
@@ -35,7 +36,7 @@ def namespace_of(klusterlet: Object) -> str:
     return str((klusterlet.get("spec") or {}).get("namespace") or AGENT_NAMESPACE)
 
 
-def agent_flags(klusterlet: Object) -> list[str]:
+def agent_flags(klusterlet: Object, catalog: Catalog = CATALOG) -> list[str]:
     """Return the agent's command line, rendered from the spec; what is unset is left to the agent's defaults."""
     spec: Mapping[str, Any] = klusterlet.get("spec") or {}
     registration: Mapping[str, Any] = spec.get("registrationConfiguration") or {}
@@ -45,8 +46,8 @@ def agent_flags(klusterlet: Object) -> list[str]:
         f"--namespace={namespace_of(klusterlet)}",
         f"--bootstrap-kubeconfig={BOOTSTRAP_MOUNT}/kubeconfig",
         f"--hub-kubeconfig-secret={HUB_KUBECONFIG_SECRET}",
+        *_driver_flags(registration, catalog),
         *_registration_flags(registration),
-        *_addon_flags(registration.get("addOnKubeClientRegistrationDriver") or {}),
         *_work_flags(work),
     ]
     urls = [str(row.get("url")) for row in spec.get("externalServerURLs") or [] if row.get("url")]
@@ -64,11 +65,7 @@ def gates_of(klusterlet: Object) -> list[Mapping[str, Any]]:
 
 
 def _registration_flags(registration: Mapping[str, Any]) -> list[str]:
-    driver: Mapping[str, Any] = registration.get("registrationDriver") or {}
-    flags = [f"--registration-auth={driver['authType']}"] if driver.get("authType") else []
-    seconds = registration.get("clientCertExpirationSeconds")
-    if seconds:
-        flags.append(f"--client-cert-expiration-seconds={seconds}")
+    flags = []
     for flag, field in (("--cluster-annotations", "clusterAnnotations"), ("--cluster-labels", "clusterLabels")):
         pairs = ",".join(f"{name}={value}" for name, value in sorted((registration.get(field) or {}).items()))
         if pairs:
@@ -81,10 +78,15 @@ def _registration_flags(registration: Mapping[str, Any]) -> list[str]:
     return flags
 
 
-def _addon_flags(driver: Mapping[str, Any]) -> list[str]:
-    flags = [f"--addon-kubeclient-registration-auth={driver['authType']}"] if driver.get("authType") else []
-    seconds = (driver.get("token") or {}).get("expirationSeconds")
-    return [*flags, f"--addon-token-expiration-seconds={seconds}"] if seconds else flags
+def _driver_flags(registration: Mapping[str, Any], catalog: Catalog) -> list[str]:
+    options = catalog.options(Side.CLUSTER)
+    names = (
+        ("--registration-auth", "registrationDriver"),
+        ("--addon-kubeclient-registration-auth", "addOnKubeClientRegistrationDriver"),
+    )
+    chosen = [(flag, (registration.get(field) or {}).get("authType")) for flag, field in names]
+    flags = [f"{flag}={name}" for flag, name in chosen if name]
+    return [*flags, *settings_to_flags(options, settings_from_spec(options, registration))]
 
 
 def _work_flags(work: Mapping[str, Any]) -> list[str]:
@@ -138,12 +140,13 @@ def service_account_of(klusterlet: Object) -> ObjectKey:
     return ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-sa")
 
 
-def _namespaces_and_account(klusterlet: Object) -> list[Manifest]:
+def _namespaces_and_account(klusterlet: Object, catalog: Catalog = CATALOG) -> list[Manifest]:
     namespace, subject = namespace_of(klusterlet), service_account_of(klusterlet)
+    registration = (klusterlet.get("spec") or {}).get("registrationConfiguration") or {}
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace))),
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(addon_namespace(namespace)))),
-        service_account(subject.name, namespace, _account_annotations(klusterlet.get("spec") or {})),
+        service_account(subject.name, namespace, _account_annotations(registration, catalog)),
     ]
 
 
@@ -172,10 +175,12 @@ def addon_namespace(namespace: str) -> str:
     return ADDON_NAMESPACE if namespace == AGENT_NAMESPACE else f"{namespace}-addon"
 
 
-def _account_annotations(spec: Mapping[str, Any]) -> dict[str, str]:
-    aws = ((spec.get("registrationConfiguration") or {}).get("registrationDriver") or {}).get("awsIrsa") or {}
-    arn = aws.get("managedClusterArn")
-    return {Annotation.MANAGED_CLUSTER_ARN: str(arn)} if arn else {}
+def _account_annotations(registration: Mapping[str, Any], catalog: Catalog) -> dict[str, str]:
+    settings = settings_from_spec(catalog.options(Side.CLUSTER), registration)
+    annotations: dict[str, str] = {}
+    for name in catalog.known_cluster_drivers([str((registration.get("registrationDriver") or {}).get("authType"))]):
+        annotations |= catalog.clusters[name].account_annotations(settings)
+    return annotations
 
 
 def pod_fields(spec: Mapping[str, Any]) -> dict[str, Any]:

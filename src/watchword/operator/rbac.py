@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, KUBE_CLIENT_SIGNER
+from watchword.api.resources import RBAC_GROUP
 
 READ = ("get", "list", "watch")
 CHANGE = ("create", "update", "patch", "delete")
@@ -27,7 +29,6 @@ ADDON_GROUP = "addon.open-cluster-management.io"
 WORK_GROUP = "work.open-cluster-management.io"
 OPERATOR_GROUP = "operator.open-cluster-management.io"
 REGISTER_GROUP = "register.open-cluster-management.io"
-RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ _FLEET_KINDS = {
         "clustermanagementaddons",
         "clustermanagementaddons/status",
         "addontemplates",
+        "addondeploymentconfigs",
     ),
     WORK_GROUP: ("manifestworks", "manifestworks/status"),
 }
@@ -167,7 +169,7 @@ HUB_RIGHTS = (
         "",
         ("groups",),
         ("impersonate",),
-        ("system:bootstrappers:managedcluster",),
+        (MANAGED_CLUSTER_GROUP,),
     ),
 )
 HUB_RULES: list[Object] = rules_of(HUB_RIGHTS)

@@ -12,12 +12,12 @@ from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     DEPLOYMENTS,
+    RBAC_GROUP,
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
 )
 
-RBAC_GROUP = "rbac.authorization.k8s.io"
 MANAGED_BY = "watchword-operator"
 IMAGE = "watchword"  # what the process node of the embedded control plane knows as itself
 HEALTH_PORT = 8000

@@ -8,8 +8,10 @@ from typing import Any
 
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Object
-from watchword.drivers.catalog import find_addon_driver, find_cluster_driver
+from watchword.drivers.catalog import CATALOG
 from watchword.drivers.errors import UnknownDriver
+from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_from_spec
+from watchword.operator.cluster_manager_manifests import hub_settings
 
 AGENT_MODES = ("Default", "Singleton")
 
@@ -36,19 +38,24 @@ def validate_klusterlet(klusterlet: Object) -> SpecError | None:
     return _validate_drivers(
         str((registration.get("registrationDriver") or {}).get("authType") or ""),
         str((registration.get("addOnKubeClientRegistrationDriver") or {}).get("authType") or ""),
+        settings_from_spec(CATALOG.options(Side.CLUSTER), registration),
     )
 
 
-def _validate_drivers(cluster: str, addons: str) -> SpecError | None:
+def _validate_drivers(cluster: str, addons: str, settings: Settings) -> SpecError | None:
     try:
-        find_cluster_driver(cluster)
+        chosen = CATALOG.cluster_driver(cluster)
     except UnknownDriver as unknown:
         return SpecError("UnknownRegistrationDriver", f"registrationDriver.authType: {unknown}")
     try:
-        find_addon_driver(addons)
+        CATALOG.addon_driver(addons)
     except UnknownDriver as unknown:
         return SpecError("UnknownAddOnDriver", f"addOnKubeClientRegistrationDriver.authType: {unknown}")
-    return None
+    return _validate_settings(CATALOG.validate(Side.CLUSTER, settings, chosen))
+
+
+def _validate_settings(objections: list[str]) -> SpecError | None:
+    return SpecError("InvalidDriverSettings", "; ".join(objections)) if objections else None
 
 
 def validate_cluster_manager(manager: Object) -> SpecError | None:
@@ -58,8 +65,10 @@ def validate_cluster_manager(manager: Object) -> SpecError | None:
     if mode != "Default":
         return SpecError("UnsupportedDeployOption", f"deployOption.mode {mode!r} is not supported: use Default")
     registration: Mapping[str, Any] = spec.get("registrationConfiguration") or {}
-    for driver in registration.get("registrationDrivers") or ():
-        objection = _validate_drivers(str(driver.get("authType") or ""), "")
-        if objection is not None:
-            return SpecError(objection.reason, objection.message.replace("registrationDriver.", "registrationDrivers."))
-    return None
+    enabled = []
+    for entry in registration.get(DRIVER_LIST) or ():
+        try:
+            enabled.append(CATALOG.cluster_driver(str(entry.get("authType") or "")))
+        except UnknownDriver as unknown:
+            return SpecError("UnknownRegistrationDriver", f"registrationDrivers.authType: {unknown}")
+    return _validate_settings(CATALOG.validate(Side.HUB, hub_settings(manager, CATALOG), *enabled))

@@ -7,6 +7,7 @@ PkiError
 ├── ChainRefused          a certificate that no trusted authority vouches for, here and now
 ├── AuthorityExpired      the signer's own certificate is over
 ├── PinRefused            not a pin of the form sha256:<64 hexadecimal digits>
+├── DecryptionFailed      encrypted data that no key opens
 └── InvalidJwt          a JWT whose form, signature or algorithm is not accepted
 """
 
@@ -39,6 +40,10 @@ class AuthorityExpired(PkiError):
 
 class PinRefused(PkiError):
     """The text is not a public key pin."""
+
+
+class DecryptionFailed(PkiError):
+    """No key opens the data, or it was changed."""
 
 
 class InvalidJwt(PkiError):

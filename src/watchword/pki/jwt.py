@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,15 +30,22 @@ def algorithm_of(key: PublicKey) -> str:
 
 @dataclass(frozen=True)
 class TokenSigner:
-    """Signs many tokens with one key; its `kid` is the key's id as Kubernetes computes it."""
+    """Signs many tokens with one key; its `kid` is the key's id as Kubernetes computes it.
+
+    A chain of certificates (DER, the key's own first) is put into the header for verifiers that trust a CA.
+    """
 
     key: PrivateKey
+    certificates: tuple[bytes, ...] = ()
 
     def sign(self, claims: Mapping[str, Any]) -> Sensitive[str]:
         """Return a compact JWT."""
         from watchword.pki.jose import signed  # noqa: PLC0415 - the library is slow to import, and a start signs nothing
 
-        header = {"alg": algorithm_of(self.key.public), "kid": self.key.public.key_id}
+        header: dict[str, Any] = {"typ": "JWT"} if self.certificates else {}
+        header |= {"alg": algorithm_of(self.key.public), "kid": self.key.public.key_id}
+        if self.certificates:
+            header["x5c"] = [base64.b64encode(der).decode() for der in self.certificates]
         return Sensitive(signed(header, orjson.dumps(claims), self._native))
 
     @cached_property

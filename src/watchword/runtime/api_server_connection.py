@@ -10,6 +10,7 @@ from datetime import timedelta
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
 from watchword.runtime.cache import Cache
+from watchword.runtime.contested_writes import ContestedWriteTransport
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import Informer
 from watchword.runtime.metrics import Metrics
@@ -29,10 +30,11 @@ class ApiServerConnection:
     follow: WatchOptions = field(default_factory=WatchOptions)  # for watches beside those of the cache
 
 
-def leader_only_client(client: Client, fence: Fence, cache: Cache, *, conflict: Callable[[str], None]) -> Client:
-    """Return the client that controllers use: fenced, remembered by the cache, its field conflicts counted."""
+def leader_only_client(client: Client, fence: Fence, cache: Cache, metrics: Metrics) -> Client:
+    """Return the client that controllers use: fenced, remembered by the cache, conflicts counted and slowed down."""
     remembered = WriteThroughTransport(client.transport, cache.observe_write)
-    return client.over(FencedTransport(ConflictCountingTransport(remembered, conflict), fence))
+    counted = ConflictCountingTransport(remembered, metrics.field_conflict)
+    return client.over(FencedTransport(ContestedWriteTransport(counted, metrics.contested_write), fence))
 
 
 def check_cache_readiness(cache: Cache, *, stale_after: timedelta) -> str:

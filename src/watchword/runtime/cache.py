@@ -124,13 +124,18 @@ class Cache:
 
     def by_index(self, resource: Resource, index: str, value: str) -> Sequence[Object]:
         """Return the objects whose index function gave that value, in key order."""
-        found: dict[ObjectKey, Object] = {}
+        found = (self.get(resource, key) for key in self.index_keys(resource, index, value))
+        return [obj for obj in found if obj is not None]
+
+    def index_keys(self, resource: Resource, index: str, value: str) -> Sequence[ObjectKey]:
+        """Return the keys of the objects whose index function gave that value, in order; decodes no object."""
+        found: set[ObjectKey] = set()
         for informer in self._covering(resource, ""):
             keys = informer.store.indexed(index, value)
             if keys is None:
                 raise CacheError(f"{resource.group_resource} has no index {index!r}: add it before reading by it")
-            found.update((key, obj) for key in keys if (obj := informer.store.get(key)) is not None)
-        return [found[key] for key in sorted(found, key=_order)]
+            found.update(keys)
+        return sorted(found, key=_order)
 
     async def wait_for(self, resource: Resource, resource_version: str) -> None:
         """Wait until the cache knows everything about a kind up to that resourceVersion."""

@@ -16,7 +16,7 @@ from watchword.kube.cancellation import is_cancellation_requested
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
-from watchword.runtime.errors import ControllerRuntimeError
+from watchword.runtime.errors import ControllerRuntimeError, FieldContested
 from watchword.runtime.metrics import Metrics, ReconcileResult
 from watchword.runtime.raw_objects import Delta
 from watchword.runtime.reconcile import ControllerSpec, KeyMapper, Outcome, RetryAfter, Terminal
@@ -41,6 +41,8 @@ def decide_requeue(error: BaseException, *, overdue: bool) -> RequeueDecision:
         return RequeueDecision(ReconcileResult.TERMINAL, retry=False)
     if isinstance(error, Conflict):
         return RequeueDecision(ReconcileResult.CONFLICT)
+    if isinstance(error, FieldContested):
+        return RequeueDecision(ReconcileResult.CONTESTED, at_least=timedelta(seconds=error.retry_in))
     if isinstance(error, ApiStatusError) and error.retry_after:
         return RequeueDecision(ReconcileResult.ERROR, at_least=timedelta(seconds=min(error.retry_after, 300.0)))
     return RequeueDecision(ReconcileResult.ERROR, expected=isinstance(error, KubeError | ControllerRuntimeError))

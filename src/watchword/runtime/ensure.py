@@ -1,20 +1,136 @@
-"""Making one object exist as wanted, with as few requests as possible and never at another's expense."""
+"""Makes single objects exist as wanted: with as few requests as possible, and never at another's expense."""
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+import orjson
 
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
+from watchword.runtime.diff import Comparison, choose_changes, choose_owner_references, current_values
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Reader
-from watchword.runtime.status import merge_patch
 
-_IMMUTABLE = ("roleRef",)
+
+class ObjectWriter(Protocol):
+    """What the engine needs of a client; `Client` is one."""
+
+    async def get(self, resource: Resource, key: ObjectKey, /) -> Object:
+        """Read an object from the server."""
+        ...
+
+    async def create(self, resource: Resource, obj: Object, /) -> Object:
+        """Create an object; `AlreadyExists` when there is one."""
+        ...
+
+    async def patch(self, resource: Resource, key: ObjectKey, patch: Mapping[str, Any], /) -> Object:
+        """Change an object by a merge patch."""
+        ...
+
+    async def apply(self, resource: Resource, obj: Object, /, *, manager: str, force: bool) -> Object:
+        """Change an object by server-side apply."""
+        ...
+
+    async def delete(self, resource: Resource, key: ObjectKey, /, *, uid: str) -> None:
+        """Delete an object by its UID."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyPolicy:
+    """How an object is made as wanted; the defaults patch the difference into an object of any owner."""
+
+    is_ours: Callable[[Object], bool] = lambda _: True  # `NameConflict` for an object of which this is not true
+    comparison: Comparison = Comparison.NAMED_FIELDS
+    manager: str = ""  # the field manager of server-side apply; empty: a merge patch of what differs
+    force: bool = False  # whether server-side apply takes fields from other managers
+    without_owner: str = ""  # the UID of the owner reference that the object must not have
+    immutable: tuple[str, ...] = ("roleRef",)  # fields for which the object is deleted and created again
+    accepted: str = ""  # `difference_digest` of a difference that the server insists on
+
+
+async def apply_object(
+    client: ObjectWriter, resource: Resource, wanted: Object, present: Object | None, policy: ApplyPolicy
+) -> Object:
+    """Return the object as it stands afterwards; `present` is how it was last seen, if it was.
+
+    Raises `NameConflict` for what is not ours, and `BeingDeleted` while an object of that name goes.
+    """
+    key = ObjectKey.of(wanted)
+    if present is None and not policy.manager:
+        try:
+            return await client.create(resource, wanted)
+        except AlreadyExists:  # the cache is behind, or leaves out what carries no label of ours
+            present = await client.get(resource, key)
+    if present is not None:
+        changes = decide_changes(resource, wanted, present, policy)
+        if changes is None:
+            return present
+        if any(field in changes for field in policy.immutable):
+            await client.delete(resource, key, uid=uid_of(present))
+            return await client.create(resource, _without_preconditions(wanted))
+        if not policy.manager:
+            return await client.patch(resource, key, with_preconditions(present, changes))
+    stored = await client.apply(resource, wanted, manager=policy.manager, force=policy.force)
+    require_not_deleting(resource, stored)
+    return await _set_owners(client, resource, wanted, stored, policy)
+
+
+def decide_changes(resource: Resource, wanted: Object, present: Object, policy: ApplyPolicy) -> Object | None:
+    """Return the merge patch that is missing, or None; raises `NameConflict` and `BeingDeleted`."""
+    require_not_deleting(resource, present)
+    if not policy.is_ours(present):
+        key = ObjectKey.of(present)
+        raise NameConflict(f"{resource.kind} {key} exists and was not made for this purpose: rename or remove it")
+    changes = choose_changes(present, wanted, policy.comparison, without_owner=policy.without_owner)
+    if changes is None or (policy.accepted and difference_digest(present, changes) == policy.accepted):
+        return None
+    return changes
+
+
+async def _set_owners(
+    client: ObjectWriter, resource: Resource, wanted: Object, stored: Object, policy: ApplyPolicy
+) -> Object:
+    """Take off the owner reference that server-side apply leaves when another manager wrote it."""
+    references = wanted["metadata"].get("ownerReferences") or ()
+    owners = choose_owner_references(stored["metadata"], references, without=policy.without_owner)
+    if owners is None:
+        return stored
+    patch = with_preconditions(stored, {"metadata": {"ownerReferences": owners or None}})
+    return await client.patch(resource, ObjectKey.of(stored), patch)
+
+
+def require_not_deleting(resource: Resource, obj: Object) -> None:
+    """Raise `BeingDeleted` for an object that is on its way out."""
+    if is_deleting(obj):
+        raise BeingDeleted(f"{resource.kind} {ObjectKey.of(obj)} is being deleted; waiting until it is gone")
+
+
+def difference_digest(present: Object, changes: Object) -> str:
+    """Return the fingerprint of a difference that the server insists on, as `1000m` becomes `1`.
+
+    A second request would change nothing. The present values are part of the fingerprint, so any other value counts.
+    """
+    difference = [changes, current_values(present, changes)]
+    return hashlib.sha256(orjson.dumps(difference, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def with_preconditions(present: Object, patch: Mapping[str, Any]) -> Object:
+    """Return the patch, valid only for this very object at this very revision."""
+    metadata = present["metadata"]
+    own = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    return {**patch, "metadata": {**patch.get("metadata", {}), **own}}
+
+
+def _without_preconditions(obj: Object) -> Object:
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in ("uid", "resourceVersion")}
+    return {**obj, "metadata": metadata}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +145,13 @@ class Ensurer:
 
         Raises `NameConflict` when `ours` does not recognise what is there already, `BeingDeleted` while it goes.
         """
-        key = ObjectKey.of(wanted)
-        present = self.reader.get(resource, key)
-        if present is None:
-            try:
-                return await self.client.create(resource, wanted)
-            except AlreadyExists:  # the cache is behind, or leaves out what carries no label of ours
-                present = await self.client.get(resource, key)
-        if is_deleting(present):
-            raise BeingDeleted(f"{resource.kind} {key} is being deleted; waiting until it is gone")
-        if not ours(present):
-            raise NameConflict(f"{resource.kind} {key} exists and was not made for this purpose: rename or remove it")
-        if any(present.get(field) != wanted.get(field) for field in _IMMUTABLE if field in wanted):
-            return await self._replace(resource, present, wanted)
-        changes = choose_changes(present, wanted)
-        if changes is None:
-            return present
-        return await self.client.patch(resource, key, with_preconditions(present, changes))
+        present = self.reader.get(resource, ObjectKey.of(wanted))
+        return await apply_object(self.client, resource, wanted, present, ApplyPolicy(is_ours=ours))
 
     async def ensure_exists(self, resource: Resource, wanted: Object) -> None:
         """Create the object unless there is one of that name; what is in it afterwards is others' business."""
         if self.reader.get(resource, ObjectKey.of(wanted)) is None:
-            with contextlib.suppress(AlreadyExists):
+            with suppress(AlreadyExists):
                 await self.client.create(resource, wanted)
 
     async def remove(self, resource: Resource, key: ObjectKey, *, ours: Callable[[Object], bool]) -> bool:
@@ -61,46 +162,3 @@ class Ensurer:
         if not is_deleting(present):
             await self.client.delete(resource, key, uid=uid_of(present))
         return True
-
-    async def _replace(self, resource: Resource, present: Object, wanted: Object) -> Object:
-        await self.client.delete(resource, ObjectKey.of(present), uid=uid_of(present))
-        return await self.client.create(resource, wanted)
-
-
-def choose_changes(present: Object, wanted: Object) -> Object | None:
-    """Return the merge patch that makes `present` hold what `wanted` says, or None when it does already.
-
-    Labels and annotations that others added stay; every other field that `wanted` names is as wanted, whole.
-    """
-    patch: Object = {}
-    metadata = _metadata_changes(present.get("metadata") or {}, wanted.get("metadata") or {})
-    if metadata:
-        patch["metadata"] = metadata
-    for field, value in wanted.items():
-        if field in {"apiVersion", "kind", "metadata"} or present.get(field) == value:
-            continue
-        patch[field] = merge_patch(present.get(field), value)
-    return patch or None
-
-
-def with_preconditions(present: Object, patch: Mapping[str, Any]) -> Object:
-    """Return the patch, valid only for this very object at this very revision."""
-    metadata = present["metadata"]
-    own = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    return {**patch, "metadata": {**patch.get("metadata", {}), **own}}
-
-
-def _metadata_changes(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> Object:
-    changes: Object = {}
-    for field in ("labels", "annotations"):
-        missing = {
-            name: value
-            for name, value in (wanted.get(field) or {}).items()
-            if (present.get(field) or {}).get(name) != value
-        }
-        if missing:
-            changes[field] = missing
-    for field in ("ownerReferences", "finalizers"):
-        if field in wanted and present.get(field) != wanted[field]:
-            changes[field] = wanted[field]
-    return changes

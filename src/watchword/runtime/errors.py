@@ -4,6 +4,7 @@ ControllerRuntimeError
 ├── VirtualTimeError      real waiting was asked of a loop whose time is not real
 │   └── Deadlock          every task waits and no timer is left: nothing can ever happen
 ├── NotLeading            a write was refused because leadership is lost
+├── FieldContested        another program keeps changing back what was written
 ├── CacheError            a cache was asked for something it was not told to keep
 ├── NameConflict          an object of that name exists and is not ours
 ├── BeingDeleted          the object of that name is on its way out
@@ -28,6 +29,20 @@ class Deadlock(VirtualTimeError):
 
 class NotLeading(ControllerRuntimeError):
     """This process does not hold the lease, so it must not write."""
+
+
+class FieldContested(ControllerRuntimeError):
+    """Another program keeps changing back what this one writes; nothing was sent for now.
+
+    `retry_in` is how many seconds the field is left alone.
+    """
+
+    def __init__(self, path: str, name: str, retry_in: float) -> None:
+        super().__init__(
+            f"another program keeps changing {name} of {path} back: waiting {retry_in:.0f} s before the next write; "
+            "metadata.managedFields of the object names who writes it"
+        )
+        self.retry_in = retry_in
 
 
 class CacheError(ControllerRuntimeError):

@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from watchword.api.http import Request, Response
-from watchword.http.server import HttpServer, ServerLimits
+from watchword.http.limits import ServerLimits
+from watchword.http.server import HttpServer
 
 HealthCheck: TypeAlias = Callable[[], str]
 """Returns what is wrong in a few words, and nothing when all is well."""

@@ -84,7 +84,7 @@ class Manager:
         """
         follow = follow or self.options.follow or WatchOptions()
         cache = Cache.of(client, follow, beside=beside)
-        guarded = leader_only_client(client, self.fence, cache, conflict=self.metrics.field_conflict)
+        guarded = leader_only_client(client, self.fence, cache, self.metrics)
         events = EventRecorder(
             guarded,
             EventReporter(self.options.name, self.options.identity),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
 
 from watchword.api.conditions import is_true
 from watchword.api.crds.schema import PART_OF, PROJECT
@@ -13,6 +12,8 @@ from watchword.api.meta import Manifest, Object, ObjectKey, Resource, labels_of
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_ADMISSION_POLICIES
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
+from watchword.runtime.diff import Comparison
+from watchword.runtime.ensure import ApplyPolicy, apply_object
 from watchword.runtime.errors import NotServed
 
 POLL_SECONDS = 0.1  # seconds
@@ -35,6 +36,11 @@ async def establish_crds(client: Client, definitions: Iterable[Object], *, manag
     await asyncio.gather(*(_establish_crd(client, definition, manager) for definition in definitions))
 
 
+def install_policy(manager: str) -> ApplyPolicy:
+    """Return how an installation applies its objects: versions of a kind exactly, or a removed field would stay."""
+    return ApplyPolicy(comparison=Comparison.EXACT_LISTS, manager=manager, force=True, immutable=())
+
+
 async def _establish_crd(client: Client, definition: Object, manager: str) -> None:
     key = ObjectKey.of(definition)
     # Looked at first: a server reads a definition faster than it judges one, and mostly it is there.
@@ -43,8 +49,9 @@ async def _establish_crd(client: Client, definition: Object, manager: str) -> No
         objection = validate_foreign_definition(found, definition)
         if objection:
             raise NotServed(objection)
-    elif found is None or not is_current(found, definition):
-        found = await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, manager=manager, force=True)
+    else:
+        wanted = with_stored_versions(definition, found)
+        found = await apply_object(client, CUSTOM_RESOURCE_DEFINITIONS, wanted, found, install_policy(manager))
     try:
         async with asyncio.timeout(ESTABLISH_TIMEOUT.total_seconds()):
             while not is_true(found, "Established"):
@@ -61,7 +68,7 @@ async def apply(client: Client, resource: Resource, obj: Object, *, manager: str
     """Apply one object; a kind that was established just now may take a moment until every path to it is."""
     for attempt in range(ATTEMPTS):
         try:
-            await client.apply(resource, obj, manager=manager, force=True)
+            await apply_object(client, resource, obj, None, install_policy(manager))
         except NotFound:
             # A server that does not serve admission policies enforces the rule itself, or the guard will say so.
             if resource.group == VALIDATING_ADMISSION_POLICIES.group:
@@ -71,6 +78,21 @@ async def apply(client: Client, resource: Resource, obj: Object, *, manager: str
             await asyncio.sleep(POLL_SECONDS)
         else:
             return
+
+
+def with_stored_versions(definition: Object, found: Object | None) -> Object:
+    """Return a definition with the versions that objects may still be stored in, which a server does not let go."""
+    if found is None:
+        return definition
+    stored = (found.get("status") or {}).get("storedVersions") or ()
+    ours = {row["name"] for row in definition["spec"]["versions"]}
+    kept = [
+        {**row, "storage": False}
+        for row in found["spec"]["versions"]
+        if row["name"] in stored and row["name"] not in ours
+    ]
+    spec = definition["spec"]
+    return {**definition, "spec": {**spec, "versions": [*spec["versions"], *kept]}} if kept else definition
 
 
 def is_own_definition(found: Object, manager: str) -> bool:
@@ -90,23 +112,3 @@ def validate_foreign_definition(found: Object, definition: Object) -> str:
         f"{name} was installed by another system and does not serve {', '.join(sorted(missing))}: bring that system up "
         f"to date, or remove it and label the definition {PART_OF}={PROJECT} to have it replaced"
     )
-
-
-def is_current(found: Object, definition: Object) -> bool:
-    """Whether a definition says what is wanted: its versions exactly, or a field that is gone would stay."""
-    present, wanted = found["spec"], definition["spec"]
-    return bool(present["versions"] == wanted["versions"]) and contains_value(present, wanted)
-
-
-def contains_value(present: Any, wanted: Any) -> bool:
-    """Whether a value contains another: maps by key, lists one by one, the rest by equality."""
-    if isinstance(wanted, dict):
-        return isinstance(present, dict) and all(
-            contains_value(present.get(name), value) for name, value in wanted.items()
-        )
-    if isinstance(wanted, list):
-        rows = present if isinstance(present, list) else []
-        return len(rows) == len(wanted) and all(
-            contains_value(row, other) for row, other in zip(rows, wanted, strict=True)
-        )
-    return bool(present == wanted)

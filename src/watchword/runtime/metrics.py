@@ -20,6 +20,7 @@ class ReconcileResult(StrEnum):
     RETRY_AFTER = "retry_after"
     TERMINAL = "terminal"
     CONFLICT = "conflict"
+    CONTESTED = "contested"
     DEADLINE = "deadline"
     ERROR = "error"
 
@@ -92,10 +93,17 @@ class Metrics:
         self._events_dropped = Counter(
             "watchword_events_dropped", "Events that were not sent because there were too many", registry=self.registry
         )
-        self._reasons, self._managers = LabelBudget(64), LabelBudget(32)
+        self._reasons, self._managers, self._fields = LabelBudget(64), LabelBudget(32), LabelBudget(32)
         self._denied = Counter("watchword_denied", "Requests that were refused", ["reason"], registry=self.registry)
         self._conflicts = Counter(
             "watchword_field_conflict", "Fields that another manager owns", ["manager"], registry=self.registry
+        )
+
+        self._contested = Counter(
+            "watchword_contested_writes",
+            "Writes after which a field was left alone for a while, because another program keeps changing it back",
+            ["field"],
+            registry=self.registry,
         )
 
     @cached_property
@@ -114,6 +122,10 @@ class Metrics:
     def field_conflict(self, manager: str) -> None:
         """Count a field that another manager owns."""
         self._conflicts.labels(self._managers.value(manager)).inc()
+
+    def contested_write(self, field: str) -> None:
+        """Count a field that is left alone for a while, because another program keeps changing it back."""
+        self._contested.labels(self._fields.value(field)).inc()
 
     def controller(self, name: str) -> ControllerMetrics:
         """Return the series of one controller."""

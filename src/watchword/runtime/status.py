@@ -12,6 +12,7 @@ from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict
 from watchword.runtime.clock import Clock
+from watchword.runtime.diff import merge_patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +81,6 @@ def choose_status_patch(obj: Mapping[str, Any], change: StatusChange, *, now: da
         if current.get(name) != value:
             patch[name] = merge_patch(current.get(name), value)
     return patch or None
-
-
-def merge_patch(old: Any, new: Any) -> Any:
-    """Return the JSON merge patch that turns one value into another: what is gone has to be named."""
-    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
-        return new
-    gone = {name: None for name in old if name not in new}
-    changed = {name: merge_patch(old.get(name), value) for name, value in new.items() if old.get(name) != value}
-    return {**gone, **changed}
 
 
 def choose_conditions(obj: Mapping[str, Any], change: StatusChange, *, now: datetime) -> list[Object] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from watchword.api.meta import Object, ObjectKey
@@ -17,12 +17,14 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     NAMESPACES,
+    RBAC_GROUP,
     SECRETS,
     SERVICE_ACCOUNTS,
 )
 from watchword.api.time import rfc3339_micro
-
-RBAC = "rbac.authorization.k8s.io"
+from watchword.drivers.csr.options import LIFETIME as CERTIFICATE_LIFETIME
+from watchword.drivers.options import Settings
+from watchword.drivers.token.options import LIFETIME as TOKEN_LIFETIME
 
 
 def a_namespace(name: str, **metadata: Any) -> Object:
@@ -91,10 +93,16 @@ def a_cluster_role_binding(name: str, *, role: str, users: Sequence[str] = (), g
     kinds = [("User", user) for user in users] + [("Group", group) for group in groups]
     return CLUSTER_ROLE_BINDINGS.manifest(
         ObjectKey.cluster(name),
-        roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-        subjects=[{"apiGroup": RBAC, "kind": kind, "name": who} for kind, who in kinds],
+        roleRef={"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
+        subjects=[{"apiGroup": RBAC_GROUP, "kind": kind, "name": who} for kind, who in kinds],
     )
 
 
 def _as_bytes(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
+
+
+def lifetime_settings(*, certificate: timedelta | None = None, token: timedelta | None = None) -> Settings:
+    """Return the settings that request these lifetimes of an agent's and its add-ons' credentials."""
+    rows = ((CERTIFICATE_LIFETIME, certificate), (TOKEN_LIFETIME, token))
+    return {option.flag: str(int(life.total_seconds())) for option, life in rows if life is not None}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import orjson
@@ -37,6 +39,7 @@ class ClusterInfoServer:
     authority: Authority
     data: dict[str, str] | None = None  # None: no cluster-info
     up: bool = True
+    stalls: bool = False  # whether answers stop in the middle of their body
     requests: list[Request] = field(default_factory=list)
 
     def publish(self, info: ClusterInfo, *tokens: BootstrapToken) -> None:
@@ -49,7 +52,13 @@ class ClusterInfoServer:
         if request.path != CONFIG_MAPS.path(CLUSTER_INFO) or self.data is None:
             return status_response(403, "Forbidden")
         body = {"kind": "ConfigMap", "metadata": {"name": CLUSTER_INFO.name}, "data": self.data}
-        return Response(200, body=orjson.dumps(body))
+        encoded = orjson.dumps(body)
+        return Response(200, stream=_stalled(encoded)) if self.stalls else Response(200, body=encoded)
+
+
+async def _stalled(body: bytes) -> AsyncIterator[bytes]:
+    yield body[: len(body) // 2]
+    await asyncio.Event().wait()
 
 
 @dataclass

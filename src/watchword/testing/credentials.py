@@ -49,6 +49,13 @@ class ClusterCredentials:
         made.write_serving()
         return made
 
+    def rotate_signing_key(self) -> None:
+        """Write a new `sa.key`; `sa.pub` keeps the public keys of the earlier ones, so their tokens stay valid."""
+        accounts = PrivateKey.generate_rsa()
+        earlier = (self.folder / "sa.pub").read_bytes()
+        write_private(self.folder / "sa.key", accounts.pem.reveal())
+        write_private(self.folder / "sa.pub", accounts.public.pem + earlier)
+
     def write_serving(self) -> None:
         """Write `server.crt` and `server.key` for a server on loopback."""
         key = PrivateKey.generate()

@@ -15,11 +15,13 @@ from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.ephemeral_access import ephemeral_access_config
 from watchword.apiserver.listener import api_listener, serving_context
 from watchword.apiserver.store.memory import MemoryStore
+from watchword.apiserver.tokens.issuer import TokenKeys
 from watchword.http.server import HttpServer
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
 from watchword.kube.in_process_transport import InProcessTransport
 from watchword.pki.certificates import parse_certificate
+from watchword.pki.keys import PrivateKey
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.virtual_time import VirtualClock, VirtualLoop
 from watchword.testing.credentials import ClusterCredentials, connect_by_certificate
@@ -78,6 +80,12 @@ class EmbeddedBackend:
         """Stop and start again on the same memory."""
         await self.stop()
         await self.start()
+
+    async def rotate_signing_key(self) -> None:
+        """Restart with a new key for service account tokens."""
+        held = self._rules.token_keys
+        self._rules = replace(self._rules, token_keys=TokenKeys(PrivateKey.generate(), held.public))
+        await self.restart(kill=False)
 
     async def start_controllers(self, names: Sequence[str]) -> Stop:  # noqa: ARG002 - they all run already
         """Do nothing: the embedded plane always runs its own controllers."""

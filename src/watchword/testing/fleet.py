@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from watchword.agent.context import ControllerFactory
 from watchword.agent.options import AgentOptions
 from watchword.agent.process import AgentRuntime, run_agent
-from watchword.agent.secret_data import KUBECONFIG
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.cluster import Cluster
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.http import Peer
@@ -20,9 +20,12 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES
 from watchword.api.sensitive import Sensitive
-from watchword.drivers.interface import AllowList, SecretData
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.csr.options import USERS
+from watchword.drivers.hub_connector import HubConnector
+from watchword.drivers.interface import KUBECONFIG, SecretData
+from watchword.drivers.options import Settings
 from watchword.hub import prerequisites
-from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP
 from watchword.hub.process import HubExtension, HubOptions, run_hub
 from watchword.kube.client import Client
 from watchword.kube.connect import credentials_of, make_client
@@ -40,7 +43,8 @@ from watchword.testing.plane import Plane
 
 BOOTSTRAP_USER = "system:serviceaccount:open-cluster-management:agent-registration-bootstrap"
 AGENTS_NAMESPACE = "open-cluster-management-agent"
-AUTOMATIC = AllowList(enabled=True, users=frozenset({BOOTSTRAP_USER}))
+AUTOMATIC = {USERS.flag: BOOTSTRAP_USER}
+"""Hub settings with which clusters join without a person."""
 
 TransportWrapper: TypeAlias = Callable[[Transport], Transport]
 """What requests pass on their way: something that counts them, or loses some."""
@@ -70,7 +74,7 @@ class PlaneConnector:
 
     def joining(self) -> Transport:
         """Return a transport as a joining cluster."""
-        return self.through(self.plane.fresh_client(BOOTSTRAP_USER, (BOOTSTRAP_GROUP,)).transport)
+        return self.through(self.plane.fresh_client(BOOTSTRAP_USER, (MANAGED_CLUSTER_GROUP,)).transport)
 
     def own(self, data: SecretData) -> Transport:
         """Return a transport with the credential of a Secret; a kubeconfig that cannot be read is an error."""
@@ -104,10 +108,16 @@ class FleetHarness:
         return self.plane.client()
 
     def start_hub(
-        self, allow: AllowList | None = None, extensions: Sequence[HubExtension] = (), metrics: Metrics | None = None
+        self, allow: Settings | None = None, extensions: Sequence[HubExtension] = (), metrics: Metrics | None = None
     ) -> asyncio.Task[None]:
         """Run the hub's controllers."""
-        options = HubOptions(allow=allow or AllowList(), elect=False, install=False, metrics=metrics or Metrics())
+        options = HubOptions(
+            settings=allow or {},
+            auto_approval=bool(allow),
+            elect=False,
+            install=False,
+            metrics=metrics or Metrics(),
+        )
         work = run_hub(self._client(), options, clock=self.plane.clock, random=_seeded("hub"), extensions=extensions)
         return self._start(work)
 
@@ -139,7 +149,8 @@ class FleetHarness:
         self,
         name: str,
         *,
-        connector: PlaneConnector | None = None,
+        connector: HubConnector | None = None,
+        catalog: Catalog = CATALOG,
         controllers: Sequence[ControllerFactory] = (),
         **options: Any,
     ) -> asyncio.Task[None]:
@@ -149,6 +160,7 @@ class FleetHarness:
             random=_seeded(name),
             connector=connector or PlaneConnector(self.plane, through=self.through),
             controllers=controllers,
+            catalog=catalog,
         )
         return self.run_agent(AgentOptions(name, hub_secret=f"hub-{name}", elect=False, **options), runtime)
 

@@ -62,6 +62,11 @@ class KubeApiserverBackend:
         await asyncio.to_thread(self.cluster.stop_api_server, kill=kill)
         await asyncio.to_thread(self.cluster.start)
 
+    async def rotate_signing_key(self) -> None:
+        """Restart kube-apiserver with a new key for service account tokens."""
+        self.cluster.credentials.rotate_signing_key()
+        await self.restart(kill=False)
+
     async def start_controllers(self, names: Sequence[str]) -> Stop:
         """Run these controllers; those that every cluster has run once for all tests."""
         if not set(names) <= COMMON:

@@ -48,6 +48,10 @@ class Backend(Protocol):
         """End the server, as a crash would or gently, and start it on the same data."""
         ...
 
+    async def rotate_signing_key(self) -> None:
+        """Restart with a new key for service account tokens; tokens of the earlier ones stay valid."""
+        ...
+
     async def start_controllers(self, names: Sequence[str]) -> Stop:
         """Run these controllers of kube-controller-manager until the returned function is called."""
         ...
@@ -125,11 +129,19 @@ class Plane:
 
     async def restart(self, *, kill: bool = True) -> None:
         """End the server and start it again on the same data; only on a `private_plane`."""
+        self._require_private()
+        await self._backend.restart(kill=kill)
+
+    async def rotate_signing_key(self) -> None:
+        """Sign service account tokens with a new key, and accept those of the old one; only on a `private_plane`."""
+        self._require_private()
+        await self._backend.rotate_signing_key()
+
+    def _require_private(self) -> None:
         if not self._private:
             raise UnsupportedByPlane(
                 "other tests use this control plane: ask for the fixture private_plane to restart it"
             )
-        await self._backend.restart(kill=kill)
 
     async def controllers(self, *names: str) -> None:
         """Run these controllers of kube-controller-manager until the test ends (the embedded plane has its own)."""

@@ -13,6 +13,7 @@ from watchword.kube.client import Client
 from watchword.pki.authority import Authority
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.testing.credentials import ClusterCredentials, connect_by_certificate
+from watchword.testing.errors import UnsupportedByPlane
 from watchword.testing.plane import Stop
 from watchword.testing.process import ChildProcess, await_ready, free_port
 
@@ -69,6 +70,10 @@ class SubprocessBackend:
         """End the process and start another on the same data."""
         await asyncio.to_thread(self.stop, kill=kill)
         await asyncio.to_thread(self.start)
+
+    async def rotate_signing_key(self) -> None:
+        """Refuse: the process keeps its keys in its data."""
+        raise UnsupportedByPlane("a process of its own keeps its signing key: leave out the mark real_time")
 
     async def start_controllers(self, names: Sequence[str]) -> Stop:  # noqa: ARG002 - they all run already
         """Do nothing: the embedded plane always runs its own controllers."""

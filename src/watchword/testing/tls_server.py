@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from watchword.api.http import Request, Response
-from watchword.http.server import HttpServer, ServerLimits
+from watchword.http.limits import ServerLimits
+from watchword.http.server import HttpServer
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames

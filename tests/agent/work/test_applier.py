@@ -9,7 +9,14 @@ from tests.agent.work.work_environment import WorkEnvironment
 
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, SECRETS
+from watchword.api.resources import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    RBAC_GROUP,
+    ROLE_BINDINGS,
+    SECRETS,
+)
 from watchword.testing.canary import Canary
 
 
@@ -207,6 +214,19 @@ async def test_no_secret_is_ever_told(running: WorkEnvironment, canary: Canary) 
     canary.assert_not_leaked("the status", str(work["status"]))
 
 
+@pytest.mark.parametrize("value", [True, 1, ["x"], {"x": "y"}])
+async def test_secret_value_that_is_no_string_is_refused_and_nothing_is_stored(
+    running: WorkEnvironment, value: Any
+) -> None:
+    key = ObjectKey(running.namespace, "s")
+    await running.has("w", SECRETS.manifest(key, stringData={"good": "text", "x": value}))
+
+    work = await running.says("w", "Applied", "False")
+
+    assert f"the server refuses secrets {key}" in str(work["status"]["resourceStatus"])
+    assert await running.client.find(SECRETS, key) is None
+
+
 async def test_a_restart_finds_everything_done_and_writes_nothing(site: WorkEnvironment) -> None:
     site.start()
     await site.has("w", *[site.config_map(f"m{n}") for n in range(10)])
@@ -252,6 +272,20 @@ async def test_what_cannot_be_declared_is_written_as_a_difference(
     await running.changes("w", DEPLOYMENTS.manifest(ObjectKey(running.namespace, "d"), spec={**spec, "replicas": 2}))
 
     await running.until("d", lambda obj: obj["spec"]["replicas"] == 2, DEPLOYMENTS)
+    await running.applied("w")
+
+
+async def test_binding_to_another_role_is_replaced(running: WorkEnvironment) -> None:
+    def binding(role: str) -> Object:
+        reference = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}
+        return ROLE_BINDINGS.manifest(ObjectKey(running.namespace, "b"), roleRef=reference, subjects=[])
+
+    await running.has("w", binding("view"))
+    await running.applied("w")
+
+    await running.changes("w", binding("edit"))
+
+    await running.until("b", lambda obj: obj["roleRef"]["name"] == "edit", ROLE_BINDINGS)
     await running.applied("w")
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from watchword.agent.work.condition_rules import aggregate_conditions, decide_rule_conditions
-from watchword.agent.work.manifests import ObjectRef
 from watchword.api.conditions import Condition, Status
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, ObjectRef
 from watchword.api.resources import DEPLOYMENTS, SECRETS
 
 DEPLOYMENT: Object = {

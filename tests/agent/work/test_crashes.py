@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from tests.agent.work.work_environment import WorkEnvironment
 
-from watchword.agent.work.ownership import read_applied_resources
+from watchword.agent.work.applied_work_store import read_applied_resources
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, CONFIG_MAPS, MANIFEST_WORKS
 from watchword.testing.eventually import eventually, is_gone

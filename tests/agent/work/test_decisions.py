@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from watchword.agent.work.api_errors import describe_api_error
+from watchword.agent.errors import InvalidFieldPath, NotPermitted
 from watchword.agent.work.applied_work import decide_eviction
+from watchword.agent.work.applied_work_store import AppliedResource
 from watchword.agent.work.condition_rules import decide_rule_conditions
-from watchword.agent.work.errors import InvalidFieldPath, NotPermitted
 from watchword.agent.work.executor import executor_of
 from watchword.agent.work.feedback import field_value, read_feedback
-from watchword.agent.work.feedback_throttle import FeedbackThrottle
 from watchword.agent.work.ignore_fields import choose_apply_body
-from watchword.agent.work.manifests import ObjectRef
+from watchword.agent.work.object_remover import RemovalAction, decide_removal
 from watchword.agent.work.object_watches import choose_watches
-from watchword.agent.work.ownership import AppliedResource, RemovalAction, decide_removal
-from watchword.api.meta import Object, ObjectKey
+from watchword.agent.work.status import FeedbackThrottle
+from watchword.api.meta import Object, ObjectKey, ObjectRef
 from watchword.api.names import Annotation
 from watchword.api.resources import CONFIG_MAPS, JOBS, NAMESPACES, SECRETS
 from watchword.kube.errors import error_from_status
+from watchword.runtime.api_errors import describe_api_error
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 HOUR = timedelta(hours=1)

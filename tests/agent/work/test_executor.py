@@ -6,8 +6,7 @@ import pytest
 from tests.agent.work.work_environment import WorkEnvironment
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CONFIG_MAPS, ROLE_BINDINGS, ROLES
-from watchword.testing.builders import RBAC
+from watchword.api.resources import CONFIG_MAPS, RBAC_GROUP, ROLE_BINDINGS, ROLES
 
 EXECUTOR = "deployer"
 
@@ -25,7 +24,7 @@ async def may(site: WorkEnvironment, verbs: list[str], resources: list[str], gro
     subject = {"kind": "ServiceAccount", "namespace": site.namespace, "name": EXECUTOR}
     binding = ROLE_BINDINGS.manifest(
         ObjectKey(site.namespace, name),
-        roleRef={"apiGroup": RBAC, "kind": "Role", "name": name},
+        roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": name},
         subjects=[subject],
     )
     await site.client.create(ROLE_BINDINGS, binding)
@@ -36,6 +35,11 @@ def message_in(work: Object) -> str:
     return next(str(row["message"]) for row in rows if row["type"] == "Applied")
 
 
+def reasons_in(work: Object) -> list[tuple[str, str, str]]:
+    rows = work["status"]["resourceStatus"]["manifests"][0]["conditions"]
+    return [(row["type"], row["status"], row["reason"]) for row in rows]
+
+
 async def test_an_executor_without_the_right_applies_nothing(running: WorkEnvironment) -> None:
     await may(running, ["get", "create"], ["configmaps"])
     await running.has("w", running.config_map("one"), executor=executor(running))
@@ -43,7 +47,25 @@ async def test_an_executor_without_the_right_applies_nothing(running: WorkEnviro
     work = await running.says("w", "Applied", "False")
 
     assert f"the executor {running.namespace}/{EXECUTOR} may not update configmaps" in message_in(work)
+    assert reasons_in(work) == [
+        ("Applied", "False", "AppliedManifestFailed"),
+        ("Available", "False", "ResourceNotAvailable"),
+    ]
     assert await running.find("one") is None
+
+
+async def test_an_executor_that_may_only_read_is_told_that_the_object_is_there(running: WorkEnvironment) -> None:
+    await may(running, ["get"], ["configmaps"])
+    await running.client.create(CONFIG_MAPS, running.config_map("one"))
+    await running.has("w", running.config_map("one", {"a": "2"}), executor=executor(running))
+
+    work = await running.says("w", "Applied", "False")
+
+    assert reasons_in(work) == [
+        ("Applied", "False", "AppliedManifestFailed"),
+        ("Available", "True", "ResourceAvailable"),
+        ("StatusFeedbackSynced", "True", "NoStatusFeedbackSynced"),
+    ]
 
 
 async def test_an_executor_that_may_not_read_is_not_told_what_is_there(running: WorkEnvironment) -> None:
@@ -60,6 +82,10 @@ async def test_an_executor_that_may_not_read_is_not_told_what_is_there(running: 
     work = await running.says("w", "Applied", "False")
 
     assert "private" not in str(work["status"])
+    assert reasons_in(work) == [
+        ("Applied", "False", "AppliedManifestFailed"),
+        ("Available", "False", "ResourceNotAvailable"),
+    ]
 
 
 async def test_an_executor_with_the_right_applies(running: WorkEnvironment) -> None:
@@ -82,7 +108,7 @@ async def test_a_right_that_is_granted_later_counts_after_a_minute(running: Work
 
 
 async def test_an_executor_cannot_grant_what_it_has_not(running: WorkEnvironment) -> None:
-    await may(running, ["get", "create", "update", "patch", "delete"], ["roles"], RBAC)
+    await may(running, ["get", "create", "update", "patch", "delete"], ["roles"], RBAC_GROUP)
     rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
     role = ROLES.manifest(ObjectKey(running.namespace, "escalation"), rules=rules)
     await running.has("w", role, executor=executor(running))
@@ -94,7 +120,7 @@ async def test_an_executor_cannot_grant_what_it_has_not(running: WorkEnvironment
 
 
 async def test_an_executor_can_grant_what_it_has(running: WorkEnvironment) -> None:
-    await may(running, ["get", "create", "update", "patch", "delete"], ["roles"], RBAC)
+    await may(running, ["get", "create", "update", "patch", "delete"], ["roles"], RBAC_GROUP)
     await may(running, ["get"], ["secrets"])
     rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
     role = ROLES.manifest(ObjectKey(running.namespace, "granted"), rules=rules)

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from watchword.agent.work.manifest_config import Strategy, choose_manifest_config, is_orphaned, matches_pattern
-from watchword.agent.work.manifests import ObjectRef
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, ObjectRef
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES
 
 ONE = ObjectRef(CONFIG_MAPS, ObjectKey("ns", "one"))

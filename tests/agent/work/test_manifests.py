@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.agent.work.apply_order import choose_apply_order
 from watchword.agent.work.manifests import (
     MAX_MANIFEST_BYTES,
     ManifestMeta,
     RejectedManifest,
     ResolvedManifest,
+    choose_apply_order,
     choose_desired_object,
     meta_of,
     reject_duplicates,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.agent.work.work_environment import WorkEnvironment
 
-from watchword.agent.work.ownership import read_applied_resources
+from watchword.agent.work.applied_work_store import read_applied_resources
 from watchword.api.meta import Object, ObjectKey, finalizers_of
 from watchword.api.names import Finalizer
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, CONFIG_MAPS, MANIFEST_WORKS

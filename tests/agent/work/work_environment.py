@@ -16,7 +16,7 @@ from watchword.agent.hub_endpoint import HubEndpoint
 from watchword.agent.hub_session import HubSession
 from watchword.agent.options import AgentOptions
 from watchword.agent.work import work_controllers
-from watchword.agent.work.ownership import applied_work_name, hub_hash
+from watchword.agent.work.applied_work_store import applied_work_name, hub_hash
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.crds.work import MANIFEST_WORK
 from watchword.api.http import Request, Response

@@ -238,6 +238,38 @@ def test_community_groups_need_consent(annotation: str, accepted: bool) -> None:
     assert (errors_of(definition) == []) is accepted
 
 
+def with_rule(**rule: str) -> Object:
+    return with_field({**TEXT, "x-kubernetes-validations": [rule]})
+
+
+@pytest.mark.parametrize(
+    ("rule", "field", "problem"),
+    [
+        pytest.param({"rule": "self +"}, "rule", "unexpected 'end'", id="syntax"),
+        pytest.param({"rule": "nope(self)"}, "rule", "undeclared reference to 'nope'", id="function"),
+        pytest.param({"rule": "1" + "+1" * 2000 + " == 1"}, "rule", "expression nested too deeply", id="depth"),
+        pytest.param(
+            {"rule": "true", "messageExpression": "other"},
+            "messageExpression",
+            "undeclared reference to 'other'",
+            id="message",
+        ),
+    ],
+)
+def test_rule_that_does_not_compile_is_refused(rule: dict[str, str], field: str, problem: str) -> None:
+    (error,) = errors_of(with_rule(**rule))
+
+    assert error.startswith(f"{A}.x-kubernetes-validations[0].{field}: Invalid value: ")
+    assert error.endswith(f": compilation failed: {problem}")
+
+
+def test_rule_that_was_stored_before_it_was_refused_is_tolerated() -> None:
+    old = with_rule(rule="nope(self)")
+
+    assert errors_of(with_rule(rule="nope(self)", message="new"), old) == []
+    assert len(errors_of(with_rule(rule="other(self)"), old)) == 1
+
+
 def test_what_stored_objects_depend_on_cannot_change() -> None:
     old = a_definition()
     old["status"]["conditions"] = [{"type": "Established", "status": "True"}]

@@ -170,6 +170,20 @@ async def test_what_ran_before_a_restart_of_the_node_runs_again_in_the_same_pod(
         pytest.param({"args": ["hub", "--kubeconfig", "~/.kube/config"]}, "is not mounted", id="a home"),
         pytest.param({"env": [{"name": "KUBECONFIG", "value": "/admin"}]}, "is not mounted", id="by a variable"),
         pytest.param(
+            {
+                "args": ["hub", "--kubeconfig=$(A)"],
+                "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['a']"}}}],
+            },
+            "'/admin' is not mounted",
+            id="by an annotation",
+        ),
+        pytest.param({"env": [{"name": "PYTHONPATH", "value": "code"}]}, "'PYTHONPATH' is not set", id="module path"),
+        pytest.param({"env": [{"name": "PYTHONSTARTUP", "value": "x"}]}, "is not set", id="interpreter"),
+        pytest.param({"env": [{"name": "LD_PRELOAD", "value": "x.so"}]}, "is not set", id="loader"),
+        pytest.param({"env": [{"name": "OPENSSL_CONF", "value": "x"}]}, "is not set", id="library"),
+        pytest.param({"env": [{"name": "PATH", "value": "bin"}]}, "is not set", id="programs"),
+        pytest.param({"env": [{"name": "WATCHWORD_X", "value": ""}]}, "is not set", id="the node's own"),
+        pytest.param(
             {"volumeMounts": [{"name": "a", "mountPath": "/../etc"}]}, "not a place to mount at", id="a mount outside"
         ),
         pytest.param({"volumeMounts": [{"name": "a", "mountPath": "/"}]}, "not a place to mount at", id="the root"),
@@ -183,7 +197,7 @@ async def test_what_ran_before_a_restart_of_the_node_runs_again_in_the_same_pod(
     ],
 )
 def test_which_pods_are_run(spec: Object, objection: str | None) -> None:
-    pod = {"spec": a_template(container=spec)["spec"]}
+    pod = {"metadata": {"annotations": {"a": "/admin"}}, "spec": a_template(container=spec)["spec"]}
 
     verdict = validate_runnable_pod(pod, SETTINGS)
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,26 @@ def stubborn(tmp_path: Path) -> Path:
     program.write_text(STUBBORN.format(python=sys.executable, path=sys.path))
     program.chmod(0o700)
     return program
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param("watchword", id="in the working directory"),
+        pytest.param(f".local/lib/python3.{sys.version_info.minor}/site-packages/watchword", id="in the home folder"),
+    ],
+)
+async def test_process_imports_nothing_that_a_pod_mounts(tmp_path: Path, place: str) -> None:
+    package = tmp_path / "root" / place
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise SystemExit(77)")
+    (package.parent / "usercustomize.py").write_text("raise SystemExit(77)")
+    launch = a_launch(tmp_path, "--version")
+    environment = {**launch.environment, "HOME": str(tmp_path / "root"), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+
+    running = await ProcessRunner().start(replace(launch, environment=environment))
+
+    assert await running.wait() == 0
 
 
 async def test_a_process_runs_our_own_command_line(tmp_path: Path) -> None:

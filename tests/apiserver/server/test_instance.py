@@ -15,7 +15,7 @@ import pytest
 from watchword.api.http import Request
 from watchword.apiserver.instance import Instance, InstanceSettings
 from watchword.apiserver.pki_directory import ANNOUNCED, PkiDirectory
-from watchword.apiserver.store.errors import StoreLocked, StoreOpenError
+from watchword.apiserver.store.errors import StoreLocked, StoreMissing, StoreOpenError
 
 NAMESPACES = "/api/v1/namespaces"
 
@@ -73,6 +73,17 @@ async def test_a_second_instance_on_the_same_data_is_refused(tmp_path: Path) -> 
     async with running(tmp_path / "data"):
         with pytest.raises(StoreLocked, match="stop it first"):
             Instance(InstanceSettings(tmp_path / "data", port=0), now)
+
+
+@pytest.mark.real_time
+async def test_instance_whose_objects_are_gone_does_not_start_blank(tmp_path: Path) -> None:
+    async with running(tmp_path / "data"):
+        pass
+    for file in (tmp_path / "data").glob("state.db*"):
+        file.unlink()
+
+    with pytest.raises(StoreMissing, match="to begin anew"):
+        Instance(InstanceSettings(tmp_path / "data", port=0), now)
 
 
 def test_a_directory_that_others_may_read_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -17,7 +18,8 @@ import pytest
 from watchword.api.http import Request, Response
 from watchword.apiserver.listener import API_LIMITS, api_listener, serving_context
 from watchword.apiserver.pki_directory import PkiDirectory
-from watchword.http.server import HttpServer, ServerLimits
+from watchword.http.limits import ServerLimits
+from watchword.http.server import HttpServer
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
@@ -37,9 +39,19 @@ class ListenerHarness:
 
     async def handle(self, request: Request) -> Response:
         self.requests.append(request)
+        user = request.header("X-User")  # stands for any credential that was proved
         if request.path == "/watch":
-            return Response(200, (("Content-Type", "application/json"),), stream=self.ticking())
-        return Response(200, (("Content-Type", "text/plain"),), b"hello")
+            return Response(200, (("Content-Type", "application/json"),), stream=self.ticking(), user=user)
+        if request.path == "/flood":
+            return Response(200, (("Content-Type", "application/json"),), stream=self.flooding())
+        return Response(200, (("Content-Type", "text/plain"),), b"hello", user=user)
+
+    async def flooding(self) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"x" * 65_536
+        finally:
+            self.ended.set()
 
     async def ticking(self) -> AsyncIterator[bytes]:
         try:
@@ -133,15 +145,83 @@ async def test_headers_beyond_the_limit_are_refused(tmp_path: Path) -> None:
 
 async def test_connections_beyond_the_limit_are_turned_away(tmp_path: Path) -> None:
     async with (
-        listening(tmp_path, ServerLimits(connections=1)) as (harness, _),
-        harness.client() as first,
-        first.get("/watch") as held,
-        harness.client() as second,
+        listening(tmp_path, ServerLimits(connections=2)) as (harness, _),
+        harness.client() as alice,
+        alice.get("/watch", headers={"X-User": "alice"}) as first,
+        harness.client() as bob,
+        bob.get("/watch", headers={"X-User": "bob"}) as second,
+        harness.client() as third,
     ):
-        await held.content.readline()
+        await first.content.readline()
+        await second.content.readline()
 
         with pytest.raises(aiohttp.ClientError):
-            await second.get("/")
+            await third.get("/")
+
+
+async def silent_connections(harness: ListenerHarness, count: int) -> list[asyncio.StreamWriter]:
+    return [(await asyncio.open_connection("127.0.0.1", harness.port))[1] for _ in range(count)]
+
+
+async def test_silent_connections_keep_no_client_out(tmp_path: Path) -> None:
+    async with listening(tmp_path, ServerLimits(connections=8)) as (harness, _), harness.client() as client:
+        silent = await silent_connections(harness, 40)
+
+        async with client.get("/") as answer:
+            assert answer.status == 200
+        for writer in silent:
+            writer.close()
+
+
+async def test_silent_connections_close_no_connection_of_a_user(tmp_path: Path) -> None:
+    async with (
+        listening(tmp_path, ServerLimits(connections=8)) as (harness, listener),
+        harness.client() as client,
+        client.get("/watch", headers={"X-User": "alice"}) as watch,
+    ):
+        await watch.content.readline()
+        silent = await silent_connections(harness, 40)
+        async with harness.client() as other, other.get("/"):
+            assert not harness.ended.is_set()
+
+        await listener.stop()
+
+        assert await watch.content.read() == b""
+        for writer in silent:
+            writer.close()
+
+
+async def test_client_that_reads_nothing_is_cut(tmp_path: Path) -> None:
+    async with listening(tmp_path, ServerLimits(write_seconds=0.1)) as (harness, _):
+        _, writer = await raw(harness)
+
+        writer.write(b"GET /flood HTTP/1.1\r\nHost: x\r\n\r\n")
+
+        async with asyncio.timeout(20):
+            await harness.ended.wait()
+        writer.close()
+
+
+async def test_client_that_never_finishes_the_handshake_is_cut(tmp_path: Path) -> None:
+    async with listening(tmp_path, ServerLimits(handshake_seconds=0.1)) as (harness, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", harness.port)
+
+        async with asyncio.timeout(20):
+            assert await reader.read() == b""
+        writer.close()
+
+
+async def test_stop_does_not_wait_for_idle_clients(tmp_path: Path) -> None:
+    async with listening(tmp_path, ServerLimits(drain_seconds=60)) as (harness, listener):
+        context = ssl.create_default_context(cadata=harness.material.root_bundle.decode())
+        with await asyncio.to_thread(socket.create_connection, ("127.0.0.1", harness.port)) as plain:
+            client = await asyncio.to_thread(context.wrap_socket, plain, server_hostname="127.0.0.1")
+            await asyncio.to_thread(client.sendall, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await asyncio.to_thread(client.recv, 4096)
+
+            async with asyncio.timeout(20):
+                await listener.stop()
+            client.close()
 
 
 async def test_a_watch_is_flushed_at_once_and_ends_cleanly_when_the_server_stops(tmp_path: Path) -> None:
@@ -173,8 +253,8 @@ async def raw(harness: ListenerHarness) -> tuple[asyncio.StreamReader, asyncio.S
 async def test_requests_sent_ahead_are_answered_in_their_order(tmp_path: Path) -> None:
     async with listening(tmp_path) as (harness, _):
         reader, writer = await raw(harness)
-        writer.write(b"".join(b"GET /%d HTTP/1.1\r\n\r\n" % number for number in range(50)))
-        writer.write(b"GET /last HTTP/1.1\r\nConnection: close\r\n\r\n")
+        writer.write(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(50)))
+        writer.write(b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 
         answers = await reader.read()
         writer.close()
@@ -186,7 +266,7 @@ async def test_requests_sent_ahead_are_answered_in_their_order(tmp_path: Path) -
 async def test_a_client_that_asks_first_is_told_to_send_its_body(tmp_path: Path) -> None:
     async with listening(tmp_path) as (harness, _):
         reader, writer = await raw(harness)
-        writer.write(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 
         assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         writer.write(b"ok")
@@ -212,13 +292,15 @@ async def test_an_older_client_gets_a_stream_without_chunks(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("limits", "sent"),
     [
-        pytest.param(ServerLimits(request_seconds=0.1), b"GET / HTTP/1.1\r\nX: ", id="a head that does not end"),
+        pytest.param(
+            ServerLimits(header_seconds=0.1), b"GET / HTTP/1.1\r\nHost: x\r\nX: ", id="a head that does not end"
+        ),
         pytest.param(
             ServerLimits(request_seconds=0.1),
-            b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nab",
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab",
             id="a body that does not end",
         ),
-        pytest.param(ServerLimits(keepalive_seconds=0.1), b"", id="no request"),
+        pytest.param(ServerLimits(header_seconds=0.1), b"", id="no request"),
     ],
 )
 async def test_a_client_that_keeps_us_waiting_is_let_go(tmp_path: Path, limits: ServerLimits, sent: bytes) -> None:

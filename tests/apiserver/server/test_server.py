@@ -112,11 +112,18 @@ async def test_users_are_limited_by_name_and_told_when_to_return() -> None:
     assert answer.header("Retry-After") == "10"
 
 
-async def test_wrong_credentials_are_soon_not_even_looked_at() -> None:
+async def test_wrong_credentials_are_limited_by_address() -> None:
     plane = a_plane(limit=RequestRateLimiter(Clock(), failures=Rate(1, 2)))
 
     assert await codes(plane, 4, "wrong") == [401, 401, 429, 429]
     assert await codes(plane, 1, "wrong", address="10.0.0.2") == [401]
+
+
+async def test_valid_credential_is_accepted_while_its_address_sends_wrong_ones() -> None:
+    plane = a_plane(limit=RequestRateLimiter(Clock(), failures=Rate(1, 2)))
+    await codes(plane, 100, "wrong")
+
+    assert await codes(plane, 2, "alice") == [200, 200]
 
 
 async def test_the_audit_tells_who_and_what_but_no_content() -> None:

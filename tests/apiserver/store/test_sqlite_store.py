@@ -5,10 +5,20 @@ from __future__ import annotations
 import asyncio
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from watchword.apiserver.store.errors import Compacted, StorageFull, StoreCorrupt, StoreLocked, StoreOpenError
+from watchword.apiserver.store.errors import (
+    Compacted,
+    StorageFull,
+    StoreCorrupt,
+    StoreIncomplete,
+    StoreLocked,
+    StoreMissing,
+    StoreOpenError,
+    WriteFailed,
+)
 from watchword.apiserver.store.model import Record, StoreChange
 from watchword.apiserver.store.sqlite import SqliteStore
 
@@ -219,3 +229,89 @@ async def test_a_file_from_elsewhere_begins_a_new_epoch_once(tmp_path: Path) -> 
 
     assert first > before
     assert second == first
+
+
+async def test_compaction_that_fails_is_finished_by_the_next_one(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db")
+    for revision in range(3):
+        await store.write(put("ns/a", expected=revision))
+    in_the_way = tmp_path / "data.db.mark.new"
+    in_the_way.mkdir()
+
+    with pytest.raises(WriteFailed, match=r"data\.db\.mark"):
+        await store.compact(3)
+    in_the_way.rmdir()
+    await store.compact(3)
+
+    assert (await store.write(put("ns/b"))).revision == 4
+    await store.close()
+
+
+async def test_write_that_no_database_takes_does_not_end_the_writer(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db")
+    unstorable: Any = object()
+
+    with pytest.raises(WriteFailed):
+        await store.write(StoreChange(B, "ns/a", 0, lambda _: unstorable))
+
+    assert (await store.write(put("ns/b"))).revision == 1
+    await store.close()
+
+
+@pytest.mark.parametrize("empty", [pytest.param(True, id="empty"), pytest.param(False, id="deleted")])
+async def test_blank_store_is_not_begun_where_there_was_one(tmp_path: Path, *, empty: bool) -> None:
+    path = tmp_path / "data.db"
+    await written(path, "a")
+    path.write_bytes(b"")
+    if not empty:
+        path.unlink()
+
+    with pytest.raises(StoreMissing, match=r"put data\.db back from a backup, or remove everything"):
+        SqliteStore(path)
+
+
+async def test_copy_without_the_write_ahead_log_is_refused(tmp_path: Path) -> None:
+    live, copy = tmp_path / "data.db", tmp_path / "copy.db"
+    store = SqliteStore(live)
+    for number in range(300):
+        await store.write(put(f"ns/{number}"))
+    copy.write_bytes(live.read_bytes())
+
+    for _ in range(2):
+        with pytest.raises(StoreIncomplete, match=r"copy\.db-wal"):
+            SqliteStore(copy)
+    await store.close()
+
+
+async def test_copy_with_the_write_ahead_log_holds_every_write(tmp_path: Path) -> None:
+    live, copy = tmp_path / "data.db", tmp_path / "copy.db"
+    store = SqliteStore(live)
+    for number in range(300):
+        await store.write(put(f"ns/{number}"))
+    for suffix in ("", "-wal"):
+        copy.with_name(f"copy.db{suffix}").write_bytes(live.with_name(f"data.db{suffix}").read_bytes())
+    await store.close()
+
+    other = SqliteStore(copy)
+
+    assert len(other.records(B)) == 300
+    await other.close()
+
+
+async def test_file_put_back_after_a_crash_reuses_no_revision(tmp_path: Path) -> None:
+    live, backup = tmp_path / "data.db", tmp_path / "backup.db"
+    await written(live, "a")
+    backup.write_bytes(live.read_bytes())
+    crashed = SqliteStore(live)
+    for number in range(250):
+        await crashed.write(put(f"ns/{number}"))
+    marker = (tmp_path / "data.db.mark").read_bytes()
+    lost = crashed.revision
+    await crashed.close()
+    (tmp_path / "data.db.mark").write_bytes(marker)  # as a crash leaves it
+    live.write_bytes(backup.read_bytes())
+
+    store = SqliteStore(live)
+
+    assert store.revision > lost
+    await store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -148,6 +149,13 @@ def test_what_is_not_healthy_in_time_is_said(start_up: Start, tmp_path: Path) ->
     [
         pytest.param("letters", 4, "is not the data directory of a fleet", id="somebody else's folder"),
         pytest.param("open", 1, "is open to other users", id="a folder that others can read"),
+        pytest.param(
+            "theirs",
+            1,
+            "belongs to another user",
+            id="a folder of another user",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user"),
+        ),
         pytest.param("file/fleet", 1, "cannot use", id="no folder can be made there"),
     ],
 )
@@ -158,6 +166,9 @@ def test_a_folder_that_cannot_be_used_is_refused(
     (tmp_path / "letters" / "dear.txt").write_text("friend")
     (tmp_path / "open").mkdir(mode=0o755)
     (tmp_path / "file").write_text("")
+    (tmp_path / "theirs").mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "theirs", 12345, 12345)
 
     fleet = start_up("--data-dir", str(tmp_path / folder), "--exit")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchword.addons.agent_manifests import RBAC_GROUP, lease_manifests
+from watchword.addons.agent_manifests import lease_manifests
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.meta import Object, ObjectKey
@@ -10,6 +10,7 @@ from watchword.api.names import ADDON_NAMESPACE
 from watchword.api.resources import (
     DEPLOYMENTS,
     MANAGED_SERVICE_ACCOUNTS,
+    RBAC_GROUP,
     ROLE_BINDINGS,
     ROLES,
     SECRETS,

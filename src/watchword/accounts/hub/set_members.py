@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from watchword.api.accounts import ACCOUNT_KINDS, split_copy_name
-from watchword.api.cluster import Cluster
+from watchword.api.cluster import Cluster, is_accepted
 from watchword.api.cluster_sets import is_member
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import Label
@@ -32,7 +32,7 @@ def find_members(reader: Reader, namespace: str) -> list[Cluster] | None:
     return [
         cluster
         for cluster in clusters
-        if cluster.accepted
+        if is_accepted(cluster.object)
         and not cluster.deleting
         and any(is_member(found, labels_of(cluster.object)) for found in sets)
     ]

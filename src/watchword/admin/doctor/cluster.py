@@ -7,19 +7,20 @@ from datetime import datetime
 
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
 from watchword.admin.formatting import format_count
-from watchword.admin.health import CredentialValidity, InventoryHealth, decide_renewed_health
-from watchword.agent.kubeconfig_connector import KubeconfigConnector
+from watchword.admin.health import InventoryHealth, decide_renewed_health
 from watchword.agent.secret_data import CLUSTER_NAME, decode_data
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, SECRETS
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.errors import CredentialUnreadable
+from watchword.drivers.hub_connector import ConnectorContext
 from watchword.drivers.interface import SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
 from watchword.kube.retry import RetryPolicy
-from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
 
 ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
@@ -46,36 +47,38 @@ async def credential(context: CheckContext) -> Iterable[CheckFinding]:
         if bootstrap is None:
             return [fail("there is neither a credential for the hub nor one to join with", "watchword join")]
         return [warn("the hub has not issued a credential yet", "watchword accept --clusters NAME   # on the hub")]
-    return decide_certificate_findings(data, now=context.clock.now())
+    return decide_credential_findings(data, now=context.clock.now(), catalog=context.catalog)
 
 
-def decide_certificate_findings(data: SecretData, *, now: datetime) -> list[CheckFinding]:
-    """Judge the certificate that the Secret holds."""
-    if "tls.crt" not in data:
-        return [
-            warn("the agent has a key and waits for its certificate", "watchword accept --clusters NAME   # on the hub")
-        ]
+def decide_credential_findings(data: SecretData, *, now: datetime, catalog: Catalog = CATALOG) -> list[CheckFinding]:
+    """Judge the credential that the Secret holds."""
     try:
-        certificate = parse_certificate(data["tls.crt"])
-    except PkiError as trouble:
-        return [fail(f"the certificate cannot be read: {trouble}", REJOIN)]
-    health = decide_renewed_health(CredentialValidity(certificate.not_before, certificate.not_after), now=now)
-    until = f"{certificate.not_after:%Y-%m-%d %H:%M}Z"
+        held = catalog.read_held(data)
+    except CredentialUnreadable as trouble:
+        return [fail(str(trouble), REJOIN)]
+    if held is None:
+        return [warn("the agent waits for its credential", "watchword accept --clusters NAME   # on the hub")]
+    if held.validity.expires is None:
+        return passed(f"{held.subject or 'the credential'} does not expire")
+    health = decide_renewed_health(held.validity, now=now)
+    until = f"{held.validity.expires:%Y-%m-%d %H:%M}Z"
     if health is InventoryHealth.EXPIRED:
-        return [fail(f"the certificate expired at {until}", REJOIN)]
+        return [fail(f"the credential expired at {until}", REJOIN)]
     if health is InventoryHealth.OVERDUE:
-        return [fail(f"the certificate ends at {until} and was not renewed: does the agent run?", "watchword agent")]
-    return passed(f"{certificate.common_name} until {until}")
+        return [fail(f"the credential ends at {until} and was not renewed: does the agent run?", "watchword agent")]
+    return passed(f"{held.subject} until {until}")
 
 
 async def hub(context: CheckContext) -> Iterable[CheckFinding]:
     """Use the credential as the agent does, and read this cluster's own entry on the hub."""
     data = await _held(context)
-    if "tls.crt" not in data:
+    driver = context.catalog.holder_of(data)
+    if not driver:
         return [warn("the hub was not asked: there is no credential for it yet")]
     name = data.get(CLUSTER_NAME, b"").decode(errors="replace")
     try:
-        client = Client(KubeconfigConnector(None).own(data), retry=ONE_TRY)
+        connector = context.catalog.connector(driver, ConnectorContext(cluster=name, bootstrap=None))
+        client = Client(connector.own(data), retry=ONE_TRY)
     except (KubeError, PkiError) as trouble:
         return [fail(f"the credential cannot be used: {trouble}", REJOIN)]
     try:

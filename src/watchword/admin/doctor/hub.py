@@ -140,7 +140,7 @@ async def discovery(context: CheckContext) -> Iterable[CheckFinding]:
 
 async def fleet(context: CheckContext) -> Iterable[CheckFinding]:
     """Look at every cluster, add-on and credential."""
-    inventory = build_inventory(await context.facts(), now=context.clock.now())
+    inventory = build_inventory(await context.facts(), now=context.clock.now(), catalog=context.catalog)
     findings = [
         *decide_fleet_findings(inventory),
         *(warn(f"{what} cannot be seen: {why}") for what, why in inventory.unseen.items()),
@@ -178,7 +178,7 @@ def decide_fleet_findings(inventory: Inventory) -> list[CheckFinding]:
 
 async def authority(context: CheckContext) -> Iterable[CheckFinding]:
     """Look how long the hub's certificate authority lives."""
-    inventory = build_inventory(await context.facts(), now=context.clock.now())
+    inventory = build_inventory(await context.facts(), now=context.clock.now(), catalog=context.catalog)
     rows = [row for row in inventory.credentials if row.kind == AUTHORITY]
     if not rows:
         return passed("cluster-info names no authority: clusters trust the roots of their system")

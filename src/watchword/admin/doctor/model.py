@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from watchword.admin.hub_reader import read_hub_facts
 from watchword.admin.inventory import HubFacts
+from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unreachable
 from watchword.runtime.clock import Clock
@@ -51,6 +52,7 @@ class CheckContext:
     client: Client
     clock: Clock
     may_write: bool = True
+    catalog: Catalog = CATALOG
     _read: list[HubFacts] = field(default_factory=list, init=False, repr=False, compare=False)
 
     async def facts(self) -> HubFacts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchword.admin.doctor import api_server, cluster, hub
+from watchword.admin.doctor import api_server, cluster, hub, pull_secrets
 from watchword.admin.doctor.model import Check, CheckContext, CheckResult, has_no_failure, run_checks
 from watchword.api.resources import KLUSTERLETS, MANAGED_CLUSTERS
 from watchword.kube.client import Client
@@ -14,7 +14,8 @@ async def run_doctor(context: CheckContext) -> list[CheckResult]:
     results = await run_checks(context, api_server.CHECKS)
     if not has_no_failure(results):
         return results
-    return [*results, *await run_checks(context, await choose_checks(context.client))]
+    checks = (*await choose_checks(context.client), *pull_secrets.CHECKS)
+    return [*results, *(result for result in await run_checks(context, checks) if result.findings)]
 
 
 async def choose_checks(client: Client) -> tuple[Check, ...]:

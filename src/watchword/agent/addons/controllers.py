@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from watchword.agent.addons.credential_index import INDEX, AddonCredentialIndex
 from watchword.agent.addons.credentials import AddonCredentials
 from watchword.agent.addons.health import AddonHealthReconciler
-from watchword.agent.addons.registration import AddonRegistrationReconciler
+from watchword.agent.addons.registration import AddonDrivers, AddonRegistrationReconciler
 from watchword.agent.addons.secrets import AddonSecretReconciler, WatchNamespace, wait_with_timeout
 from watchword.agent.context import HUB, AgentControllerContext
 from watchword.agent.credential import CredentialKeeper
-from watchword.agent.options import AgentOptions
 from watchword.agent.scopes import csr_scope, single_object_scope
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTER_ADDONS, SECRETS
-from watchword.drivers.catalog import find_addon_driver
 from watchword.drivers.interface import AgentContext
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import WatchScope
@@ -26,7 +23,7 @@ from watchword.runtime.reconcile import ControllerSpec, Trigger
 
 def addon_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
     """Return what an accepted cluster's agent does for add-ons."""
-    options = replace(parts.options, addon_auth=find_addon_driver(parts.options.addon_auth, parts.catalog).name)
+    options, drivers = parts.options, AddonDrivers(parts.catalog, parts.options.addon_auth)
     name = options.cluster_name
     credential_index = AddonCredentialIndex(parts.hub.cache, name, options.addon_namespace)
     labeled_scope = WatchScope(options.addon_namespace, labels=f"{Label.CLUSTER_NAME}={name},{Label.ADDON_NAME}")
@@ -36,7 +33,7 @@ def addon_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]
     cache.informer(SECRETS, single_object_scope(own_secret))
     cache.expect(LEASES)  # most clusters have no add-on that renews one
     _add_hub_informers(parts.hub.cache, credential_index)
-    credentials = _credentials(parts, credential_index, options)
+    credentials = _credentials(parts, credential_index, drivers)
     keeper = CredentialKeeper(reader=cache, cluster=parts.cluster.client, clock=parts.clock, csr_watch=parts.csr_watch)
     reconciler = AddonSecretReconciler(
         cache,
@@ -46,7 +43,7 @@ def addon_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]
         namespace_watcher(cache, SECRETS, labeled_scope.labels),
         own_secret,
     )
-    declaration = AddonRegistrationReconciler(parts.hub.cache, parts.hub.status, options.addon_auth)
+    declaration = AddonRegistrationReconciler(parts.hub.cache, parts.hub.status, drivers)
     health = AddonHealthReconciler(
         parts.hub.cache, cache, parts.hub.status, parts.clock, options.addon_namespace, namespace_watcher(cache, LEASES)
     )
@@ -82,17 +79,22 @@ def _add_hub_informers(cache: Cache, credential_index: AddonCredentialIndex) -> 
 
 
 def _credentials(
-    parts: AgentControllerContext, credential_index: AddonCredentialIndex, options: AgentOptions
+    parts: AgentControllerContext, credential_index: AddonCredentialIndex, drivers: AddonDrivers
 ) -> AddonCredentials:
-    context = AgentContext(parts.hub.client, parts.hub.cache, parts.clock, parts.new_key)
-    drivers = {entry.name: entry.agent(context) for entry in parts.catalog if entry.for_addons}
+    context = AgentContext(
+        hub=parts.hub.client,
+        reader=parts.hub.cache,
+        clock=parts.clock,
+        new_key=parts.new_key,
+        settings=parts.options.settings,
+    )
     return AddonCredentials(
         credential_index,
         parts.cluster.cache,
         parts.hub.status,
         parts.cluster.events,
         drivers,
-        options,
+        {name: registration.agent(context) for name, registration in parts.catalog.addons.items()},
         parts.session,
         parts.metrics.credentials,
         parts.clock,

@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from watchword.agent.addons.credential_index import AddonCredentialIndex, CredentialSecret
-from watchword.agent.addons.credential_kinds import CREDENTIAL_KINDS, CredentialStatus, addon_driver_name
-from watchword.agent.addons.registration import complete_registration
+from watchword.agent.addons.registration import AddonDrivers, complete_registration
 from watchword.agent.credential import CredentialSpec
 from watchword.agent.hub_session import HubSession
-from watchword.agent.options import AgentOptions
-from watchword.agent.secret_data import CLUSTER_NAME, KUBECONFIG, SecretExtras
+from watchword.agent.secret_data import CLUSTER_NAME, SecretExtras
 from watchword.api.addon import KUBE_CLIENT
 from watchword.api.conditions import Condition
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
-from watchword.drivers.interface import AgentDriver, NewCredential, ObtainResult, Pending, SecretData
+from watchword.drivers.descriptor import CredentialStatus
+from watchword.drivers.interface import KUBECONFIG, AgentDriver, NewCredential, ObtainResult, Pending, SecretData
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.metrics import CredentialMetrics
@@ -33,8 +32,8 @@ class AddonCredentials:
     secrets: Reader  # of this cluster
     status: StatusWriter  # of the hub
     events: EventRecorder  # of this cluster: where people look when the hub cannot be reached
-    drivers: Mapping[str, AgentDriver]
-    options: AgentOptions
+    drivers: AddonDrivers
+    agent_drivers: Mapping[str, AgentDriver]
     session: HubSession
     metrics: CredentialMetrics
     clock: Clock
@@ -48,21 +47,18 @@ class AddonCredentials:
     def spec(self, credential_secret: CredentialSecret) -> CredentialSpec | None:
         """Return what is kept in a Secret; None while the registration is not declared yet."""
         addon, registration = credential_secret.addon, credential_secret.registration
-        name = addon_driver_name(registration, self.options.addon_auth)
-        if (
-            complete_registration(addon, registration, addon_auth=self.options.addon_auth) != registration
-            and not addon.deleting
-        ):
+        name = self.drivers.name_for(registration)
+        if complete_registration(addon, registration, self.drivers) != registration and not addon.deleting:
             return None  # the declaration is on its way, and its event wakes us
-        driver = self.drivers[name]
-        wanted = CREDENTIAL_KINDS[name].wanted(addon, registration, self.options)
+        driver = self.agent_drivers[name]
+        wanted = self.drivers.catalog.addons[name].wanted(addon, registration)
         return CredentialSpec(
             wanted, driver, self._secret_extras(credential_secret, driver), self.credential_index.labels(addon)
         )
 
     def _secret_extras(self, credential_secret: CredentialSecret, driver: AgentDriver) -> SecretExtras:
         frame = {CLUSTER_NAME: self.credential_index.cluster.encode()}
-        others = frozenset[str]().union(*(other.owned_keys() for other in self.drivers.values()))
+        others = frozenset[str]().union(*(other.owned_keys() for other in self.agent_drivers.values()))
         obsolete_keys = others - driver.owned_keys()
         if credential_secret.registration.type != KUBE_CLIENT:
             return SecretExtras(frame, obsolete_keys=obsolete_keys)
@@ -86,11 +82,13 @@ class AddonCredentials:
 
     def _count(self, credential_secret: CredentialSecret, answer: ObtainResult) -> None:
         """Count a rotation or a refusal; names of add-ons are no labels, for there is no end of them."""
-        kind = f"addon-{addon_driver_name(credential_secret.registration, self.options.addon_auth)}"
+        kind = f"addon-{self.drivers.name_for(credential_secret.registration)}"
         if isinstance(answer, Pending):
             self.metrics.rotation_failed(kind, answer.reason)
             return
-        before, now = self.expirations.get(credential_secret.key), self.clock.now()
+        before, now = self.expirations.pop(credential_secret.key, None), self.clock.now()
+        if answer.expires_at is None:
+            return
         self.expirations[credential_secret.key] = answer.expires_at
         if isinstance(answer, NewCredential) and before is not None:
             left = (before - now) / (answer.expires_at - answer.issued_at)
@@ -103,17 +101,17 @@ class AddonCredentials:
 
     def _conditions(self, credential_secret: CredentialSecret) -> tuple[Condition, ...]:
         """Return what to say of all credentials that the same driver keeps for the add-on."""
-        name = addon_driver_name(credential_secret.registration, self.options.addon_auth)
+        name = self.drivers.name_for(credential_secret.registration)
         statuses = self.statuses[credential_secret.addon.name]
         alike = [
             other.key
             for other in self.credential_index.credential_secrets(credential_secret.addon)
-            if addon_driver_name(other.registration, self.options.addon_auth) == name
+            if self.drivers.name_for(other.registration) == name
         ]
         words = [statuses[key] for key in sorted(alike) if key in statuses]
         if len(words) < len(alike) and all(word.good for word in words):
             return ()
-        return CREDENTIAL_KINDS[name].conditions(words)
+        return self.drivers.catalog.addons[name].credential.report(words)
 
     def forget(self, key: ObjectKey) -> None:
         """Drop what is remembered of a Secret that is gone."""

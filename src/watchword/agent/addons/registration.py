@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from watchword.agent.addons.credential_kinds import CREDENTIAL_KINDS, addon_driver_name
-from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, KUBE_CLIENT_DRIVERS, Addon, Registration
+from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, Registration
 from watchword.api.meta import ObjectKey
-from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS
+from watchword.drivers.catalog import Catalog
 from watchword.runtime.reconcile import Done, Outcome, Reader
 from watchword.runtime.status import StatusChange, StatusWriter
+
+
+@dataclass(frozen=True, slots=True)
+class AddonDrivers:
+    """Which driver serves which registration of an add-on."""
+
+    catalog: Catalog
+    auth: str  # the driver for the hub's API; empty: the default
+
+    def name_for(self, registration: Registration) -> str:
+        """Return the driver of a registration: the agent's flag decides for the hub's API."""
+        if registration.type == CUSTOM_SIGNER:
+            return self.catalog.certificates
+        return self.catalog.addon_driver(self.auth)
 
 
 @dataclass(frozen=True)
@@ -19,7 +32,7 @@ class AddonRegistrationReconciler:
 
     hub: Reader
     status: StatusWriter
-    addon_auth: str
+    drivers: AddonDrivers
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write driver, subject and the end of what another driver reported, in one patch."""
@@ -31,29 +44,29 @@ class AddonRegistrationReconciler:
             return Done()
         # The list has two writers: what was decided from an older version of it must not be written again.
         await self.status.write_if_unchanged(
-            MANAGED_CLUSTER_ADDONS, found, choose_registration_status(addon, addon_auth=self.addon_auth)
+            MANAGED_CLUSTER_ADDONS, found, choose_registration_status(addon, self.drivers)
         )
         return Done()
 
 
-def choose_registration_status(addon: Addon, *, addon_auth: str) -> StatusChange:
+def choose_registration_status(addon: Addon, drivers: AddonDrivers) -> StatusChange:
     """Return what the agent has to say about an add-on's registrations."""
-    completed = tuple(complete_registration(addon, row, addon_auth=addon_auth) for row in addon.registrations)
-    return StatusChange(without=choose_obsolete_conditions(completed), fields=addon.registration_fields(completed))
+    completed = tuple(complete_registration(addon, row, drivers) for row in addon.registrations)
+    return StatusChange(
+        without=choose_obsolete_conditions(completed, drivers), fields=addon.registration_fields(completed)
+    )
 
 
-def complete_registration(addon: Addon, registration: Registration, *, addon_auth: str) -> Registration:
+def complete_registration(addon: Addon, registration: Registration, drivers: AddonDrivers) -> Registration:
     """Return the registration with driver and subject filled in."""
-    driver = addon_driver_name(registration, addon_auth)
-    subject = CREDENTIAL_KINDS[driver].subject(addon, registration)
+    driver = drivers.name_for(registration)
+    subject = drivers.catalog.addons[driver].choose_subject(addon, registration)
     return replace(registration, subject=subject, driver=driver if registration.type == KUBE_CLIENT else "")
 
 
-def choose_obsolete_conditions(completed: tuple[Registration, ...]) -> tuple[str, ...]:
+def choose_obsolete_conditions(completed: tuple[Registration, ...], drivers: AddonDrivers) -> tuple[str, ...]:
     """Return the conditions about credentials that no registration asks for any more."""
-    used = {row.driver for row in completed if row.driver}
-    kept = {type_ for name in used for type_ in KUBE_CLIENT_DRIVERS[name].conditions}
-    if any(row.type == CUSTOM_SIGNER for row in completed):
-        kept.add(ConditionType.CERTIFICATE_ROTATED)
-    known = [type_ for rule in KUBE_CLIENT_DRIVERS.values() for type_ in rule.conditions]
-    return tuple(type_ for type_ in known if type_ not in kept)
+    used = {drivers.name_for(row) for row in completed}
+    conditions = {name: row.credential.condition_types for name, row in drivers.catalog.addons.items()}
+    kept = {type_ for name in used for type_ in conditions[name]}
+    return tuple(type_ for types in conditions.values() for type_ in types if type_ not in kept)

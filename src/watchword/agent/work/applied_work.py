@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from watchword.agent.work.applied_work_store import AppliedWorkStore
+from watchword.agent.work.applied_work_store import AppliedWorkStore, read_applied_resources
 from watchword.agent.work.object_remover import ObjectRemover
 from watchword.agent.work.object_watches import ObjectWatches
-from watchword.agent.work.ownership import read_applied_resources
-from watchword.api.meta import Object, ObjectKey, is_deleting, owner_reference
+from watchword.agent.work.shared_objects import SharedObjects
+from watchword.api.meta import Object, ObjectKey, ObjectRef, is_deleting, owner_reference
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.runtime.api_server_connection import ApiServerConnection
@@ -48,6 +48,7 @@ class AppliedWorkReconciler:
     applied_work_store: AppliedWorkStore
     remover: ObjectRemover
     watches: ObjectWatches
+    shared: SharedObjects
     clock: Clock
     grace: timedelta
     recheck: timedelta  # the hub's address may change without any event
@@ -81,7 +82,11 @@ class AppliedWorkReconciler:
         targets = await self.remover.resolve(read_applied_resources(record))
         self.watches.watch_objects(self.trigger_source, key, frozenset(targets.values()))
         await self.watches.wait_for_sync(targets.values())
-        left, failure = await self.remover.remove(targets, owner_reference(record), keep=lambda _: False)
+
+        def is_kept(target: ObjectRef) -> bool:
+            return self.shared.is_kept(record, target)
+
+        left, failure = await self.remover.remove(targets, owner_reference(record), keep=is_kept)
         self._set_removal_failure(record, "" if failure is None else str(failure))
         if failure is not None:
             raise failure.error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from watchword.agent.work.manifests import ObjectRef
-from watchword.agent.work.ownership import AppliedResource, applied_work_name, hub_hash, read_applied_resources
-from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting, uid_of
+from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, finalizers_of, is_deleting, uid_of
 from watchword.api.names import Finalizer
 from watchword.api.resources import APPLIED_MANIFEST_WORKS
 from watchword.kube.client import Client
@@ -15,6 +15,61 @@ from watchword.kube.errors import AlreadyExists, NotFound
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.status import StatusChange, StatusWriter
+
+
+def hub_hash(server: str) -> str:
+    """Return the fingerprint of a hub's address."""
+    return hashlib.sha256(server.encode()).hexdigest()
+
+
+def applied_work_name(hub: str, work: str) -> str:
+    """Return the name of the record of a work, from the fingerprint of its hub."""
+    return f"{hub}-{work}"
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedResource:
+    """One object that a work has applied, or was about to apply when the UID is empty."""
+
+    group: str
+    version: str
+    resource: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+    @classmethod
+    def read(cls, row: Mapping[str, Any]) -> AppliedResource:
+        """Read one entry of a record."""
+        fields = ("group", "version", "resource", "namespace", "name", "uid")
+        return cls(*(str(row.get(field) or "") for field in fields))
+
+    @classmethod
+    def of(cls, target: ObjectRef, uid: str = "") -> AppliedResource:
+        """Return the entry of an object."""
+        resource, key = target.resource, target.key
+        return cls(resource.group, resource.version, resource.plural, key.namespace, key.name, uid)
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """What makes it the same object in whatever version it is spoken of."""
+        return self.group, self.resource, self.namespace, self.name
+
+    @property
+    def target(self) -> ObjectRef:
+        """Return the object; its kind is not on record, and not needed to read or delete it."""
+        resource = Resource(self.group, self.version, self.resource, "", namespaced=bool(self.namespace))
+        return ObjectRef(resource, ObjectKey(self.namespace, self.name))
+
+    def row(self) -> Object:
+        """Return it as a record shows it."""
+        names = ("group", "version", "resource", "namespace", "name", "uid")
+        return {name: value for name in names if (value := getattr(self, name))}
+
+
+def read_applied_resources(record: Mapping[str, Any]) -> list[AppliedResource]:
+    """Return everything that a record says was applied."""
+    return [AppliedResource.read(row) for row in (record.get("status") or {}).get("appliedResources") or ()]
 
 
 @dataclass(frozen=True)
@@ -91,3 +146,9 @@ class AppliedWorkStore:
         if len(kept) != len(finalizers_of(record)):
             patch = with_preconditions(record, {"metadata": {"finalizers": kept or None}})
             await self.client.patch(APPLIED_MANIFEST_WORKS, ObjectKey.of(record), patch)
+
+
+def choose_stale_resources(recorded: Iterable[AppliedResource], wanted: Iterable[ObjectRef]) -> list[AppliedResource]:
+    """Return what was applied and is not wanted any more."""
+    identities = {target.identity for target in wanted}
+    return [one for one in recorded if one.identity not in identities]

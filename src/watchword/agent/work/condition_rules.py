@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from watchword.agent.work.cel_rules import ExpressionResult, choose_rule_message, evaluate_expressions
 from watchword.agent.work.feedback import without_secrets
-from watchword.agent.work.manifests import ObjectRef
 from watchword.api.conditions import Condition, is_true
-from watchword.api.meta import Object
+from watchword.api.meta import Object, ObjectRef
 from watchword.api.names import ConditionType
+from watchword.cel.evaluate import Environment, compile_expression
+from watchword.cel.functions import CelError
+from watchword.cel.syntax import CelSyntaxError
 
+MAX_EXPRESSIONS = 32
 EVALUATED = "ConditionRuleEvaluated"
 INVALID = "ConditionRuleInvalid"
 EXPRESSION_ERROR = "ConditionRuleExpressionError"
@@ -119,3 +122,52 @@ def _aggregate(type_: str, rows: list[Condition]) -> Condition:
 def is_work_complete(work: Mapping[str, Any]) -> bool:
     """Whether a work has come to its end: nothing is applied any more."""
     return is_true(work, ConditionType.WORK_COMPLETE)
+
+
+def _has_conditions(status: Any) -> bool:
+    return type(status) is dict and type(status.get("conditions")) is list and bool(status["conditions"])
+
+
+_FUNCTIONS = {("hasConditions", 1): _has_conditions}
+_CONDITION = Environment(frozenset({"object"}), _FUNCTIONS)
+_MESSAGE = Environment(frozenset({"object", "result"}), _FUNCTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionResult:
+    """What expressions say; one that cannot be evaluated counts as not fulfilled."""
+
+    holds: bool
+    trouble: str = ""  # empty: all of them could be evaluated
+
+
+def evaluate_expressions(obj: Object, expressions: Iterable[Any]) -> ExpressionResult:
+    """Say whether all expressions hold; the first that does not decides."""
+    texts = [str(text) for text in expressions]
+    if not texts:
+        return ExpressionResult(holds=False, trouble="the rule has no expression")
+    if len(texts) > MAX_EXPRESSIONS:
+        return ExpressionResult(holds=False, trouble=f"the rule has more than {MAX_EXPRESSIONS} expressions")
+    for place, text in enumerate(texts):
+        try:
+            value = compile_expression(text, _CONDITION).evaluate({"object": obj})
+        except (CelError, CelSyntaxError) as trouble:
+            return ExpressionResult(holds=False, trouble=f"expression {place} cannot be evaluated: {trouble}")
+        if type(value) is not bool:
+            return ExpressionResult(holds=False, trouble=f"expression {place} is neither true nor false")
+        if not value:
+            return ExpressionResult(holds=False)
+    return ExpressionResult(holds=True)
+
+
+def choose_rule_message(obj: Object, rule: Mapping[str, Any], *, holds: bool, otherwise: str) -> str:
+    """Return what a rule says about an object: what its expression computes, its own text, or the usual sentence."""
+    fallback = str(rule.get("message") or otherwise)
+    expression = str(rule.get("messageExpression") or "")
+    if not expression:
+        return fallback
+    try:
+        said = compile_expression(expression, _MESSAGE).evaluate({"object": obj, "result": holds})
+    except (CelError, CelSyntaxError) as trouble:
+        return f"{fallback} (its message cannot be computed: {trouble})"
+    return said if isinstance(said, str) and said else fallback

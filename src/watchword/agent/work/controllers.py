@@ -14,16 +14,15 @@ from watchword.agent.work.applied_work import AppliedWorkReconciler
 from watchword.agent.work.applied_work_store import AppliedWorkStore
 from watchword.agent.work.applier import Applier
 from watchword.agent.work.executor import ExecutorPermissions
-from watchword.agent.work.feedback_throttle import FeedbackThrottle
 from watchword.agent.work.manifest_work import WorkReconciler
 from watchword.agent.work.object_client import ObjectClient
 from watchword.agent.work.object_remover import ObjectRemover
 from watchword.agent.work.object_watches import ObjectWatches
-from watchword.agent.work.object_writer import ObjectWriter
-from watchword.agent.work.rest_mapper import RestMapper
-from watchword.agent.work.status_reporter import WorkStatusReporter
+from watchword.agent.work.shared_objects import OBJECT_INDEX, SharedObjects, index_by_object
+from watchword.agent.work.status import FeedbackThrottle, WorkStatusReporter
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
+from watchword.kube.rest_mapper import RestMapper
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import ControllerSpec, Trigger
 
@@ -36,7 +35,7 @@ def work_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
     """Apply the works that the hub hands to this cluster, and remove what is gone."""
     cluster, hub, name = parts.cluster, parts.hub, parts.options.cluster_name
     hub.cache.informer(MANIFEST_WORKS, WatchScope(namespace=name))
-    cluster.cache.informer(APPLIED_MANIFEST_WORKS)
+    cluster.cache.index(APPLIED_MANIFEST_WORKS, OBJECT_INDEX, index_by_object)
     watches = ObjectWatches(cluster.client, parts.random, options=cluster.follow)
     parts.manager.add_job("applied objects", watches.run)
     objects, rest_mapper = ObjectClient(cluster.client, watches), RestMapper(cluster.client)
@@ -45,13 +44,15 @@ def work_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
     applied_work_store = AppliedWorkStore(
         cluster.cache, cluster.client, cluster.status, address, agent_id(parts.options)
     )
+    shared = SharedObjects(cluster.cache, applied_work_store, hub.cache, name)
     works = WorkReconciler(
         hub,
         applied_work_store,
         rest_mapper,
-        Applier.of(ObjectWriter(objects, ExecutorPermissions(cluster.client))),
+        Applier(objects, ExecutorPermissions(cluster.client)),
         remover,
         watches,
+        shared,
         WorkStatusReporter(hub.status, objects, FeedbackThrottle(parts.options.feedback_interval), parts.clock),
         parts.random,
         parts.options.work_recheck,
@@ -63,32 +64,29 @@ def work_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
         applied_work_store,
         remover,
         watches,
+        shared,
         parts.clock,
         parts.options.eviction_grace,
         parts.options.work_recheck,
         works.trigger_source,
     )
-    return _specs(works, records, name, applied_work_store)
+    return _specs(works, records, shared)
 
 
 def _specs(
-    works: WorkReconciler, records: AppliedWorkReconciler, cluster: str, applied_work_store: AppliedWorkStore
+    works: WorkReconciler, records: AppliedWorkReconciler, shared: SharedObjects
 ) -> tuple[ControllerSpec, ControllerSpec]:
-    """Let each wake the other: a work looks at its record, and a record at its work."""
-
-    def work_of(record: Object) -> Iterable[ObjectKey]:
-        work = (record.get("spec") or {}).get("manifestWorkName")
-        return [ObjectKey(cluster, work)] if isinstance(work, str) and work else []
+    """Let each trigger the other: a work looks at its record and those it shares objects with, a record at its work."""
 
     def record_of(work: Object) -> Iterable[ObjectKey]:
-        return [applied_work_store.key(work["metadata"]["name"])]
+        return [shared.store.key(work["metadata"]["name"])]
 
     return (
         ControllerSpec(
             "work",
             MANIFEST_WORKS,
             works,
-            (Trigger(APPLIED_MANIFEST_WORKS, work_of),),
+            (Trigger(APPLIED_MANIFEST_WORKS, shared.works_affected_by),),
             workers=WORKERS,
             deadline=DEADLINE,
             connection_name=HUB,

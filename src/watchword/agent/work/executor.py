@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from watchword.agent.work.errors import NotPermitted
-from watchword.agent.work.manifests import ObjectRef
-from watchword.api.meta import ObjectKey
+from watchword.agent.errors import NotPermitted
+from watchword.api.meta import ObjectKey, ObjectRef
 from watchword.api.names import service_account_user
+from watchword.api.resources import RBAC_GROUP
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may
 from watchword.kube.client import Client
 
 ALLOWED_FOR = timedelta(minutes=4)
 DENIED_FOR = timedelta(seconds=55)  # a denied work is looked at again after a minute
 MAX_CACHED_REVIEWS = 4096
-RBAC_GROUP = "rbac.authorization.k8s.io"
 READ_VERBS = ("get",)
 WRITE_VERBS = ("get", "create", "update", "patch")
 DELETE_VERBS = ("delete",)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from watchword.agent.work.ignore_fields import normalize_json_path
-from watchword.agent.work.manifests import ObjectRef
 from watchword.api.jsonpath import JsonPathError, find
-from watchword.api.meta import Object
+from watchword.api.meta import Object, ObjectRef
 
 MAX_TEXT_LENGTH = 1024
 MAX_VALUES = 64

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from watchword.agent.work.errors import InvalidFieldPath
+from watchword.agent.errors import InvalidFieldPath
 from watchword.api.jsonpath import JsonPathError, Location, locate
 from watchword.api.meta import Object, annotations_of
 from watchword.api.names import Annotation

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from watchword.agent.work.manifests import ObjectRef
-from watchword.api.meta import Object
+from watchword.api.meta import Object, ObjectRef
 
 FIELD_MANAGER = "work-agent"
 UNDELETABLE_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})

@@ -7,30 +7,39 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 
-from watchword.agent.work.api_errors import is_kind_missing
-from watchword.agent.work.applied_work_store import AppliedWorkStore
+from watchword.agent.work.applied_work_store import AppliedResource, AppliedWorkStore, read_applied_resources
 from watchword.agent.work.applier import Applier
 from watchword.agent.work.condition_rules import is_work_complete
-from watchword.agent.work.manifest_resolver import resolve_manifests
-from watchword.agent.work.manifests import ObjectRef
+from watchword.agent.work.manifest_config import is_orphaned
+from watchword.agent.work.manifests import resolve_manifests
 from watchword.agent.work.object_remover import ObjectRemover, RemovalFailure
 from watchword.agent.work.object_watches import ObjectWatches
-from watchword.agent.work.outcomes import ApplyOutcome, RetryMode
-from watchword.agent.work.ownership import AppliedResource
-from watchword.agent.work.plan import ApplyPlan, choose_applied_resources, choose_apply_plan
-from watchword.agent.work.rest_mapper import RestMapper
-from watchword.agent.work.status_reporter import NEVER, ApplyOutcomes, WorkStatusReporter
-from watchword.agent.work.work_finalizer import WorkFinalizer
-from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
-from watchword.api.names import Finalizer
+from watchword.agent.work.plan import (
+    ApplyOutcome,
+    ApplyOutcomes,
+    ApplyPlan,
+    ApplyStep,
+    RetryMode,
+    choose_applied_resources,
+    choose_apply_plan,
+)
+from watchword.agent.work.shared_objects import SharedObjects
+from watchword.agent.work.status import MAX_MESSAGE_LENGTH, NEVER, WorkStatusReporter
+from watchword.api.conditions import Condition
+from watchword.api.meta import Object, ObjectKey, ObjectRef, finalizers_of, is_deleting, owner_reference
+from watchword.api.names import ConditionType, Finalizer
 from watchword.api.resources import MANIFEST_WORKS
+from watchword.kube.errors import NotFound
+from watchword.kube.rest_mapper import RestMapper
 from watchword.kube.retry import Backoff
+from watchword.runtime.api_errors import is_kind_missing
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
 
 EXECUTOR_RECHECK = timedelta(seconds=60)
 RECHECK = timedelta(seconds=5)
+REMOVAL_RECHECK = timedelta(seconds=30)
 RETRY = Backoff(first=1.0, limit=240.0)
 
 
@@ -44,6 +53,7 @@ class WorkReconciler:
     applier: Applier
     remover: ObjectRemover
     watches: ObjectWatches
+    shared: SharedObjects
     reporter: WorkStatusReporter
     random: Random
     recheck: timedelta  # of what nothing has happened to
@@ -85,10 +95,18 @@ class WorkReconciler:
         await self._watch_objects(key, plan)
         outcomes = {}
         for step in plan.steps:
-            outcome = outcomes[step.target] = await self.applier.apply(step)
+            outcome = outcomes[step.target] = await self.applier.apply(self._with_sharing(step, plan.record))
             if outcome.error is not None and is_kind_missing(outcome.error):
                 self.rest_mapper.forget(step.target.resource)
         return outcomes
+
+    def _with_sharing(self, step: ApplyStep, record: Object) -> ApplyStep:
+        """Look for other works only now that our own record names the object: two works cannot miss each other."""
+        others = self.shared.others(record, step.target)
+        if not others:
+            return step
+        deciding = self.shared.choose_deciding_work(record, others, step.target)
+        return replace(step, is_shared=True, deciding_work=deciding)
 
     async def _watch_objects(self, key: ObjectKey, plan: ApplyPlan) -> None:
         """Watch the objects, and wait for those that are likely there: one look instead of many questions."""
@@ -102,7 +120,11 @@ class WorkReconciler:
         self, plan: ApplyPlan, outcomes: ApplyOutcomes
     ) -> tuple[Sequence[AppliedResource], RemovalFailure | None]:
         targets = await self.remover.resolve(plan.stale_resources())
-        left, failure = await self.remover.remove(targets, plan.owner, keep=plan.is_kept)
+
+        def is_kept(target: ObjectRef) -> bool:
+            return plan.is_kept(target) or self.shared.is_kept(plan.record, target)
+
+        left, failure = await self.remover.remove(targets, plan.owner, keep=is_kept)
         await self.applied_work_store.write(plan.record, choose_applied_resources(plan, outcomes, left))
         return left, failure
 
@@ -125,3 +147,53 @@ class WorkReconciler:
         self._failures.pop(key, None)
         for target in self._known.pop(key, frozenset()):
             self.applier.forget(target)
+
+
+@dataclass(frozen=True)
+class WorkFinalizer:
+    """Removes the record, whose own finalizer waits for the objects, then the work's finalizer."""
+
+    hub: ApiServerConnection
+    applied_work_store: AppliedWorkStore
+    remover: ObjectRemover
+
+    async def finalize(self, work: Object) -> Outcome:
+        """Bring a work that is being deleted one step closer to its end."""
+        if Finalizer.MANIFEST_WORK not in finalizers_of(work):
+            return Done()
+        name = work["metadata"]["name"]
+        record = self.applied_work_store.find(name)
+        if record is None:
+            await self._remove_finalizer(work)
+            return Done()
+        record = await self.applied_work_store.adopt(record, name)
+        if not is_deleting(record):
+            refusal = await self._release_orphans(work, record)
+            if refusal is not None:
+                await self._set_deleting_condition(work, record, f"; {refusal}")
+                raise refusal.error
+            await self.applied_work_store.delete(record)
+        refused = self.remover.failures.get(ObjectKey.of(record))
+        await self._set_deleting_condition(work, record, f"; {refused}" if refused else "")
+        return RetryAfter(REMOVAL_RECHECK)
+
+    async def _set_deleting_condition(self, work: Object, record: Object, refused: str) -> None:
+        message = f"waiting for {len(read_applied_resources(record))} objects to be gone{refused}"
+        deleting = Condition.true(ConditionType.DELETING, "WorkDeleting", message[:MAX_MESSAGE_LENGTH])
+        await self.hub.status.set_condition(MANIFEST_WORKS, work, deleting)
+
+    async def _release_orphans(self, work: Object, record: Object) -> RemovalFailure | None:
+        """Disown what is to stay: the wish may have come together with the deletion."""
+        spec = work.get("spec") or {}
+        located = await self.remover.resolve(read_applied_resources(record))
+        kept = {one: target for one, target in located.items() if is_orphaned(spec, target)}
+        _, refusal = await self.remover.remove(kept, owner_reference(record), keep=lambda _: True)
+        return refusal
+
+    async def _remove_finalizer(self, work: Object) -> None:
+        kept = [name for name in finalizers_of(work) if name != Finalizer.MANIFEST_WORK]
+        patch = with_preconditions(work, {"metadata": {"finalizers": kept or None}})
+        try:
+            await self.hub.client.patch(MANIFEST_WORKS, ObjectKey.of(work), patch)
+        except NotFound:
+            return  # it is gone already

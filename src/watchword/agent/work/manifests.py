@@ -1,4 +1,4 @@
-"""Reads the manifests of a work with suspicion: each is placed, or refused with one sentence."""
+"""Reads the manifests of a work: each becomes an object to apply, in order, or is refused with one sentence."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 
 import orjson
 
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource
 from watchword.api.validation import is_dns_label, is_dns_subdomain
+from watchword.kube.rest_mapper import RestMapper
 
 MAX_MANIFEST_BYTES = 500 * 1024
 MAX_NAME_LENGTH = 253
@@ -20,6 +21,40 @@ KEPT_METADATA = ("name", "namespace", "labels", "annotations", "finalizers")
 _VERSION = re.compile(r"[a-z0-9]{1,63}", re.ASCII)
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}", re.ASCII)
 _NAME = re.compile(r"[!-~]+", re.ASCII)
+_RANKS: tuple[tuple[str, ...], ...] = (
+    (
+        "PriorityClass",
+        "Namespace",
+        "CustomResourceDefinition",
+        "StorageClass",
+        "PersistentVolume",
+        "PodSecurityPolicy",
+    ),
+    ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+    ("NetworkPolicy", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "ServiceAccount"),
+    ("Secret", "ConfigMap", "PersistentVolumeClaim"),
+    ("Service",),
+    (
+        "DaemonSet",
+        "Pod",
+        "ReplicationController",
+        "ReplicaSet",
+        "Deployment",
+        "HorizontalPodAutoscaler",
+        "StatefulSet",
+        "Job",
+        "CronJob",
+    ),
+    (
+        "APIService",
+        "ValidatingWebhookConfiguration",
+        "MutatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ),
+)
+_RANK_OF = {kind: apply_rank for apply_rank, kinds in enumerate(_RANKS) for kind in kinds}
+LAST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +80,6 @@ class ManifestMeta:
             "namespace": self.namespace,
             "name": self.name,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectRef:
-    """One object of the managed cluster."""
-
-    resource: Resource
-    key: ObjectKey
-
-    @property
-    def identity(self) -> tuple[str, str, str, str]:
-        """What makes it the same object in whatever version it is spoken of."""
-        return self.resource.group, self.resource.plural, self.key.namespace, self.key.name
-
-    def __str__(self) -> str:
-        return f"{self.resource.group_resource} {self.key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +177,18 @@ def choose_desired_object(manifest: Mapping[str, Any], target: ObjectRef) -> Obj
     if not target.key.namespace:
         metadata.pop("namespace", None)
     wanted = {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": metadata}
-    if target.resource.group_resource == "secrets" and isinstance(wanted.get("stringData"), Mapping):
-        return _with_encoded_data(wanted)
-    return wanted
+    return _with_encoded_data(wanted) if target.resource.group_resource == "secrets" else wanted
 
 
 def _with_encoded_data(secret: Object) -> Object:
-    """Write `stringData` as the server will keep it: otherwise it would look missing for ever."""
-    encoded = {name: base64.b64encode(str(text).encode()).decode() for name, text in secret["stringData"].items()}
+    """Write `stringData` as the server will keep it: otherwise it would look missing for ever.
+
+    What is not text stays as it is: the server refuses it, and a guess at what was meant would be stored instead.
+    """
+    texts = secret.get("stringData")
+    if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
+        return secret
+    encoded = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
     rest = {name: value for name, value in secret.items() if name != "stringData"}
     return {**rest, "data": {**(rest.get("data") or {}), **encoded}}
 
@@ -195,3 +218,32 @@ def manifests_of(work: Mapping[str, Any]) -> Sequence[Any]:
     workload = (work.get("spec") or {}).get("workload") or {}
     manifests = workload.get("manifests")
     return manifests if isinstance(manifests, list) else []
+
+
+def apply_rank(kind: str) -> int:
+    """Return the place of a kind: what is not built in comes last, when its definition may be served."""
+    return _RANK_OF.get(kind, LAST)
+
+
+def choose_apply_order(manifests: Iterable[ResolvedManifest]) -> list[ResolvedManifest]:
+    """Return the manifests in the order in which to apply them; those of one apply_rank stay as they were."""
+    return sorted(manifests, key=lambda one: apply_rank(one.meta.kind))
+
+
+async def resolve_manifests(work: Object, rest_mapper: RestMapper) -> list[ResolvedManifest | RejectedManifest]:
+    """Place every manifest or refuse it; asks the cluster only about kinds that were not used before."""
+    return reject_duplicates(
+        [await _resolve(n, manifest, rest_mapper) for n, manifest in enumerate(manifests_of(work))]
+    )
+
+
+async def _resolve(ordinal: int, manifest: Any, rest_mapper: RestMapper) -> ResolvedManifest | RejectedManifest:
+    meta = meta_of(ordinal, manifest)
+    objection = validate_manifest(manifest)
+    if objection:
+        return RejectedManifest(meta, objection)
+    resource = await rest_mapper.find(manifest["apiVersion"], meta.kind)
+    if resource is None:
+        why = f"the cluster does not serve {meta.kind} in {manifest['apiVersion']}: install what defines it"
+        return RejectedManifest(meta, why, retryable=True)
+    return resolve_manifest(meta, manifest, resource)

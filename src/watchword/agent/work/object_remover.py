@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
 
-from watchword.agent.work.api_errors import describe_api_error
-from watchword.agent.work.manifests import ObjectRef
+from watchword.agent.work.applied_work_store import AppliedResource
 from watchword.agent.work.object_client import ObjectClient
-from watchword.agent.work.ownership import AppliedResource, RemovalAction, choose_owner_references, decide_removal
-from watchword.agent.work.rest_mapper import RestMapper
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, ObjectRef, is_deleting, uid_of
 from watchword.kube.errors import ApiStatusError, NotFound
+from watchword.kube.rest_mapper import RestMapper
+from watchword.runtime.api_errors import describe_api_error
+from watchword.runtime.diff import choose_owner_references
 from watchword.runtime.ensure import with_preconditions
 
 
@@ -78,9 +80,40 @@ class ObjectRemover:
                 return True
 
     async def _disown(self, target: ObjectRef, present: Object, owner: Object) -> None:
-        owners = choose_owner_references(present, owner, orphaned=True)
+        owners = choose_owner_references(present["metadata"], without=owner["uid"])
         patch = with_preconditions(present, {"metadata": {"ownerReferences": owners or None}})
         try:
-            await self.objects.patch(target, patch)
+            await self.objects.patch(target.resource, target.key, patch)
         except NotFound:
             return  # somebody was faster
+
+
+def owner_references_of(obj: Mapping[str, Any]) -> list[Object]:
+    """Return the owner references of an object."""
+    return (obj.get("metadata") or {}).get("ownerReferences") or []
+
+
+def is_owned_by(obj: Mapping[str, Any], uid: str) -> bool:
+    """Whether one of the owners has that UID."""
+    return any(row.get("uid") == uid for row in owner_references_of(obj))
+
+
+class RemovalAction(Enum):
+    """What to do with an object that is no longer wanted."""
+
+    NOTHING = auto()  # it is gone, replaced, or not ours
+    DISOWN = auto()
+    DELETE = auto()
+    WAIT = auto()
+
+
+def decide_removal(applied: AppliedResource, present: Object | None, *, owner_uid: str, keep: bool) -> RemovalAction:
+    """Decide about an object from what it says itself: only what carries our reference is ours to delete.
+
+    Somebody who deleted and recreated it, took it over, or owns it with us must not lose it.
+    """
+    if present is None or (applied.uid and uid_of(present) != applied.uid) or not is_owned_by(present, owner_uid):
+        return RemovalAction.NOTHING
+    if keep or len(owner_references_of(present)) > 1:
+        return RemovalAction.DISOWN
+    return RemovalAction.WAIT if is_deleting(present) else RemovalAction.DELETE

@@ -10,9 +10,8 @@ from random import Random
 
 import orjson
 
-from watchword.agent.work.manifests import ObjectRef
 from watchword.api.json import trimmed
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, MethodNotAllowed, NotFound
 from watchword.kube.watch import ObjectChange, Snapshot, WatchOptions, WatchUpdate, list_and_watch

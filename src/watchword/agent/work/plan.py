@@ -1,20 +1,108 @@
-"""What a work asks for, as a whole: which objects to apply and how, and which to let go."""
+"""What a work asks for, as a whole: which objects to apply and how, which to let go, and what came of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Any
 
-from watchword.agent.work.apply_order import choose_apply_order
-from watchword.agent.work.errors import NotPermitted
-from watchword.agent.work.executor import executor_of
-from watchword.agent.work.manifest_config import Strategy, choose_manifest_config, is_orphaned
-from watchword.agent.work.manifests import ObjectRef, RejectedManifest, ResolvedManifest
-from watchword.agent.work.object_writer import ApplyStep
-from watchword.agent.work.outcomes import ApplyOutcome
-from watchword.agent.work.ownership import AppliedResource, choose_stale_resources, read_applied_resources
-from watchword.agent.work.status import is_generation_applied
-from watchword.api.meta import Object, owner_reference, uid_of
+from watchword.agent.errors import NotPermitted
+from watchword.agent.work.applied_work_store import AppliedResource, choose_stale_resources, read_applied_resources
+from watchword.agent.work.executor import DELETE_VERBS, WRITE_VERBS, executor_of
+from watchword.agent.work.manifest_config import ManifestConfig, Strategy, choose_manifest_config, is_orphaned
+from watchword.agent.work.manifests import RejectedManifest, ResolvedManifest, choose_apply_order
+from watchword.api.conditions import find_condition
+from watchword.api.meta import Object, ObjectKey, ObjectRef, owner_reference, uid_of
+from watchword.api.names import ConditionType
+from watchword.kube.errors import ApiStatusError
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyStep:
+    """One object to apply, and everything that decides how."""
+
+    manifest: ResolvedManifest
+    config: ManifestConfig
+    owner: Object  # the reference to the work's record
+    executor: ObjectKey | None = None
+    orphaned: bool = False
+    recorded: bool = False  # whether it has been applied before, so that it is likely there
+    is_generation_applied: bool = False  # whether this very manifest has been applied before
+    is_shared: bool = False  # whether other works name the object, too
+    deciding_work: str = ""  # the older work that says what a shared object holds
+
+    @property
+    def target(self) -> ObjectRef:
+        """The object."""
+        return self.manifest.target
+
+    @property
+    def wanted(self) -> Object:
+        """What is wanted of it."""
+        return self.manifest.wanted
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """What the executor must be allowed to do before anything is written."""
+        return WRITE_VERBS if self.orphaned else (*WRITE_VERBS, *DELETE_VERBS)
+
+    @property
+    def unwanted_owner(self) -> str:
+        """The UID of the owner that the object must not have: it outlives its work."""
+        return str(self.owner["uid"]) if self.orphaned else ""
+
+    def other_owners(self, present: Object | None) -> list[Object]:
+        """Return the references to other works, which server-side apply by the same manager would take off."""
+        rows = ((present or {}).get("metadata") or {}).get("ownerReferences") or ()
+        return [row for row in rows if row.get("kind") == self.owner["kind"] and row.get("uid") != self.owner["uid"]]
+
+    def with_owner_references(self, body: Object, present: Object | None = None) -> Object:
+        """Return what is written: with our reference, unless the object outlives its work, and those of other works."""
+        owners = [*self.other_owners(present), *([] if self.orphaned else [self.owner])]
+        return {**body, "metadata": {**body["metadata"], "ownerReferences": owners}} if owners else body
+
+
+class AppliedReason(StrEnum):
+    """Why a manifest counts as applied or not, for programs."""
+
+    COMPLETE = "AppliedManifestComplete"
+    FAILED = "AppliedManifestFailed"
+    IGNORE_FIELD_ERROR = "AppliedManifestSSAIgnoreFieldError"
+
+
+class RetryMode(IntEnum):
+    """When to try again, the most urgent last."""
+
+    ON_CHANGE = 0  # or at the next regular look
+    AFTER_MINUTE = 1
+    WITH_BACKOFF = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOutcome:
+    """The object as it is now, or why it could not be applied."""
+
+    present: Object | None = None
+    why: str = ""  # empty: it is applied
+    retry: RetryMode = RetryMode.ON_CHANGE
+    reason: AppliedReason = AppliedReason.COMPLETE
+    error: ApiStatusError | None = None
+    is_readable: bool = True  # whether the executor may know what is there
+
+    @classmethod
+    def failed(
+        cls,
+        why: str,
+        retry: RetryMode,
+        reason: AppliedReason = AppliedReason.FAILED,
+        error: ApiStatusError | None = None,
+    ) -> ApplyOutcome:
+        """Say why it was not applied."""
+        return cls(None, why, retry, reason, error)
+
+
+ApplyOutcomes = Mapping[ObjectRef, ApplyOutcome]
 
 
 @dataclass(frozen=True)
@@ -24,7 +112,7 @@ class ApplyPlan:
     spec: Object
     record: Object
     refused: Sequence[RejectedManifest]
-    steps: Sequence[ApplyStep]  # in the step in which they are applied
+    steps: Sequence[ApplyStep]  # in the order in which they are applied
     objection: str = ""  # why nothing at all may be applied
 
     @property
@@ -78,8 +166,17 @@ def choose_apply_plan(
     return ApplyPlan(spec, record, [one for one in manifests if isinstance(one, RejectedManifest)], steps, objection)
 
 
+def is_generation_applied(work: Mapping[str, Any]) -> bool:
+    """Whether the manifests as they stand have all been applied before."""
+    applied = find_condition(work, ConditionType.WORK_APPLIED)
+    if applied is None or applied.status != "True":
+        return False
+    row = next(row for row in work["status"]["conditions"] if row.get("type") == ConditionType.WORK_APPLIED)
+    return bool(row.get("observedGeneration") == (work.get("metadata") or {}).get("generation"))
+
+
 def choose_applied_resources(
-    plan: ApplyPlan, outcomes: Mapping[ObjectRef, ApplyOutcome], left: Sequence[AppliedResource]
+    plan: ApplyPlan, outcomes: ApplyOutcomes, left: Sequence[AppliedResource]
 ) -> list[AppliedResource]:
     """Return what the record should say after everything was tried: what is there, and what still has to go."""
     recorded = {one.identity: one for one in read_applied_resources(plan.record)}

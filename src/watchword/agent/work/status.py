@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
-from watchword.agent.work.condition_rules import aggregate_conditions
-from watchword.agent.work.feedback import Feedback
+from watchword.agent.work.condition_rules import aggregate_conditions, decide_rule_conditions
+from watchword.agent.work.feedback import Feedback, read_feedback
 from watchword.agent.work.manifests import ManifestMeta
-from watchword.agent.work.outcomes import AppliedReason, ApplyOutcome
-from watchword.api.conditions import Condition, find_condition, merge_condition
-from watchword.api.meta import Object
+from watchword.agent.work.object_client import ObjectClient
+from watchword.agent.work.object_remover import RemovalFailure
+from watchword.agent.work.plan import AppliedReason, ApplyOutcome, ApplyOutcomes, ApplyPlan, ApplyStep
+from watchword.api.conditions import Condition, merge_condition
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
-from watchword.runtime.status import StatusChange
+from watchword.api.resources import MANIFEST_WORKS
+from watchword.kube.errors import ApiStatusError
+from watchword.runtime.clock import Clock
+from watchword.runtime.status import StatusChange, StatusWriter, choose_status_patch
 
+NEVER = timedelta.max
+MIN_INTERVAL = 1.0  # seconds between two reports of values
 MAX_MESSAGE_LENGTH = 1024
 
 
@@ -26,13 +34,15 @@ class ManifestStatus:
     meta: ManifestMeta
     applied: Condition
     available: Condition
-    feedback: Feedback | None = None  # None: nothing is asked for
+    feedback: Feedback | None = None  # None: nothing is asked for, or there is no object
     rules: tuple[Condition, ...] = ()
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """Everything that is said about the manifest."""
-        return (self.applied, self.available, decide_feedback_condition(self.feedback), *self.rules)
+        # Of an object that cannot be read there is no feedback, good or bad.
+        feedback = [decide_feedback_condition(self.feedback)] if self.available.status == "True" else []
+        return (self.applied, self.available, *feedback, *self.rules)
 
 
 def decide_applied_condition(outcome: ApplyOutcome) -> Condition:
@@ -156,15 +166,6 @@ def _rules_in(rows: Iterable[Mapping[str, Any]]) -> set[str]:
     return types - _MANIFEST_CONDITIONS
 
 
-def is_generation_applied(work: Mapping[str, Any]) -> bool:
-    """Whether the manifests as they stand have all been applied before."""
-    applied = find_condition(work, ConditionType.WORK_APPLIED)
-    if applied is None or applied.status != "True":
-        return False
-    row = next(row for row in work["status"]["conditions"] if row.get("type") == ConditionType.WORK_APPLIED)
-    return bool(row.get("observedGeneration") == (work.get("metadata") or {}).get("generation"))
-
-
 def is_feedback_only(work: Mapping[str, Any], change: StatusChange) -> bool:
     """Whether a change says nothing but reported values, and rules' other words for the same: such news may wait."""
     rows = (change.fields or {})["resourceStatus"]["manifests"]
@@ -181,3 +182,82 @@ def _without_values(row: Mapping[str, Any]) -> Object:
         for condition in row.get("conditions") or ()
     ]
     return {**{name: value for name, value in row.items() if name != "statusFeedback"}, "conditions": said}
+
+
+@dataclass
+class FeedbackThrottle:
+    """Each report that follows another soon waits twice as long as the one before, up to the interval."""
+
+    interval: timedelta
+    _reports: dict[ObjectKey, tuple[float, float]] = field(default_factory=dict, init=False)
+
+    def delay(self, key: ObjectKey) -> timedelta:
+        """Return how long the next report has to delay; nothing when it may go now."""
+        written_at, gap = self._reports.get(key, (float("-inf"), MIN_INTERVAL))
+        return timedelta(seconds=max(0.0, written_at + gap - asyncio.get_running_loop().time()))
+
+    def record_write(self, key: ObjectKey) -> None:
+        """Take note of a report."""
+        now = asyncio.get_running_loop().time()
+        written_at, gap = self._reports.get(key, (float("-inf"), MIN_INTERVAL))
+        slowest = max(self.interval.total_seconds(), MIN_INTERVAL)
+        rested = now - written_at > 2 * slowest
+        self._reports[key] = now, MIN_INTERVAL if rested else min(slowest, 2 * gap)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Remember nothing about a work."""
+        self._reports.pop(key, None)
+
+
+@dataclass(frozen=True)
+class WorkStatusReporter:
+    """Writes the status of works on the hub."""
+
+    status: StatusWriter
+    objects: ObjectClient
+    throttle: FeedbackThrottle
+    clock: Clock
+
+    async def report(
+        self, work: Object, plan: ApplyPlan, outcomes: ApplyOutcomes, left: RemovalFailure | None = None
+    ) -> timedelta:
+        """Write the status when it says anything new; return how long news of lesser weight has to delay."""
+        key = ObjectKey.of(work)
+        reports = [refused(one.meta, one.why) for one in plan.refused]
+        reports += [await self._report_on(step, outcomes[step.target]) for step in plan.steps]
+        leftover = "" if left is None else str(left)
+        change = choose_work_status(work, reports, now=self.clock.now(), refused=leftover)
+        if choose_status_patch(work, change, now=self.clock.now()) is None:
+            return NEVER
+        lesser = is_feedback_only(work, change) and not leftover
+        if lesser and self.throttle.delay(key):
+            return self.throttle.delay(key)
+        await self.status.write(MANIFEST_WORKS, work, change)
+        if lesser:
+            self.throttle.record_write(key)
+        return NEVER
+
+    async def _report_on(self, step: ApplyStep, outcome: ApplyOutcome) -> ManifestStatus:
+        present, trouble = outcome.present, ""
+        if outcome.why:
+            present, trouble = await self._read_unapplied(step, outcome)
+        config, target = step.config, step.target
+        feedback = None
+        if config.feedback and present is not None:
+            feedback = read_feedback(present, config.feedback, target)
+        return ManifestStatus(
+            step.manifest.meta,
+            decide_applied_condition(outcome),
+            decide_available_condition(present, trouble),
+            feedback,
+            tuple(decide_rule_conditions(present, config.rules, target)),
+        )
+
+    async def _read_unapplied(self, step: ApplyStep, outcome: ApplyOutcome) -> tuple[Object | None, str]:
+        """Return an object that could not be applied and yet may be there, or why it cannot be looked at."""
+        if not outcome.is_readable:
+            return None, ""
+        try:
+            return await self.objects.read(step.target), ""
+        except ApiStatusError:
+            return None, outcome.why

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from watchword.api.crds.addon import ADDON_TEMPLATE, CLUSTER_MANAGEMENT_ADDON, MANAGED_CLUSTER_ADDON
+from watchword.api.crds.addon_config import ADDON_DEPLOYMENT_CONFIG
 from watchword.api.crds.cluster import (
     CLUSTER_CLAIM,
     MANAGED_CLUSTER,
@@ -19,6 +20,7 @@ HUB_CRDS = (
     MANAGED_CLUSTER_ADDON,
     CLUSTER_MANAGEMENT_ADDON,
     ADDON_TEMPLATE,
+    ADDON_DEPLOYMENT_CONFIG,
     MANIFEST_WORK,
     CLUSTER_MANAGER,
 )

@@ -348,10 +348,10 @@ _TEMPLATE_REGISTRATION = record(
     required=("type",),
 )
 
-ADDON_TEMPLATE = definition(
-    resources.ADDON_TEMPLATES,
-    version(
-        "v1alpha1",
+
+def _template_version(name: str, *, storage: bool) -> Object:
+    return version(
+        name,
         "An add-on described by manifests alone.",
         {
             "spec": record(
@@ -374,5 +374,12 @@ ADDON_TEMPLATE = definition(
         },
         columns=(column("Addon Name", ".spec.addonName"), AGE),
         status=False,
-    ),
+        storage=storage,
+    )
+
+
+ADDON_TEMPLATE = definition(
+    resources.ADDON_TEMPLATES,
+    _template_version("v1alpha1", storage=True),
+    _template_version("v1beta1", storage=False),
 )

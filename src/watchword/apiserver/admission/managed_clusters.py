@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from watchword.api.meta import Object, annotations_of, finalizers_of, labels_of
-from watchword.api.names import HUB_ANNOTATIONS, HUB_FINALIZERS
+from watchword.api.names import HUB_ANNOTATIONS, HUB_FINALIZERS, RESERVED_CLUSTER_NAMES
 from watchword.apiserver import errors
 from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.model import Operation, RequestInfo
@@ -114,6 +114,8 @@ class ManagedClusterAdmission:
         demands = PERMISSION_RULES.get(resource.plural) if resource.group == CLUSTER_GROUP else None
         if not demands or operation.new is None or operation.subresource:
             return
+        if operation.old is None and resource.plural == "managedclusters":
+            _refuse_reserved_name(operation)
         for demand in demands:
             for right in demand(operation.new, operation.old):
                 self._require(operation, right)
@@ -132,6 +134,12 @@ class ManagedClusterAdmission:
         if not self.authorizer.decide(operation.user, info).allowed:
             message = f"user {errors.quote(operation.user.name)} {right.refusal}"
             raise errors.forbidden(operation.kind.resource, operation.key.name, message)
+
+
+def _refuse_reserved_name(operation: Operation) -> None:
+    if operation.key.name in RESERVED_CLUSTER_NAMES:
+        message = "this cluster name is reserved: it names a namespace, group or role of the hub"
+        raise errors.forbidden(operation.kind.resource, operation.key.name, message)
 
 
 def _accepted(cluster: Object) -> bool:

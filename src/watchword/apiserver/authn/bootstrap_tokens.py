@@ -5,40 +5,33 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 import orjson
 
-from watchword.api.meta import Object, ObjectKey, is_deleting
+from watchword.api import bootstrap
+from watchword.api.meta import Object, is_deleting
 from watchword.api.resources import SECRETS
 from watchword.api.time import parse_rfc3339
 from watchword.apiserver.authn.model import AuthenticatedIdentity
 from watchword.apiserver.model import Now, Registry, User
 
-NAMESPACE = "kube-system"
-SECRET_TYPE = "bootstrap.kubernetes.io/token"  # noqa: S105 - a type, not a secret
-NAME_PREFIX = "bootstrap-token-"
-BOOTSTRAPPERS_GROUP = "system:bootstrappers"
-GROUP_KEYS = ("auth-extra-groups", "auth-groups")  # the shipped spelling and the original one
-
-_TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})", re.ASCII)
-_GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]", re.ASCII)
+GROUP_KEYS = (bootstrap.KEY_EXTRA_GROUPS, bootstrap.KEY_GROUPS)
 # Read and compared when no Secret is there, so that an unknown id costs as much as a wrong secret.
 _DUMMY_SECRET = orjson.dumps(
     {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            "name": f"{NAME_PREFIX}000000",
-            "namespace": NAMESPACE,
+            "name": f"{bootstrap.TOKEN_SECRET_PREFIX}000000",
+            "namespace": bootstrap.TOKEN_SECRET_NAMESPACE,
             "uid": "00000000-0000-0000-0000-000000000000",
             "resourceVersion": "0",
             "creationTimestamp": "2000-01-01T00:00:00Z",
         },
-        "type": SECRET_TYPE,
+        "type": bootstrap.TOKEN_SECRET_TYPE,
         "data": {
             "token-id": "",
             "token-secret": "bm9ib2R5J3Mgc2VjcmV0IQ==",
@@ -60,11 +53,11 @@ class BootstrapTokenAuthenticator:
 
     async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         """Return the bootstrap user; None for every token that is not a good one."""
-        found = _TOKEN.fullmatch(token)
+        found = bootstrap.TOKEN_PATTERN.fullmatch(token)
         if found is None:
             return None
         token_id, secret = found.groups()
-        stored = self.registry.get(SECRETS, ObjectKey(NAMESPACE, f"{NAME_PREFIX}{token_id}"))
+        stored = self.registry.get(SECRETS, bootstrap.token_secret_key(token_id))
         user = decide_bootstrap_user(token_id, secret, stored or orjson.loads(_DUMMY_SECRET), now=self.now())
         return None if user is None else AuthenticatedIdentity(user, audiences)
 
@@ -78,7 +71,7 @@ def decide_bootstrap_user(token_id: str, secret: str, stored: Object, *, now: da
     good = (
         matches
         and not is_deleting(stored)
-        and stored.get("type") == SECRET_TYPE
+        and stored.get("type") == bootstrap.TOKEN_SECRET_TYPE
         and data.get("token-id") == token_id.encode()
         and not expired
         and data.get("usage-bootstrap-authentication") == b"true"
@@ -86,7 +79,7 @@ def decide_bootstrap_user(token_id: str, secret: str, stored: Object, *, now: da
     )
     if not good or groups is None:
         return None
-    return User(f"system:bootstrap:{token_id}", groups=groups)
+    return User(bootstrap.bootstrap_user(token_id), groups=groups)
 
 
 def is_expired(data: Mapping[str, bytes], *, now: datetime) -> bool:
@@ -100,11 +93,11 @@ def is_expired(data: Mapping[str, bytes], *, now: datetime) -> bool:
 
 def read_groups(data: Mapping[str, bytes]) -> tuple[str, ...] | None:
     """Return the sorted groups of a token, None when any of them may not be given."""
-    groups = {BOOTSTRAPPERS_GROUP}
+    groups = {bootstrap.BOOTSTRAPPERS_GROUP}
     for key in GROUP_KEYS:
         text = data.get(key, b"").decode("utf-8", "replace")
         asked = text.split(",") if text else []
-        if not all(_GROUP.fullmatch(group) for group in asked):
+        if not all(bootstrap.GROUP_PATTERN.fullmatch(group) for group in asked):
             return None
         groups.update(asked)
     return tuple(sorted(groups))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import RBAC_GROUP
 from watchword.apiserver import errors
 from watchword.apiserver.authz.model import is_superuser
 from watchword.apiserver.authz.rbac import RbacAuthorizer, join_problems
@@ -14,7 +15,6 @@ from watchword.apiserver.authz.rules import Rule, compacted, quoted_list, read_r
 from watchword.apiserver.errors import quote
 from watchword.apiserver.model import Operation, RequestInfo, User
 
-RBAC_GROUP = "rbac.authorization.k8s.io"
 FULL_AUTHORITY = (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",)))
 
 _GARBAGE_COLLECTION_FIELDS = ("ownerReferences", "finalizers", "managedFields", "selfLink")

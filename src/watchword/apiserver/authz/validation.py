@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from watchword.api.meta import Object
+from watchword.api.resources import RBAC_GROUP
 from watchword.apiserver import field_errors as broken
-from watchword.apiserver.authz.escalation import RBAC_GROUP
 from watchword.apiserver.kinds.selectors import selector_errors
 from watchword.apiserver.model import FieldError, Operation
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import orjson
-
 from watchword.api.meta import Object, finalizers_of
 from watchword.api.time import parse_rfc3339
 from watchword.apiserver.crd.definition import (
@@ -21,9 +19,7 @@ from watchword.apiserver.crd.status import PENDING, with_conditions
 from watchword.apiserver.crd.validation import definition_errors
 from watchword.apiserver.model import FieldError, Operation
 from watchword.apiserver.schema.formats import is_known_format
-from watchword.apiserver.schema.from_openapi import from_openapi
 from watchword.apiserver.schema.nodes import Node, below, properties_of, type_of
-from watchword.apiserver.schema.validation_rules import unsupported_rules
 
 
 def default_definition(definition: Object) -> None:
@@ -85,16 +81,9 @@ def _shortcomings(definition: Object) -> list[str]:
         if openapi is None:
             continue
         found.extend(f'unrecognized format "{name}"' for name in _unknown_formats(openapi))
-        if _has_rules(openapi):  # most have none, and reading a schema is slow
-            rules = unsupported_rules(from_openapi(openapi))
-            found.extend(f"validation rule is not enforced: {rule}" for rule in rules)
     if text(spec_of(definition).get("conversion") or {}, "strategy") == "Webhook":
         found.append("conversion webhooks are not called: objects keep their fields in every version")
     return found
-
-
-def _has_rules(openapi: Node) -> bool:
-    return b'"x-kubernetes-validations"' in orjson.dumps(openapi)
 
 
 def _unknown_formats(node: Node) -> list[str]:

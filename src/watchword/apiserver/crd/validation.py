@@ -22,6 +22,7 @@ from watchword.apiserver.crd.definition import (
 )
 from watchword.apiserver.crd.names import validate_names
 from watchword.apiserver.crd.schema_validation import UNREADABLE, check_defaults, check_schema
+from watchword.apiserver.crd.validation_rules import check_expressions, expressions_of
 from watchword.apiserver.crd.version_validation import check_columns, check_scale, check_selectable, check_status_root
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required
 from watchword.apiserver.model import FieldError
@@ -38,11 +39,21 @@ def definition_errors(new: Object, old: Object | None = None) -> list[FieldError
     """Return every broken rule of a definition; with `old`, of its change."""
     found = [] if old is not None else list(_check_name(new))
     found.extend(_check_spec(new))
+    found.extend(_check_expressions(new, old))
     if old is not None:
         found.extend(_check_immutable(new, old))
     found.extend(_check_stored_versions(new))
     found.extend(_check_approval(new, old))
     return found
+
+
+def _check_expressions(new: Object, old: Object | None) -> Iterator[FieldError]:
+    stored = [openapi_of(version) for version in versions_of(old)] if old is not None else []
+    accepted = frozenset(each for openapi in stored if openapi is not None for each in expressions_of(openapi))
+    for place, version in places(new, "schema", "validation"):
+        openapi = openapi_of(version)
+        if openapi is not None:
+            yield from check_expressions(openapi, f"{place}.openAPIV3Schema", accepted)
 
 
 def _check_name(definition: Object) -> Iterator[FieldError]:

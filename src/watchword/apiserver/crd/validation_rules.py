@@ -1,4 +1,4 @@
-"""What x-kubernetes-validations may say, apart from their expressions."""
+"""What x-kubernetes-validations may say."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from watchword.apiserver.crd.definition import objects, text
 from watchword.apiserver.field_errors import invalid, not_supported, required
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.nodes import Node
+from watchword.apiserver.schema.nodes import Node, below, properties_of
 from watchword.cel.evaluate import compile_expression
 from watchword.cel.syntax import CelSyntaxError
 
@@ -18,7 +18,7 @@ _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInva
 def check_validations(node: Node, path: str, uncorrelated: str) -> Iterator[FieldError]:
     """Yield what is wrong with the rules of one node.
 
-    `uncorrelated` referenced_variables the ancestor below which there is no oldSelf, if any.
+    `uncorrelated` names the ancestor below which there is no oldSelf, if any.
     """
     for index, rule in enumerate(objects(node, "x-kubernetes-validations")):
         place = f"{path}.x-kubernetes-validations[{index}]"
@@ -45,6 +45,41 @@ def _message_errors(rule: Node, place: str) -> Iterator[FieldError]:
         yield required(f"{place}.messageExpression", "messageExpression must be non-empty if specified")
 
 
+def check_expressions(openapi: Node, path: str, accepted: frozenset[str]) -> Iterator[FieldError]:
+    """Yield expressions of a document that cannot be compiled; those that were accepted before are tolerated."""
+    for index, rule in enumerate(objects(openapi, "x-kubernetes-validations")):
+        for key in ("rule", "messageExpression"):
+            expression = text(rule, key)
+            problem = _compilation_problem(expression) if expression not in accepted else ""
+            if problem:
+                yield invalid(f"{path}.x-kubernetes-validations[{index}].{key}", expression, problem)
+    for name, node in properties_of(openapi).items():
+        yield from check_expressions(node, f"{path}.properties[{name}]", accepted)
+    for key in ("items", "additionalProperties"):
+        inner = below(openapi, key)
+        if inner is not None:
+            yield from check_expressions(inner, f"{path}.{key}", accepted)
+
+
+def expressions_of(openapi: Node) -> Iterator[str]:
+    """Yield every expression of a document."""
+    for rule in objects(openapi, "x-kubernetes-validations"):
+        yield from (text(rule, "rule"), text(rule, "messageExpression"))
+    for node in (*properties_of(openapi).values(), below(openapi, "items"), below(openapi, "additionalProperties")):
+        if node is not None:
+            yield from expressions_of(node)
+
+
+def _compilation_problem(expression: str) -> str:
+    if not expression.strip():
+        return ""  # reported as missing
+    try:
+        compile_expression(expression)
+    except CelSyntaxError as error:
+        return f"compilation failed: {error}"
+    return ""
+
+
 def _has_break(words: str) -> bool:
     return "\n" in words or "\r" in words
 
@@ -53,4 +88,4 @@ def _uses_old_self(expression: str) -> bool:
     try:
         return "oldSelf" in compile_expression(expression).referenced_variables
     except CelSyntaxError:
-        return False  # a rule that is not enforced does no harm
+        return False  # refused elsewhere

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from watchword.api.meta import Object
-from watchword.apiserver.kinds.quantity import parse_quantity
+from watchword.api.quantity import parse_quantity
 
 FILE_MODE = 0o644
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from watchword.api.meta import Object
+from watchword.api.quantity import parse_quantity
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.kinds.names import dns_label, dns_subdomain
 from watchword.apiserver.kinds.numbers import port_errors
-from watchword.apiserver.kinds.quantity import parse_quantity
 from watchword.apiserver.kinds.volume_validation import volume_errors
 from watchword.apiserver.model import FieldError
 

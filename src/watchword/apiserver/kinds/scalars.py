@@ -95,7 +95,7 @@ def _strings(value: Any) -> list[str]:
 
 
 def _quantity(value: Any) -> str:
-    from watchword.apiserver.kinds.quantity import WRONG_FORMAT, canonical_quantity  # noqa: PLC0415 - for pods
+    from watchword.api.quantity import WRONG_FORMAT, canonical_quantity  # noqa: PLC0415 - for pods
 
     text = value if isinstance(value, str) else repr(value) if json_type(value) == "number" else ""
     canonical = canonical_quantity(text.strip())

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid_of
+from watchword.api.names import RESTRICTED_KUBECONFIGS
 from watchword.apiserver.admission.service_accounts import MOUNT_PATH
 from watchword.apiserver.node.model import HttpProbe, Launch, NodeSettings
 
@@ -42,6 +43,7 @@ def build_launch(pod: Object, container: Object, settings: NodeSettings, own: Ma
         **({SERVICE_ACCOUNT: str(mounts[MOUNT_PATH])} if MOUNT_PATH in mounts else {}),
         **({"TMPDIR": str(mounts["/tmp"])} if "/tmp" in mounts else {}),  # noqa: S108 - the pod's own
         **variables,
+        RESTRICTED_KUBECONFIGS: "1",
     }
     log = root.parent / f"{container['name']}.log"
     return Launch(ObjectKey.of(pod), container["name"], tuple(arguments), environment, root, log)

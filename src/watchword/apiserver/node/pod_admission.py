@@ -7,11 +7,17 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from watchword.api.meta import Object
+from watchword.apiserver.node.containers import environment_of, expand, mounts_of
 from watchword.apiserver.node.model import NodeSettings
 
 PROGRAM = ["watchword"]
 VOLUMES = frozenset({"name", "secret", "configMap", "projected", "downwardAPI", "emptyDir"})
 _SEPARATORS = re.compile(r"[=,@\s]")
+_FORBIDDEN_VARIABLES = re.compile(
+    r"(?:PYTHON|LD_|DYLD_|OPENSSL|SSL|GLIBC_|GCONV_|MALLOC_|WATCHWORD_).*|LOCPATH|NLSPATH|PATH|HOME|TMPDIR",
+    re.IGNORECASE,
+)
+"""Variables that make an interpreter, a loader or a library read or run other files, and those of the node itself."""
 
 
 def validate_runnable_pod(pod: Object, settings: NodeSettings) -> str | None:
@@ -27,11 +33,11 @@ def validate_runnable_pod(pod: Object, settings: NodeSettings) -> str | None:
     hostile = [path for path in mounts if not is_plain(path)]
     if hostile:
         return f"{hostile[0]!r} is not a place to mount at: use an absolute path without '..'"
-    objections = (validate_runnable_container(container, settings) for container in spec["containers"])
+    objections = (validate_runnable_container(pod, container, settings) for container in spec["containers"])
     return next(filter(None, objections), None)
 
 
-def validate_runnable_container(container: Object, settings: NodeSettings) -> str | None:
+def validate_runnable_container(pod: Object, container: Object, settings: NodeSettings) -> str | None:
     """Return why a container is not run, or None when it is."""
     image = str(container.get("image") or "")
     if not is_served(image, settings.images):
@@ -41,8 +47,12 @@ def validate_runnable_container(container: Object, settings: NodeSettings) -> st
     arguments = [str(text) for text in container.get("args") or ()]
     if not arguments or arguments[0] not in settings.commands:
         return f"this node runs only the verbs {', '.join(settings.commands)}"
-    values = [str(row.get("value") or "") for row in container.get("env") or ()]
-    outside = find_unmounted([*arguments, *values], [str(m["mountPath"]) for m in container.get("volumeMounts") or ()])
+    variables = environment_of(pod, container)
+    forbidden = next(filter(_FORBIDDEN_VARIABLES.fullmatch, variables), None)
+    if forbidden is not None:
+        return f"variable {forbidden!r} is not set here: it could make the process run other code"
+    mounts = [str(mount["mountPath"]) for mount in mounts_of(container)]
+    outside = find_unmounted([*(expand(text, variables) for text in arguments), *variables.values()], mounts)
     return f"{outside!r} is not mounted: pods see only what is mounted into them" if outside else None
 
 

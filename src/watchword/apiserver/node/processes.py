@@ -16,7 +16,8 @@ from watchword.apiserver.node.model import HttpProbe, Launch
 
 LIFELINE = "WATCHWORD_LIFELINE"
 LARGEST_LOG = 8 * 1024 * 1024
-PROGRAM = ("-m", "watchword")
+PROGRAM = ("-P", "-s", "-m", "watchword")
+"""Without the working directory and the user's packages on the path: both lie where pods mount files."""
 
 
 @dataclass

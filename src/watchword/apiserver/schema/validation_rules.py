@@ -1,4 +1,4 @@
-"""Checks x-kubernetes-validations, and tells which of them cannot be checked."""
+"""Checks x-kubernetes-validations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from watchword.apiserver.schema.correlation import ABSENT, old_field, old_items
 from watchword.apiserver.schema.model import Schema
 from watchword.cel.evaluate import compile_expression
 from watchword.cel.functions import CelError
+from watchword.cel.optional_values import OptionalValue
 from watchword.cel.syntax import CelSyntaxError
 
 
 def check_rules(value: Any, schema: Schema | None, path: str, old: Any, errors: list[FieldError]) -> None:
-    """Append what the rules at this value and below refuse; rules beyond the evaluator are passed over."""
+    """Append what the rules at this value and below refuse; rules stored before they were refused are passed over."""
     if schema is None or value is None or "rules" not in schema.contains:
         return
     for rule in schema.rules:
@@ -32,22 +33,7 @@ def check_rules(value: Any, schema: Schema | None, path: str, old: Any, errors: 
             check_rules(item, schema.items, f"{path}[{index}]", before(item) if before else ABSENT, errors)
 
 
-def unsupported_rules(schema: Schema | None, path: str = "") -> Iterator[str]:
-    """Yield `path: rule` for every rule that this evaluator cannot enforce."""
-    if schema is None or "rules" not in schema.contains:
-        return
-    for rule in schema.rules:
-        if not _is_supported(rule):
-            yield f"{path or '.'}: {rule.get('rule')}"
-    for key, below in schema.properties.items():
-        yield from unsupported_rules(below, f"{path}.{key}")
-    yield from unsupported_rules(schema.additional, f"{path}.*")
-    yield from unsupported_rules(schema.items, f"{path}[]")
-
-
 def _is_supported(rule: Mapping[str, Any]) -> bool:
-    if rule.get("optionalOldSelf"):
-        return False
     try:
         compile_expression(_text(rule, "rule"))
     except CelSyntaxError:
@@ -60,9 +46,11 @@ def _rule_errors(rule: Mapping[str, Any], value: Any, schema: Schema, path: str,
         return
     expression = compile_expression(_text(rule, "rule"))
     is_transition = "oldSelf" in expression.referenced_variables
-    if is_transition and (old is ABSENT or old is None):
+    has_past = old is not ABSENT and old is not None
+    if is_transition and not has_past and not rule.get("optionalOldSelf"):
         return
-    variables = {"self": value, "oldSelf": old}
+    past = OptionalValue((old,) if has_past else ()) if rule.get("optionalOldSelf") else old
+    variables = {"self": value, "oldSelf": past}
     rule_text = _text(rule, "message").strip() or _text(rule, "rule").strip()
     try:
         holds = expression.evaluate(variables)

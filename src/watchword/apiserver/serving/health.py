@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from watchword.api.http import Response
+from watchword.apiserver.background import TaskStatus
 from watchword.apiserver.model import HandlerRequest
 
 _TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
 
 
 class HealthHandler:
-    """Answers /healthz, /livez and /readyz; only readiness waits for the controllers."""
+    """Answers /healthz, /livez and /readyz; only readiness waits for the controllers and the background tasks."""
 
-    def __init__(self) -> None:
+    def __init__(self, tasks: Callable[[], Mapping[str, TaskStatus]] = dict) -> None:
         self.ready = False
+        self._tasks = tasks
 
     async def handle(self, request: HandlerRequest) -> Response:
         """Answer one probe."""
@@ -31,6 +35,7 @@ class HealthHandler:
         checks = {"ping": True, "log": True, "etcd": True}
         if endpoint == "readyz":
             checks["poststarthook/controllers"] = self.ready
+            checks.update({f"background/{name}": status.is_healthy for name, status in self._tasks().items()})
         return checks
 
 

@@ -7,6 +7,8 @@ StoreError
 │   └── StorageFull    … because the disk or the quota is full
 └── StoreOpenError         the data file cannot be used; nothing was changed
     ├── StoreCorrupt        … because its content is damaged
+    ├── StoreMissing        … because it is gone or empty, though there was one
+    ├── StoreIncomplete     … because it was copied without its write-ahead log
     └── StoreLocked         … because another process uses it
 """
 
@@ -49,6 +51,14 @@ class StoreOpenError(StoreError):
 
 class StoreCorrupt(StoreOpenError):
     """The data file is damaged; restore a backup beside it."""
+
+
+class StoreMissing(StoreOpenError):
+    """There was a data file, and it is gone or empty; a blank one would pass for the truth."""
+
+
+class StoreIncomplete(StoreOpenError):
+    """The data file was copied from a running server, and what was written last is missing."""
 
 
 class StoreLocked(StoreOpenError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import apsw
 
-from watchword.apiserver.store.errors import StorageFull, StoreCorrupt, StoreOpenError, WriteFailed
+from watchword.apiserver.store.errors import StorageFull, StoreCorrupt, StoreIncomplete, StoreOpenError, WriteFailed
 
 SCHEMA_VERSION = 1
 _APPLICATION_ID = 0x57774B56  # marks the file as ours, so that no other database is taken for one
@@ -25,6 +26,8 @@ CREATE TABLE log (
 CREATE TABLE forgotten (bucket TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 """
+
+_SET_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,26 @@ class RevisionLog:
 
     def __init__(self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0) -> None:
         self._path = path
+        has_wal = path.with_name(f"{path.name}-wal").exists()
         self._db = _open(path)
         try:
             _prepare(self._db, path, synchronous, max_bytes)
+            if self._is_marked_open() and not has_wal:
+                raise StoreIncomplete(
+                    f"{path} was copied while a server used it, without {path.name}-wal, and lacks the last writes: "
+                    f"stop the server before copying, and copy both files"
+                )
         except BaseException:
             self._db.close()
             raise
+
+    def mark_open(self) -> None:
+        """Note in the main file that it is in use: a copy without the write-ahead log can then be told."""
+        self._transact([(_SET_FACT, [("open", 1)])])
+        self._drop_old_pages()
+
+    def _is_marked_open(self) -> bool:
+        return bool(self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'open'").get == 1)
 
     def revision(self) -> int:
         """Return the highest revision ever committed."""
@@ -72,7 +89,7 @@ class RevisionLog:
     def raise_floor(self, revision: int) -> None:
         """Begin a new epoch: the count goes on from here, and nothing older may be continued from."""
         rows = [("revision", revision), ("floor", revision)]
-        self._transact([("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)])
+        self._transact([(_SET_FACT, rows)])
 
     def rows(self) -> Iterator[Row]:
         """Yield every kept revision in order."""
@@ -89,19 +106,37 @@ class RevisionLog:
         values = [(row.revision, row.bucket, row.path, int(row.deleted), row.body) for row in rows]
         self._transact([("INSERT INTO log VALUES (?, ?, ?, ?, ?)", values)])
 
+    def replace(self, rows: Iterable[Row]) -> None:
+        """Put other bodies in place of those of the same revisions, and leave nothing of the old ones behind."""
+        self._transact([("UPDATE log SET body = ? WHERE revision = ?", [(row.body, row.revision) for row in rows])])
+        self._drop_old_pages()
+
+    def _drop_old_pages(self) -> None:
+        """Empty the write-ahead log: it keeps pages as they were before."""
+        try:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except apsw.Error as cause:
+            raise _refusal(cause) from cause
+
     def forget(self, what: Compaction) -> None:
         """Erase superseded revisions, remembering that they are gone."""
         self._transact(
             [
                 ("DELETE FROM log WHERE revision = ?", [(revision,) for revision in what.revisions]),
                 ("INSERT OR REPLACE INTO forgotten VALUES (?, ?)", list(what.forgotten)),
-                ("INSERT OR REPLACE INTO facts VALUES ('revision', ?)", [(what.revision,)]),
+                (_SET_FACT, [("revision", what.revision)]),
             ]
         )
-        self._db.execute("PRAGMA incremental_vacuum(2000)").fetchall()
+        try:
+            self._db.execute("PRAGMA incremental_vacuum(2000)").fetchall()
+        except apsw.Error as cause:
+            raise _refusal(cause) from cause
+        self._drop_old_pages()
 
     def close(self) -> None:
         """Merge the write-ahead log into the file and close it."""
+        with contextlib.suppress(WriteFailed):  # a full disk: the write-ahead log stays beside the file
+            self._transact([(_SET_FACT, [("open", 0)])])
         self._db.close()
 
     def _transact(self, statements: Sequence[tuple[str, Sequence[tuple[object, ...]]]]) -> None:
@@ -110,13 +145,14 @@ class RevisionLog:
             for statement, values in statements:
                 self._db.executemany(statement, values)
             self._db.execute("COMMIT")
-        except apsw.Error as cause:
+        except Exception as cause:
             self._undo()
             raise _refusal(cause) from cause
 
     def _undo(self) -> None:
         if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
+            with contextlib.suppress(apsw.Error):  # what led here is reported
+                self._db.execute("ROLLBACK")
 
 
 def _open(path: Path) -> apsw.Connection:
@@ -132,18 +168,18 @@ def _open(path: Path) -> apsw.Connection:
 def _prepare(db: apsw.Connection, path: Path, synchronous: str, max_bytes: int) -> None:
     try:
         db.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
-        fresh = db.execute("SELECT count(*) FROM sqlite_schema").get == 0
+        fresh = path.stat().st_size == 0
         if fresh:
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            _create(db)  # before there is a write-ahead log: from now on the main file alone says what it is
         else:
             _require_sound(db, path)
+        db.execute("PRAGMA secure_delete = ON").fetchall()  # deleted Secrets do not stay in free pages
         db.execute("PRAGMA journal_mode = WAL").fetchall()
         db.execute(f"PRAGMA synchronous = {'FULL' if synchronous == 'FULL' else 'NORMAL'}")
         if max_bytes:
             size = db.execute("PRAGMA page_size").get
             db.execute(f"PRAGMA max_page_count = {max(max_bytes // int(size), 1)}").fetchall()
-        if fresh:
-            _create(db)
     except apsw.BusyError as cause:
         raise StoreOpenError(f"{path} is in use by another process") from cause
     except (apsw.NotADBError, apsw.CorruptError) as cause:
@@ -176,7 +212,7 @@ def _corrupt(path: Path, detail: str) -> StoreCorrupt:
     return StoreCorrupt(f"{path} is damaged ({detail}): nothing was changed; move it aside and restore a backup")
 
 
-def _refusal(cause: apsw.Error) -> WriteFailed:
+def _refusal(cause: Exception) -> WriteFailed:
     if isinstance(cause, apsw.FullError):
         return StorageFull("the disk or the storage quota is full: free space; nothing was written, reading goes on")
     return WriteFailed(f"the write could not be made durable and was undone: {cause}")

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from watchword.apiserver.store.errors import WriteFailed
+from watchword.apiserver.store.encryption import RowCipher
+from watchword.apiserver.store.errors import StoreMissing, WriteFailed
 from watchword.apiserver.store.lock import FileLock
 from watchword.apiserver.store.log import Compaction, RevisionLog, Row
 from watchword.apiserver.store.memory import decide_event
 from watchword.apiserver.store.model import Listener, Record, StoreChange, StoreEvent
 from watchword.apiserver.store.restore_marker import EPOCH_GAP, RestoreMarker, is_restored, read_marker, write_marker
 from watchword.apiserver.store.state import CommittedState
-from watchword.apiserver.store.writer import Append, BatchResult, LogWriter
+from watchword.apiserver.store.writer import Append, BatchResult, CompactionResult, LogWriter
+from watchword.pki.encryption import EncryptionKeys
+
+MARK_EVERY = 100
+"""After so many writes the marker follows: a file put back after a crash is recognised by what it lacks."""
 
 
 class SqliteStore:
@@ -22,13 +28,21 @@ class SqliteStore:
     Writers build on writes that are still on their way (`latest`): those commit in the same order or not at all.
     """
 
-    def __init__(self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0) -> None:
+    def __init__(
+        self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0, encryption: EncryptionKeys | None = None
+    ) -> None:
+        self._cipher = RowCipher(encryption)
+        self._path, self._mark_path = path, path.with_name(f"{path.name}.mark")
         self._lock = FileLock(path.with_name(f"{path.name}.lock"))
         try:
+            require_present(path, self._mark_path)
             self._log = RevisionLog(path, synchronous=synchronous, max_bytes=max_bytes)
-            self._state, self._garbage = load(self._log)
-            self._path, self._mark_path = path, path.with_name(f"{path.name}.mark")
+            self._state, self._garbage = load(self._log, self._cipher)
             self._begin()
+            self._log.mark_open()
+            outdated = self._cipher.outdated(self._log.rows())
+            if outdated:
+                self._log.replace(outdated)
         except BaseException:
             self._lock.release()
             raise
@@ -39,6 +53,7 @@ class SqliteStore:
         self._epoch = 0
         self._under_way: dict[int, tuple[StoreEvent, asyncio.Future[Record]]] = {}
         self._newest: dict[tuple[str, str], StoreEvent] = {}
+        self._erasing: asyncio.Future[WriteFailed | None] | None = None
         self._closed = False
 
     def _begin(self) -> None:
@@ -51,7 +66,8 @@ class SqliteStore:
         self._write_marker()
 
     def _write_marker(self) -> None:
-        write_marker(self._mark_path, RestoreMarker.of(self._path, self._state.revision))
+        self._marked = self._state.revision
+        write_marker(self._mark_path, RestoreMarker.of(self._path, self._marked))
 
     @property
     def revision(self) -> int:
@@ -98,7 +114,7 @@ class SqliteStore:
         self._newest[change.bucket, change.path] = event
         record = event.record
         row = Row(record.revision, record.bucket, record.path, event.deleted, record.body)
-        self._writer.submit(Append(row, self._epoch))
+        self._writer.submit(Append(self._cipher.encrypt(row), self._epoch))
         return await asyncio.shield(done)
 
     async def flush(self) -> None:
@@ -107,15 +123,27 @@ class SqliteStore:
             await asyncio.wait([done for _, done in self._under_way.values()])
 
     async def compact(self, revision: int) -> None:
-        """Forget superseded states up to and including a revision."""
+        """Forget superseded states up to and including a revision; `WriteFailed` leaves the rest to the next call."""
         await self.flush()
         self._garbage.extend(self._state.compact(revision))
-        erased, self._garbage = self._garbage, []
-        forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets().items() if bucket.forgotten]
-        if not self._closed:
+        if self._closed:
+            return
+        if self._garbage:
+            erased, self._garbage = self._garbage, []
+            forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets().items() if bucket.forgotten]
+            await self._erase(Compaction(erased, forgotten, self._state.revision))
+        try:
             self._write_marker()
-        if erased and not self._closed:
-            self._writer.submit(Compaction(erased, forgotten, self._state.revision))
+        except OSError as cause:
+            raise WriteFailed(f"cannot write {self._mark_path}: {cause.strerror}") from cause
+
+    async def _erase(self, what: Compaction) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._erasing = self._loop.create_future()
+        self._writer.submit(what)
+        error = await asyncio.shield(self._erasing)
+        if error is not None:
+            raise error
 
     async def close(self) -> None:
         """Finish what is on its way and release the data file."""
@@ -124,10 +152,12 @@ class SqliteStore:
         self._closed = True
         await self.flush()
         await asyncio.get_running_loop().run_in_executor(None, self._writer.finish)
-        self._write_marker()
-        self._lock.release()
+        try:
+            self._write_marker()
+        finally:
+            self._lock.release()
 
-    def _hand_over(self, outcome: BatchResult) -> None:
+    def _hand_over(self, outcome: BatchResult | CompactionResult) -> None:
         """Bring an outcome from the writer's thread to the event loop."""
         assert self._loop is not None
         try:
@@ -135,7 +165,10 @@ class SqliteStore:
         except RuntimeError:
             return  # the loop is gone, and with it everybody who waits
 
-    def _conclude(self, outcome: BatchResult) -> None:
+    def _conclude(self, outcome: BatchResult | CompactionResult) -> None:
+        if isinstance(outcome, CompactionResult):
+            self._conclude_compaction(outcome)
+            return
         if outcome.epoch != self._epoch:
             return  # undone with its epoch already
         if outcome.error is not None:
@@ -149,6 +182,15 @@ class SqliteStore:
             self._garbage.extend(self._state.commit(event))
             if not done.done():
                 done.set_result(event.record)
+        if self._state.revision - self._marked >= MARK_EVERY:
+            with contextlib.suppress(OSError):  # compaction reports it
+                self._write_marker()
+
+    def _conclude_compaction(self, outcome: CompactionResult) -> None:
+        if outcome.error is not None:
+            self._garbage.extend(outcome.compaction.revisions)
+        if self._erasing is not None and not self._erasing.done():
+            self._erasing.set_result(outcome.error)
 
     def _undo_epoch(self, error: WriteFailed) -> None:
         waiting = [done for _, done in self._under_way.values()]
@@ -161,12 +203,21 @@ class SqliteStore:
                 done.set_exception(error)
 
 
-def load(log: RevisionLog) -> tuple[CommittedState, list[int]]:
+def require_present(path: Path, evidence: Path) -> None:
+    """Refuse to begin with nothing where `evidence` shows that there was a data file."""
+    if evidence.exists() and (not path.exists() or path.stat().st_size == 0):
+        raise StoreMissing(
+            f"{path} is gone or empty, but {evidence} shows that it was in use: put {path.name} back from a backup, "
+            f"or remove everything in {path.parent} to begin anew"
+        )
+
+
+def load(log: RevisionLog, cipher: RowCipher) -> tuple[CommittedState, list[int]]:
     """Rebuild current state and recent past from the log; also return revisions that may be erased from it."""
     state, garbage = CommittedState(), list[int]()
     for name, revision in log.forgotten():
         state.bucket(name).forgotten = revision
-    for row in log.rows():
+    for row in map(cipher.decrypt, log.rows()):
         record = Record(row.bucket, row.path, row.revision, row.body)
         bucket = state.bucket(row.bucket)
         event = StoreEvent(record, bucket.records.get(row.path), deleted=row.deleted)

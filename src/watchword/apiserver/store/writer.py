@@ -35,7 +35,15 @@ class BatchResult:
     error: WriteFailed | None = None
 
 
-ReportResult = Callable[[BatchResult], None]
+@dataclass(frozen=True, slots=True)
+class CompactionResult:
+    """What became of a compaction: `error` is None when it is durable."""
+
+    compaction: Compaction
+    error: WriteFailed | None = None
+
+
+ReportResult = Callable[[BatchResult | CompactionResult], None]
 """Called on the writer's thread; must hand over to the event loop."""
 
 Item = Append | Compaction | CloseLog
@@ -95,16 +103,20 @@ class LogWriter:
         epoch, revisions = batch[0].epoch, tuple(item.row.revision for item in batch)
         error = self._refused[1] if self._refused is not None and epoch <= self._refused[0] else None
         if error is None:
-            try:
-                self._log.append(item.row for item in batch)
-            except WriteFailed as refusal:
-                error = refusal
-                self._refused = (epoch, refusal)
+            error = _attempt(lambda: self._log.append(item.row for item in batch))
+            self._refused = (epoch, error) if error is not None else self._refused
         self._report(BatchResult(epoch, revisions, error))
 
     def _forget(self, what: Compaction) -> None:
-        try:
-            self._log.forget(what)
-        except WriteFailed:
-            # Compaction is a wish: what stays on disk is only a longer past after the next start.
-            return
+        self._report(CompactionResult(what, _attempt(lambda: self._log.forget(what))))
+
+
+def _attempt(write: Callable[[], None]) -> WriteFailed | None:
+    """Return why a write failed, whatever happened: the thread must go on, or every later write would wait for ever."""
+    try:
+        write()
+    except WriteFailed as refusal:
+        return refusal
+    except Exception as error:  # noqa: BLE001 - see above
+        return WriteFailed(f"the write could not be made durable and was undone: {error}")
+    return None

@@ -1,1 +1,61 @@
-"""Credentials by certificate signing request: the default way to register."""
+"""Clusters and add-ons register with client certificates that the hub's signer issues."""
+
+from __future__ import annotations
+
+from watchword.api.addon import certificate_subject
+from watchword.api.names import KUBE_CLIENT_SIGNER, ConditionType
+from watchword.drivers.csr.addons import (
+    certificate_subject_in_reused_name,
+    choose_certificate_subject,
+    is_own_certificate,
+    rbac_group,
+    wanted_certificate,
+)
+from watchword.drivers.csr.agent import CsrAgentDriver
+from watchword.drivers.csr.decisions import read_held_certificate
+from watchword.drivers.csr.hub import CsrHubDriver
+from watchword.drivers.csr.options import OPTIONS
+from watchword.drivers.descriptor import (
+    AddonRegistration,
+    ClusterRegistration,
+    CredentialCondition,
+    CredentialKind,
+    Driver,
+)
+
+DRIVER = Driver(
+    name="csr",
+    options=OPTIONS,
+    cluster=ClusterRegistration(
+        agent=CsrAgentDriver.make,
+        hub=CsrHubDriver.make,
+        credential=CredentialKind(
+            name="cluster certificate",
+            conditions=(
+                CredentialCondition(
+                    ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated", "ClientCertificateUpdateFailed"
+                ),
+            ),
+            consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
+        ),
+        read_held=read_held_certificate,
+        needs_approval=True,
+        signer=KUBE_CLIENT_SIGNER,
+    ),
+    addons=AddonRegistration(
+        agent=CsrAgentDriver.make,
+        credential=CredentialKind(
+            name="add-on certificate",
+            conditions=(CredentialCondition(ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated"),),
+            consequence="{holder} is refused by the hub",
+        ),
+        default_subject=certificate_subject,
+        is_own_subject=is_own_certificate,
+        subject_in_reused_name=certificate_subject_in_reused_name,
+        choose_subject=choose_certificate_subject,
+        wanted=wanted_certificate,
+        rbac_subject=rbac_group,
+        declared_by_agent=False,
+        by_certificate=True,
+    ),
+)

@@ -8,39 +8,39 @@ from datetime import timedelta
 from typing import Any
 
 from watchword.api.cluster import Cluster
-from watchword.api.conditions import is_true
-from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of
-from watchword.api.names import REGISTER_GROUP, Annotation, ConditionType, Label
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
+from watchword.api.names import REGISTER_GROUP, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
-from watchword.api.time import rfc3339
+from watchword.certificates.approval import APPROVED, APPROVED_REASON, is_approved, is_pending, with_decision
+from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.name_ownership import (
-    APPROVED_REASON,
     NameOwner,
     approved_by_others_at,
     choose_name_owner,
     first_requests,
     name_owner_patch,
     read_name_owner,
+    validate_name_ownership,
 )
 from watchword.certificates.request_validation import ClusterRequest, read_cluster_request
-from watchword.drivers.errors import CertificateRequestRefused
+from watchword.drivers.csr.options import AllowList
 from watchword.drivers.interface import HubContext
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
 
 AWAITING_CLUSTER = timedelta(minutes=1)
-AWAITING_ACCEPTANCE = timedelta(seconds=10)  # whoever approves by hand accepts next, and notes the key with it
+AWAITING_ACCEPTANCE = timedelta(seconds=10)  # after an approval by hand comes the acceptance, which records the key
 
 
 @dataclass(frozen=True)
 class CsrApprovalReconciler:
-    """Reconciles CertificateSigningRequest of clusters; woken by it and by its ManagedCluster."""
+    """Reconciles CertificateSigningRequest of clusters; triggered by it and by its ManagedCluster."""
 
     context: HubContext
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Approve the request or leave it to a person, and say why."""
-        csr = self.context.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
+        csr = self.context.cache.get(CERTIFICATE_SIGNING_REQUESTS, key)
         if csr is None or Label.ADDON_NAME in labels_of(csr):
             return Done()
         if not is_pending(csr):
@@ -64,7 +64,7 @@ class CsrApprovalReconciler:
     async def _approve_first_request(self, csr: Object, request: ClusterRequest) -> Outcome:
         if not self.allows(request):
             return Done()  # waits for a person: `accept`
-        cluster = self.context.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
+        cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
         if cluster is None:
             return RetryAfter(AWAITING_CLUSTER)
         objection = validate_name_ownership(
@@ -89,11 +89,11 @@ class CsrApprovalReconciler:
         await self.context.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), note)
 
     async def _record_external_approval(self, csr: Object) -> Outcome:
-        """Note to whom somebody else gave the name: requests are forgotten within the hour, certificates live on."""
+        """Record who got the name by another approver: requests are soon deleted, certificates stay valid."""
         if approved_by_others_at(csr) is None:
             return Done()
         name = labels_of(csr).get(Label.CLUSTER_NAME, "")
-        cluster = self.context.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+        cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
         if cluster is None or is_deleting(cluster):
             return Done()
         owner = choose_name_owner(cluster, self.requests_of(name))
@@ -106,55 +106,17 @@ class CsrApprovalReconciler:
 
     def allows(self, request: ClusterRequest) -> bool:
         """Whether the requester is on the allow-list."""
-        return self.context.allow.allows(request.requester, request.requester_groups)
+        return AllowList.read(self.context).allows(request.requester, request.requester_groups)
 
     def requests_of(self, cluster: str) -> Sequence[Object]:
         """Return the requests on record that carry a cluster's label."""
-        return self.context.reader.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
+        return self.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
 
     async def _approve(self, csr: Object, message: str) -> Outcome:
         """Approve, and say why in the approval itself: an event would say the same, at the price of a request."""
-        approval = with_approval(csr, APPROVED_REASON, message, now=rfc3339(self.context.clock.now()))
+        approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.context.clock.now())
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
         return Done()
-
-
-def registers_by_certificate(cluster: Object) -> bool:
-    """Whether a ManagedCluster does not say that it registers otherwise."""
-    marks = (Annotation.EKS_CLUSTER_ARN, Annotation.MANAGED_CLUSTER_ARN)
-    return not any(annotations_of(cluster).get(mark) for mark in marks)
-
-
-def is_pending(csr: Object) -> bool:
-    """Whether nobody has decided about the request yet."""
-    return not (csr.get("status") or {}).get("conditions")
-
-
-def is_approved(csr: Object) -> bool:
-    """Whether the request was approved."""
-    return is_true(csr, "Approved")
-
-
-def with_approval(csr: Object, reason: str, message: str, *, now: str) -> Object:
-    """Return the request with an approval, to be sent to its approval subresource."""
-    row = {"type": "Approved", "status": "True", "reason": reason, "message": message, "lastUpdateTime": now}
-    status: Object = csr.get("status") or {}
-    return {**csr, "status": {**status, "conditions": [*(status.get("conditions") or []), row]}}
-
-
-def validate_name_ownership(cluster: Object, request: ClusterRequest, owner: NameOwner | None) -> str | None:
-    """Return why the name belongs to another already, or None when it is free for this key."""
-    if is_true(cluster, ConditionType.JOINED):
-        return (
-            f"cluster name {request.cluster} is owned by a cluster that has joined: "
-            "choose another name, or let the hub's administrator run rejoin --take-over"
-        )
-    if owner is not None and owner.key != request.key_thumbprint:
-        return (
-            f"cluster name {request.cluster} was claimed first by the key {owner.key[:16]}: if that key is lost, "
-            "let the hub's administrator run rejoin --take-over, or delete a cluster that was never accepted"
-        )
-    return None
 
 
 def renewal_review(csr: Object) -> Object:
@@ -185,15 +147,11 @@ class CsrHubDriver:
         """Return the driver, ready to use."""
         return cls(CsrApprovalReconciler(context))
 
-    def recognises(self, cluster: Cluster) -> bool:
-        """Every cluster that does not say it registers otherwise."""
-        return registers_by_certificate(cluster.object)
-
     async def grant(self, cluster: Cluster) -> None:
         """Nothing: the signer trusts the approval, and RBAC trusts the certificate."""
 
     async def revoke(self, cluster: Cluster) -> None:
-        """Nothing: without RBAC the certificate opens no door, and its renewal is refused."""
+        """Nothing: without RBAC the certificate has no rights, and its renewal is refused."""
 
     def is_auto_accepted(self, cluster: Cluster) -> bool:
         """Whether this very cluster, and no earlier one of its name, was given a certificate by allow-list."""
@@ -214,5 +172,5 @@ class CsrHubDriver:
 
     def _pending_requests(self, cluster: Object) -> Iterable[ObjectKey]:
         name = cluster["metadata"]["name"]
-        found = self.approvals.context.reader.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
+        found = self.approvals.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
         return [ObjectKey.of(csr) for csr in found if is_pending(csr)]

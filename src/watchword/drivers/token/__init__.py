@@ -1,1 +1,48 @@
-"""Credentials for add-ons that are tokens of a ServiceAccount on the hub."""
+"""Add-ons register with tokens of a ServiceAccount on the hub."""
+
+from __future__ import annotations
+
+from watchword.api.names import ConditionType
+from watchword.api.resources import SERVICE_ACCOUNTS
+from watchword.drivers.descriptor import AddonRegistration, CredentialCondition, CredentialKind, Driver, SubjectObject
+from watchword.drivers.token.account import (
+    choose_token_subject,
+    default_token_subject,
+    is_own_account,
+    rbac_account,
+    wanted_token,
+)
+from watchword.drivers.token.agent import TokenAgentDriver
+from watchword.drivers.token.hub import token_controllers
+from watchword.drivers.token.manifests import account_selector, addon_from_labels, is_account_present
+from watchword.drivers.token.options import OPTIONS
+
+DRIVER = Driver(
+    name="token",
+    options=OPTIONS,
+    addons=AddonRegistration(
+        agent=TokenAgentDriver.make,
+        credential=CredentialKind(
+            name="add-on token",
+            conditions=(
+                CredentialCondition(ConditionType.ADDON_TOKEN_REFRESHED, "AddonTokenRefreshed"),
+                # The same as OCM spells it.
+                CredentialCondition(ConditionType.TOKEN_REFRESHED, "AddonTokenRefreshed", "TokenCreationFailed"),
+            ),
+            consequence="{holder} is refused by the hub",
+        ),
+        default_subject=default_token_subject,
+        is_own_subject=is_own_account,
+        choose_subject=choose_token_subject,
+        wanted=wanted_token,
+        rbac_subject=rbac_account,
+        subject_object=SubjectObject(
+            resource=SERVICE_ACCOUNTS,
+            condition=ConditionType.TOKEN_INFRASTRUCTURE_READY,
+            selector=account_selector,
+            addons_of=addon_from_labels,
+            is_present=is_account_present,
+        ),
+        controllers=token_controllers,
+    ),
+)

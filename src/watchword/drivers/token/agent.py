@@ -15,6 +15,7 @@ from watchword.drivers.interface import (
     SecretData,
     ValidCredential,
     WantedCredential,
+    is_due,
     is_renewal_requested,
 )
 from watchword.drivers.token.decisions import (
@@ -27,6 +28,7 @@ from watchword.drivers.token.decisions import (
     read_token_claims,
     validate_token_identity,
 )
+from watchword.drivers.token.options import DEFAULT_LIFETIME, token_lifetime
 from watchword.kube.client import Client
 from watchword.kube.errors import (
     ApiStatusError,
@@ -42,8 +44,7 @@ from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.tokens import IssuedToken, request_token
 from watchword.runtime.clock import Clock
 
-DEFAULT_LIFETIME = timedelta(days=365)
-INFRASTRUCTURE_RECHECK = timedelta(minutes=5)  # the hub's condition wakes us; this is for the one whose event was lost
+INFRASTRUCTURE_RECHECK = timedelta(minutes=5)  # the hub's condition triggers a reconcile; this is for a lost event
 FIRST_RETRY_DELAY, LONGEST_RETRY_DELAY = timedelta(seconds=10), timedelta(minutes=5)
 TRANSIENT_RETRY_DELAY = timedelta(seconds=0.5)  # the hub reports rights that its API server may learn of a moment later
 
@@ -64,7 +65,7 @@ TRANSIENT_REASONS = frozenset({"TokenRequestForbidden", "ServiceAccountMissing"}
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """An attempt that failed: the same is not tried again before its time, however often somebody wakes us."""
+    """An attempt that failed: the same is not tried again before its time, however often it is triggered."""
 
     wanted: WantedCredential
     answer: Pending
@@ -78,12 +79,13 @@ class TokenAgentDriver:
 
     hub: Client
     clock: Clock
+    lifetime: timedelta = DEFAULT_LIFETIME  # requested; what was issued decides
     failed_attempts: dict[tuple[str, str], FailedAttempt] = field(default_factory=dict)
 
     @classmethod
     def make(cls, context: AgentContext) -> TokenAgentDriver:
         """Return the driver, ready to use."""
-        return cls(context.hub, context.clock)
+        return cls(context.hub, context.clock, token_lifetime(context.settings))
 
     def user_entry(self) -> UserEntry:
         """Return the kubeconfig's user, with the token in a file beside it."""
@@ -94,14 +96,14 @@ class TokenAgentDriver:
         return frozenset({TOKEN, EXPIRATION, ACCOUNT_UID, REFRESH_AT})
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
-        """Return until when the token held is good, without asking anybody."""
-        return decide_token_validity(wanted, held, now=self.clock.now())
+        """Return until when the token held is good, without any request."""
+        return decide_token_validity(wanted, held, now=self.clock.now(), asked=self.lifetime)
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
         """Keep what is good, and ask for another at its instant; never twice in quick succession for nothing."""
         now = self.clock.now()
-        current = decide_token_validity(wanted, held, now=now)
-        if current is not None and now < current.renew_at and not is_renewal_requested(wanted, held):
+        current = decide_token_validity(wanted, held, now=now, asked=self.lifetime)
+        if current is not None and not is_due(current, now) and not is_renewal_requested(wanted, held):
             return current
         if not wanted.service_account_uid:
             message = "waiting for the hub to report the add-on's ServiceAccount in TokenInfrastructureReady"
@@ -116,11 +118,10 @@ class TokenAgentDriver:
         return answer
 
     async def _request(self, wanted: WantedCredential, held: SecretData) -> NewCredential | Pending:
-        life = wanted.lifetime or DEFAULT_LIFETIME
         account = ObjectKey(wanted.cluster, wanted.service_account)
         try:
             granted = await request_token(
-                self.hub, account, expiration_seconds=int(life.total_seconds()), uid=wanted.service_account_uid
+                self.hub, account, expiration_seconds=int(self.lifetime.total_seconds()), uid=wanted.service_account_uid
             )
         except KubeError as trouble:
             return decide_refusal(trouble)
@@ -139,7 +140,7 @@ class TokenAgentDriver:
                 "TokenAlreadyExpired",
                 "the hub issued a token that is over by this cluster's clock: set the clocks of hub and cluster right",
             )
-        return build_token_credential(wanted, granted.token, facts, held=held)
+        return build_token_credential(wanted, granted.token, facts, held=held, asked=self.lifetime)
 
     def _record_failure(self, wanted: WantedCredential, before: FailedAttempt | None, answer: Pending) -> Pending:
         failures = before.failures + 1 if before is not None and before.wanted == wanted else 1

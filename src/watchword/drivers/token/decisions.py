@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from watchword.api.credential_validity import CredentialValidity, format_validity
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.drivers.interface import NewCredential, SecretData, ValidCredential, WantedCredential, rotation_data
+from watchword.drivers.token.options import DEFAULT_LIFETIME, MIN_RECOMMENDED_LIFETIME
 from watchword.pki.errors import InvalidJwt
 from watchword.pki.unverified_jwt import read_unverified_claims
 from watchword.runtime.renewal import FIRST_RENEWAL_WINDOW, RENEWAL_WINDOW, choose_renewal_time
@@ -18,14 +20,13 @@ from watchword.runtime.renewal import FIRST_RENEWAL_WINDOW, RENEWAL_WINDOW, choo
 TOKEN = "token"  # noqa: S105 - the name of a key
 EXPIRATION, ACCOUNT_UID, REFRESH_AT = "expiration", "service-account-uid", "refresh-at"
 
-RECOMMENDED_LIFETIME = timedelta(hours=1)
 LATEST_REFRESH = 0.8  # of the issued lifetime
 _FARTHEST = 253_402_300_799  # the last second that a datetime can hold
 
 
 @dataclass(frozen=True, slots=True)
 class TokenClaims:
-    """What a token says of itself. Nobody here can verify it: the hub that issued it does, at every use."""
+    """What a token says of itself. It is not verified here: the hub that issued it does that at every use."""
 
     user: str
     account_uid: str
@@ -50,11 +51,13 @@ def read_token_claims(text: str) -> TokenClaims | None:
     return TokenClaims(str(claims.get("sub") or ""), _account_uid(claims), issued, expires)
 
 
-def decide_token_validity(wanted: WantedCredential, held: SecretData, *, now: datetime) -> ValidCredential | None:
-    """Return until when the token held is good, or None when it is no good.
+def decide_token_validity(
+    wanted: WantedCredential, held: SecretData, *, now: datetime, asked: timedelta = DEFAULT_LIFETIME
+) -> ValidCredential | None:
+    """Return until when the token held is good, or None when it must not be used.
 
-    What stands beside the token has to agree with it: a Secret that was edited by hand is made anew. OCM's agent stores
-    the token alone; that one is kept, and renewed when the token itself says so.
+    The other keys of the Secret have to agree with the token: a Secret that was edited by hand is written again. OCM's
+    agent stores the token alone; that one is kept, and renewed when the token itself says so.
     """
     facts = read_token_claims(held.get(TOKEN, b"").decode(errors="replace"))
     if facts is None or now >= facts.expires_at or validate_token_identity(wanted, facts):
@@ -68,7 +71,8 @@ def decide_token_validity(wanted: WantedCredential, held: SecretData, *, now: da
         refresh = _stored_refresh(facts, held)
     if refresh is None:
         return None
-    return ValidCredential(refresh, facts.expires_at, describe_token_schedule(wanted, facts, refresh))
+    message = describe_token(wanted, facts, refresh, asked=asked)
+    return ValidCredential(refresh, facts.expires_at, message, facts.issued_at)
 
 
 def validate_token_identity(wanted: WantedCredential, facts: TokenClaims) -> str:
@@ -86,9 +90,14 @@ def validate_token_identity(wanted: WantedCredential, facts: TokenClaims) -> str
 
 
 def build_token_credential(
-    wanted: WantedCredential, token: Sensitive[str], facts: TokenClaims, *, held: SecretData
+    wanted: WantedCredential,
+    token: Sensitive[str],
+    facts: TokenClaims,
+    *,
+    held: SecretData,
+    asked: timedelta = DEFAULT_LIFETIME,
 ) -> NewCredential:
-    """Return what to store. The first token of a lineage is replaced early, so that neighbours drift apart."""
+    """Return what to store. The first token of an add-on is replaced early, so that neighbours drift apart."""
     previous = read_token_claims(held.get(TOKEN, b"").decode(errors="replace"))
     window = FIRST_RENEWAL_WINDOW if previous is None else RENEWAL_WINDOW
     refresh = choose_renewal_time(facts.issued_at, facts.expires_at, seed=_seed(wanted, facts), window=window)
@@ -99,26 +108,21 @@ def build_token_credential(
         REFRESH_AT: rfc3339(refresh).encode(),
         **rotation_data(wanted),
     }
-    return NewCredential(
-        data, facts.issued_at, facts.expires_at, refresh, describe_token_schedule(wanted, facts, refresh)
-    )
+    message = describe_token(wanted, facts, refresh, asked=asked)
+    return NewCredential(data, facts.issued_at, facts.expires_at, refresh, message)
 
 
-def describe_token_schedule(wanted: WantedCredential, facts: TokenClaims, refresh: datetime) -> str:
-    """Say also since when it is good and when it is replaced, for those who only see the condition."""
-    return f"{describe_token(wanted, facts)}, from {rfc3339(facts.issued_at)} on, to be renewed at {rfc3339(refresh)}"
-
-
-def describe_token(wanted: WantedCredential, facts: TokenClaims) -> str:
-    """Say what was issued and until when: the same words for the same token, whenever they are asked for."""
+def describe_token(
+    wanted: WantedCredential, facts: TokenClaims, refresh: datetime, *, asked: timedelta = DEFAULT_LIFETIME
+) -> str:
+    """Return what the condition says: the same text for the same token at any time."""
     said = [f"the token of ServiceAccount {wanted.cluster}/{wanted.service_account}"]
-    said.append(f"is valid until {rfc3339(facts.expires_at)}")
-    asked = wanted.lifetime
-    if asked is not None and facts.lifetime < asked:
+    if facts.lifetime < asked:
         said.append(f"(the hub shortened {_seconds(asked)} seconds to {_seconds(facts.lifetime)})")
-    if facts.lifetime < RECOMMENDED_LIFETIME:
+    if facts.lifetime < MIN_RECOMMENDED_LIFETIME:
         said.append("(less than an hour is meant for tests)")
-    return " ".join(said)
+    validity = CredentialValidity(facts.issued_at, facts.expires_at, refresh)
+    return f"{' '.join(said)} is {format_validity(validity)}"
 
 
 def _stored_refresh(facts: TokenClaims, held: SecretData) -> datetime | None:

@@ -6,41 +6,44 @@ from collections.abc import Iterable
 
 from watchword.addons.controllers import AddonParts, controllers, register_informers
 from watchword.api.meta import Object
-from watchword.api.names import Label
 from watchword.api.resources import (
+    ADDON_DEPLOYMENT_CONFIGS,
     ADDON_TEMPLATES,
     CLUSTER_MANAGEMENT_ADDONS,
     CUSTOM_RESOURCE_DEFINITIONS,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
-    ROLE_BINDINGS,
-    ROLES,
-    SERVICE_ACCOUNTS,
 )
 from watchword.hub.addons.feature_labels import FeatureLabelReconciler, clusters_affected_by
 from watchword.hub.addons.install_strategy import InstallStrategies, InstallStrategyReconciler
 from watchword.hub.addons.installation import AddonInstallationReconciler
 from watchword.hub.addons.placements import PlacementDecisionReconciler, Placements
-from watchword.hub.addons.templates import TemplateDefinitionLookup
-from watchword.hub.addons.token_infrastructure import TokenInfrastructureReconciler, addons_affected_by_cluster
-from watchword.hub.addons.token_manifests import addon_from_labels
+from watchword.hub.addons.templates import BY_CONFIG, TemplateDefinitionLookup, index_by_config
 from watchword.hub.controllers import HubParts
 from watchword.runtime.cache import Cache
-from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
-
-TOKEN_OBJECTS = WatchScope(labels=f"{Label.TOKEN_INFRASTRUCTURE}=true")
 
 
 def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
     """Return the hub's promises about add-ons, for the process that keeps those about clusters."""
+    # Drivers register informers of their own, and an index covers the informers that exist when it is added.
+    of_drivers = [
+        spec
+        for registration in parts.drivers.catalog.addons.values()
+        for spec in registration.controllers(parts.context)
+    ]
     _register_informers(parts.cache)
     templates = TemplateDefinitionLookup(parts.cache, parts.signing_namespaces)
     described = tuple(
         Trigger(kind, templates.addons_affected_by) for kind in (ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS)
     )
-    yield _token_infrastructure(parts)
+    described = (
+        *described,
+        Trigger(ADDON_DEPLOYMENT_CONFIGS, templates.addons_affected_by_config),
+        Trigger(MANAGED_CLUSTERS, templates.addons_affected_by_cluster),
+    )
+    yield from of_drivers
     yield from _installation(parts)
     yield ControllerSpec(
         "addon-feature-labels",
@@ -49,28 +52,25 @@ def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
         (Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: clusters_affected_by(parts.cache, obj)),),
     )
     yield from controllers(
-        AddonParts(parts.cache, parts.client, parts.events, parts.clock, templates, described, approves=True)
+        AddonParts(
+            parts.cache,
+            parts.client,
+            parts.events,
+            parts.clock,
+            templates,
+            described,
+            approves=True,
+            catalog=parts.drivers.catalog,
+        )
     )
 
 
 def _register_informers(cache: Cache) -> None:
-    for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS):
-        cache.informer(resource, TOKEN_OBJECTS)
-    for resource in (CLUSTER_MANAGEMENT_ADDONS, ADDON_TEMPLATES):
+    for resource in (CLUSTER_MANAGEMENT_ADDONS, ADDON_TEMPLATES, ADDON_DEPLOYMENT_CONFIGS):
         cache.informer(resource)
     register_informers(cache)
     cache.index(MANAGED_CLUSTER_ADDONS, "name", lambda obj: [obj["metadata"]["name"]])
-
-
-def _token_infrastructure(parts: HubParts) -> ControllerSpec:
-    reconciler = TokenInfrastructureReconciler(
-        parts.cache, parts.client, parts.ensurer, parts.status, parts.events, parts.clock
-    )
-    triggers = tuple(Trigger(resource, addon_from_labels) for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS))
-    by_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(parts.cache, obj))
-    return ControllerSpec(
-        "token-infrastructure", MANAGED_CLUSTER_ADDONS, reconciler, (*triggers, by_cluster), workers=16
-    )
+    cache.index(MANAGED_CLUSTER_ADDONS, BY_CONFIG, index_by_config)
 
 
 def _installation(parts: HubParts) -> Iterable[ControllerSpec]:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from watchword.api.cluster import is_accepted
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, owner_reference, uid_of
 from watchword.api.names import Annotation
 from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.hub.addons.install_strategy import CLUSTER_SETS, PLACEMENTS, InstallStrategies, strategy_of
 from watchword.hub.addons.placements import clusters_of, placement_key, placement_of
-from watchword.hub.addons.token_infrastructure import is_accepted
 from watchword.kube.client import Client
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader

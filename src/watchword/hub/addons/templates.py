@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, Grant, Signer
-from watchword.api.addon import AddonSubject, requested_namespace
-from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.addons.registration import BY_CLUSTER
+from watchword.api.addon import Addon, AddonSubject, requested_namespace
+from watchword.api.meta import Object, ObjectKey, Resource, annotations_of
 from watchword.api.names import ADDON_NAMESPACE, HUB_NAMESPACE, Annotation
-from watchword.api.resources import ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS, MANAGED_CLUSTER_ADDONS
+from watchword.api.resources import (
+    ADDON_DEPLOYMENT_CONFIGS,
+    ADDON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADDONS,
+    MANAGED_CLUSTER_ADDONS,
+)
+from watchword.hub.addons.deployment_config import DeploymentConfig, mirrors_from_annotation
+from watchword.hub.addons.template_rendering import (
+    TemplateContext,
+    read_registrations,
+    render_manifests,
+    substitute_variables,
+    workload_namespace,
+)
 from watchword.runtime.reconcile import Reader
 
-HUB_KUBECONFIG_PATH = "/managed/hub-kubeconfig/kubeconfig"
+BY_CONFIG = "config"  # the index of add-ons by the AddOnDeploymentConfigs that they name
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,33 +41,68 @@ class TemplateDefinitionLookup:
         """Return the definition, None when the add-on is not described by a template."""
         name = addon["metadata"]["name"]
         known = self.reader.get(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(name)) or {}
-        wanted = next(iter(template_names(addon, known)), "")
-        template = self.reader.get(ADDON_TEMPLATES, ObjectKey.cluster(wanted)) if wanted else None
+        wanted = next(config_keys(addon, known, ADDON_TEMPLATES), None)
+        template = self.reader.get(ADDON_TEMPLATES, wanted) if wanted else None
         if template is None or (template.get("spec") or {}).get("addonName") != name:
             return None
-        described = read_template(template, addon, trusted=trusted_grants(known))
+        key = next(config_keys(addon, known, ADDON_DEPLOYMENT_CONFIGS), None)
+        config = self.reader.get(ADDON_DEPLOYMENT_CONFIGS, key) if key else None
+        described = read_template(template, addon, DeploymentConfig.read(config or {}))
         signers = tuple(restrict_signing_authority(signer, self.signing_namespaces) for signer in described.signers)
-        return replace(described, signers=signers)
+        described = replace(described, signers=signers, trusted=trusted_grants(known))
+        if key is None or config is not None:
+            return described
+        missing = f"there is no AddOnDeploymentConfig {key}: create it, or name another in the configs of {name}"
+        return replace(described, objection=missing, install_namespace=Addon.read(addon).namespace_on_cluster())
 
     def addons_affected_by(self, changed: Object) -> list[ObjectKey]:
         """Map a template or an add-on's kind to the add-ons on all clusters that it describes."""
         name = str((changed.get("spec") or {}).get("addonName") or changed["metadata"]["name"])
+        return self._addons_of(name)
+
+    def addons_affected_by_config(self, config: Object) -> list[ObjectKey]:
+        """Map an AddOnDeploymentConfig to the add-ons that name it, or whose kind does."""
+        key = ObjectKey.of(config)
+        named = self.reader.by_index(MANAGED_CLUSTER_ADDONS, BY_CONFIG, str(key))
+        kinds = self.reader.list(CLUSTER_MANAGEMENT_ADDONS)
+        default = [kind for kind in kinds if key in config_keys({}, kind, ADDON_DEPLOYMENT_CONFIGS)]
+        return [
+            *map(ObjectKey.of, named),
+            *(key for kind in default for key in self._addons_of(kind["metadata"]["name"])),
+        ]
+
+    def addons_affected_by_cluster(self, cluster: Object) -> list[ObjectKey]:
+        """Map a cluster that says where its images come from to its add-ons."""
+        if Annotation.IMAGE_REGISTRIES not in annotations_of(cluster):
+            return []
+        addons = self.reader.by_index(MANAGED_CLUSTER_ADDONS, BY_CLUSTER, cluster["metadata"]["name"])
+        return [ObjectKey.of(obj) for obj in addons]
+
+    def _addons_of(self, name: str) -> list[ObjectKey]:
         return [ObjectKey.of(obj) for obj in self.reader.by_index(MANAGED_CLUSTER_ADDONS, "name", name)]
 
 
-def template_names(addon: Object, known: Object) -> Iterable[str]:
-    """Return the templates named, the nearest first. Status is left out: the agent can write it."""
-    yield from _configs((addon.get("spec") or {}).get("configs"))
+def config_keys(addon: Object, known: Object, resource: Resource) -> Iterator[ObjectKey]:
+    """Return the configurations of a kind that are named, the nearest first.
+
+    The status is left out: the agent can write it.
+    """
+    yield from _named((addon.get("spec") or {}).get("configs"), resource)
     spec: Mapping[str, Any] = known.get("spec") or {}
-    yield from _configs(spec.get("defaultConfigs"))
+    yield from _named(spec.get("defaultConfigs"), resource)
     for row in spec.get("supportedConfigs") or ():
-        yield from _configs([{**row, **(row.get("defaultConfig") or {})}])
+        yield from _named([{**row, **(row.get("defaultConfig") or {})}], resource)
 
 
-def _configs(rows: Any) -> Iterable[str]:
+def _named(rows: Any, resource: Resource) -> Iterator[ObjectKey]:
     for row in rows or ():
-        if (row.get("group"), row.get("resource")) == (ADDON_TEMPLATES.group, ADDON_TEMPLATES.plural):
-            yield str(row.get("name") or "")
+        if (row.get("group"), row.get("resource")) == (resource.group, resource.plural) and row.get("name"):
+            yield ObjectKey(str(row.get("namespace") or "") if resource.namespaced else "", str(row["name"]))
+
+
+def index_by_config(addon: Object) -> list[str]:
+    """Return one value for each AddOnDeploymentConfig that an add-on names: the index `BY_CONFIG`."""
+    return [str(key) for key in config_keys(addon, {}, ADDON_DEPLOYMENT_CONFIGS)]
 
 
 def trusted_grants(known: Object) -> frozenset[str]:
@@ -62,22 +111,30 @@ def trusted_grants(known: Object) -> frozenset[str]:
     return frozenset(part.strip() for part in text.split(",") if part.strip())
 
 
-def read_template(template: Object, addon: Object, *, trusted: frozenset[str] = frozenset()) -> AddonDefinition:
+def read_template(template: Object, addon: Object, config: DeploymentConfig) -> AddonDefinition:
     """Return what a template says about an add-on."""
     spec: Mapping[str, Any] = template.get("spec") or {}
     rows: list[Mapping[str, Any]] = spec.get("registration") or []
-    workload: Mapping[str, Any] = (spec.get("agentSpec") or {}).get("workload") or {}
-    manifests: list[Object] = workload.get("manifests") or []
-    namespace = requested_namespace(addon) or ADDON_NAMESPACE
+    work: Mapping[str, Any] = spec.get("agentSpec") or {}
+    manifests: list[Object] = (work.get("workload") or {}).get("manifests") or []
+    key, name = ObjectKey.of(addon), str(spec.get("addonName") or "")
+    namespace = config.namespace or requested_namespace(addon) or ADDON_NAMESPACE
+    context = TemplateContext(name, key.namespace, namespace, read_registrations(rows), config)
+
+    def render(instance: AddonInstance) -> list[Object]:
+        said = instance.cluster.annotations.get(Annotation.IMAGE_REGISTRIES, "")
+        return render_manifests(manifests, replace(context, mirrors=mirrors_from_annotation(said)))
+
     return AddonDefinition(
-        name=str(spec.get("addonName") or ""),
+        name=name,
         grants=tuple(grant for row in rows if row.get("type") == "KubeClient" for grant in _grants(row)),
         signers=tuple(_signer(row.get("customSigner") or {}) for row in rows if row.get("type") == "CustomSigner"),
-        manifests=lambda instance: [substitute_variables(obj, variables(instance, namespace)) for obj in manifests],
+        manifests=render,
+        manifest_configs=tuple(work.get("manifestConfigs") or ()),
         uses_hub=any(row.get("type") == "KubeClient" for row in rows),
-        install_namespace=namespace,
+        # The credential must lie where the pods are that mount it.
+        install_namespace=workload_namespace(render_manifests(manifests, context)) or namespace,
         health=BY_FEEDBACK,
-        trusted=trusted,
     )
 
 
@@ -102,7 +159,7 @@ def _signer(row: Mapping[str, Any]) -> Signer:
     return Signer(
         str(row.get("signerName") or ""),
         key,
-        lambda instance: AddonSubject.read(substitute_variables(declared, variables(instance, ""))),
+        lambda instance: AddonSubject.read(substitute_variables(declared, {"CLUSTER_NAME": instance.cluster.name})),
     )
 
 
@@ -119,25 +176,3 @@ def restrict_signing_authority(signer: Signer, namespaces: frozenset[str]) -> Si
         "--signing-namespaces"
     )
     return replace(signer, objection=objection)
-
-
-def variables(instance: AddonInstance, namespace: str) -> dict[str, str]:
-    """Return what stands for `{{NAME}}` in a template."""
-    return {
-        "CLUSTER_NAME": instance.cluster.name,
-        "INSTALL_NAMESPACE": namespace,
-        "HUB_KUBECONFIG": HUB_KUBECONFIG_PATH,
-    }
-
-
-def substitute_variables(value: Any, names: Mapping[str, str]) -> Any:
-    """Return a manifest with `{{NAME}}` replaced in every text; names that are not known stay as they are."""
-    if isinstance(value, str):
-        for name, text in names.items():
-            value = value.replace("{{" + name + "}}", text)
-        return value
-    if isinstance(value, list):
-        return [substitute_variables(item, names) for item in value]
-    if isinstance(value, Mapping):
-        return {name: substitute_variables(item, names) for name, item in value.items()}
-    return value

@@ -13,8 +13,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import replace
 from functools import cache
 from itertools import islice
+from random import SystemRandom
 
 from watchword.testing.simulation.incidents import Incident
+from watchword.testing.simulation.lives import FIXED_LIVES, new_lives
 from watchword.testing.simulation.planes import PlaneImages
 from watchword.testing.simulation.settings import SimulationSettings
 from watchword.testing.simulation.shrinking import Shrinker
@@ -39,10 +41,10 @@ def main() -> int:
             broken.append(report.settings.seed)
             _explain(report, options.shrink)
     seconds, cpu = time.monotonic() - started, _cpu_seconds()
-    short = (
-        f" ({options.seeds - lived} more seeds did not fit into {options.within} s)" if lived < options.seeds else ""
-    )
-    _print(f"{lived} lives in {seconds:.0f} s, {cpu / lived:.1f} s of CPU for each{short}")
+    asked = len(FIXED_LIVES) if options.fixed else options.seeds
+    missing = 0 if options.explore else asked - lived
+    short = f" ({missing} more did not fit into {options.within:g} s)" if missing else ""
+    _print(f"{lived} lives in {seconds:.0f} s, {cpu / max(lived, 1):.1f} s of CPU for each{short}")
     _print(f"broken promises with seeds: {', '.join(map(str, broken)) or 'none'}")
     return 1 if broken else 0
 
@@ -54,6 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--clusters", type=int, default=SimulationSettings().clusters)
     parser.add_argument("--days", type=int, default=SimulationSettings().days)
     parser.add_argument("--incidents", type=float, default=SimulationSettings().incidents_per_day, help="faults a day")
+    lives = parser.add_mutually_exclusive_group()
+    lives.add_argument("--fixed", action="store_true", help="the fixed lives of CI, of mixed sizes and densities")
+    lives.add_argument("--explore", action="store_true", help="new lives of mixed sizes, until --within is over")
     parser.add_argument("--jobs", type=_positive, default=1, help="processes at a time")
     parser.add_argument("--within", type=float, default=float("inf"), help="begin no life after so many seconds")
     parser.add_argument("--shrink", type=float, default=300.0, help="seconds to look for a smaller failure; 0: none")
@@ -68,8 +73,7 @@ def _positive(text: str) -> int:
 
 
 def _reports(options: argparse.Namespace) -> Iterator[SimulationReport]:
-    common = SimulationSettings(clusters=options.clusters, days=options.days, incidents_per_day=options.incidents)
-    lives = (replace(common, seed=seed) for seed in range(options.seed, options.seed + options.seeds))
+    lives = _lives(options)
     end = time.monotonic() + options.within
     timely = (life for life in lives if time.monotonic() < end)
     if options.jobs == 1:
@@ -77,6 +81,15 @@ def _reports(options: argparse.Namespace) -> Iterator[SimulationReport]:
         return
     with ProcessPoolExecutor(options.jobs, initializer=gc.set_threshold, initargs=RARELY) as pool:
         yield from _side_by_side(pool, timely, options.jobs)
+
+
+def _lives(options: argparse.Namespace) -> Iterator[SimulationSettings]:
+    if options.fixed:
+        return iter(FIXED_LIVES)
+    if options.explore:
+        return new_lives(SystemRandom())
+    common = SimulationSettings(clusters=options.clusters, days=options.days, incidents_per_day=options.incidents)
+    return (replace(common, seed=seed) for seed in range(options.seed, options.seed + options.seeds))
 
 
 def _side_by_side(

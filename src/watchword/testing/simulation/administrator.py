@@ -13,10 +13,10 @@ from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.rejoin import TakeOver
 from watchword.api.conditions import is_true
-from watchword.api.meta import Object, ObjectKey, is_deleting
+from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
 from watchword.api.names import ConditionType
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS
-from watchword.hub.manual_approval import ApprovalTerms
+from watchword.certificates.manual_approval import ApprovalTerms
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict, NotFound, Unreachable
 from watchword.testing.builders import a_cluster, a_config_map, an_addon
@@ -76,19 +76,29 @@ class Administrator:
         patch = {"spec": {"hubAcceptsClient": accepted}}
         await self._insist(lambda: self.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), patch))
 
-    async def delete_cluster(self, name: str) -> None:
-        """Delete a cluster; the hub takes its time."""
+    async def delete_cluster(self, name: str) -> str:
+        """Delete a cluster; the hub takes its time. Returns its UID, empty when there was none."""
+        uid = self._uid_of(name)
         await self._insist(lambda: self.client.delete(MANAGED_CLUSTERS, ObjectKey.cluster(name)))
+        return uid
 
-    async def create_again(self, name: str) -> bool:
-        """Create a cluster whose name was deleted, once the hub is done with the one before; False: it never was."""
+    async def create_again(self, name: str, deleted_uid: str) -> bool:
+        """Create a cluster whose name was deleted, once the hub is done with the one before; False: it never was.
+
+        Its agent may be faster, and introduce the cluster anew between two looks: then that one is accepted.
+        """
         patience = self.fleet.elapsed + 7 * self.fleet.settings.lease  # five of them until its agent is given up
-        while self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)) is not None:
+        while deleted_uid and self._uid_of(name) == deleted_uid:
             if self.fleet.elapsed > patience:
                 return False
             await asyncio.sleep(TRY_AGAIN)
         await self.create_cluster(name, accepted=True)
+        await self.accept(name, accepted=True)
         return True
+
+    def _uid_of(self, name: str) -> str:
+        found = self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+        return "" if found is None else uid_of(found)
 
     async def rejoin(self, name: str) -> None:
         """Let a cluster back in whose credential is lost, as `watchword rejoin --take-over` does."""

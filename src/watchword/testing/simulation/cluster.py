@@ -11,14 +11,14 @@ from watchword.agent.addons.controllers import addon_controllers
 from watchword.agent.context import ControllerFactory
 from watchword.agent.options import AgentOptions
 from watchword.agent.process import AgentRuntime, run_agent
-from watchword.agent.secret_data import KUBECONFIG, decode_data
+from watchword.agent.secret_data import decode_data
 from watchword.agent.work.controllers import work_controllers
 from watchword.api.http import Peer
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
-from watchword.drivers.csr.agent import CERTIFICATE
-from watchword.drivers.interface import SecretData
+from watchword.drivers.csr.decisions import CERTIFICATE
+from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
 from watchword.kube.in_process_transport import InProcessTransport
@@ -28,6 +28,7 @@ from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.virtual_time import VirtualClock
+from watchword.testing.builders import lifetime_settings
 from watchword.testing.simulation.history import History
 from watchword.testing.simulation.network import Link, ProcessRun, SimulatedTransport
 from watchword.testing.simulation.planes import HubPlane, ManagedPlane, SeededKeys, StoreReader
@@ -121,8 +122,7 @@ class SimulatedCluster:
             profile.name,
             agent_name="agent",
             addon_auth=profile.addon or "csr",
-            certificate_lifetime=profile.certificate_lifetime,
-            addon_token_lifetime=profile.token_life,
+            settings=lifetime_settings(certificate=profile.certificate_lifetime, token=profile.token_life),
             feedback_interval=timedelta(hours=12),
             work_recheck=timedelta(days=2),
             elect=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -203,10 +203,9 @@ class FaultInjector:
         name = incident.target
         account = ObjectKey(name, addon_service_account(name, ADDON))
         old = self.probes.token_of(self._member(incident))
-        gone = self.fleet.stored.get(SERVICE_ACCOUNTS, account) is not None
-        await _quietly(self.admin.client.delete(SERVICE_ACCOUNTS, account))
+        deleted = await _quietly(self.admin.client.delete(SERVICE_ACCOUNTS, account))
         yield
-        if gone and old:
+        if deleted and old:
             await self.probes.expect_token_refused(name, old)
 
     @asynccontextmanager
@@ -234,10 +233,10 @@ class FaultInjector:
             yield  # another incident has the word
             return
         standing.intent = Intent.REMOVED
-        await self.admin.delete_cluster(name)
+        deleted_uid = await self.admin.delete_cluster(name)
         yield
         await self.probes.expect_deleted_refused(self._member(incident))
-        if not await self.admin.create_again(name):
+        if not await self.admin.create_again(name, deleted_uid):
             self.probes.violations.add(f"the deletion of {name} never ended", name)
         standing.intent = Intent.MEMBER
 
@@ -265,9 +264,10 @@ def _made_for(cluster: str) -> list[tuple[Resource, ObjectKey]]:
     ]
 
 
-async def _quietly(attempt: object) -> None:
-    """Do something that may come to nothing: the thing is gone already, or the hub is down."""
+async def _quietly(attempt: Awaitable[object]) -> bool:
+    """Do something that may come to nothing: the thing is gone already, or the hub is down. Returns whether it did."""
     try:
-        await attempt  # type: ignore[misc]
+        await attempt
     except KubeError:
-        return
+        return False
+    return True

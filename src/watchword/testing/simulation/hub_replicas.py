@@ -59,7 +59,8 @@ class HubReplicas:
         randomness = Random(self.random.random())  # noqa: S311 - replayable, not secret
         options = HubOptions(
             identity=run.actor,
-            allow=AUTOMATIC,
+            settings=AUTOMATIC,
+            auto_approval=True,
             install=False,
             elect=self.replicas > 1,
             timing=TIMING,

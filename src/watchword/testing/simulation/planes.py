@@ -8,6 +8,7 @@ from random import Random
 
 import orjson
 
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import NAMESPACES
@@ -21,7 +22,6 @@ from watchword.apiserver.model import HandlerRequest, RequestInfo, User
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.tokens.issuer import TokenKeys
 from watchword.hub import prerequisites
-from watchword.hub.acceptance_guard import BOOTSTRAP_GROUP
 from watchword.kube.client import Client
 from watchword.kube.in_process_transport import InProcessTransport
 from watchword.pki.authority import Authority
@@ -36,7 +36,7 @@ from watchword.testing.fleet import BOOTSTRAP_USER
 NO_BOOKMARKS = 10.0 * 365 * 86400  # seconds: watches are cut by faults, not found silent
 CURVE_ORDER_BITS = 255
 ADMIN = StaticToken(Sensitive("the-administrator-of-a-simulation"), User("admin", groups=(SUPERUSERS,)))
-JOINING = StaticToken(Sensitive("the-bootstrap-of-a-simulation"), User(BOOTSTRAP_USER, groups=(BOOTSTRAP_GROUP,)))
+JOINING = StaticToken(Sensitive("the-bootstrap-of-a-simulation"), User(BOOTSTRAP_USER, groups=(MANAGED_CLUSTER_GROUP,)))
 
 
 @dataclass(frozen=True)

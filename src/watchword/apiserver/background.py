@@ -1,0 +1,77 @@
+"""Periodic work of a control plane: a failure is logged, shown and tried again, and never ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+log = logging.getLogger(__name__)
+
+FIRST_RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicTask:
+    """What is done, and how often."""
+
+    name: str
+    every: float
+    run: Callable[[], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class TaskStatus:
+    """How a task has fared."""
+
+    runs: int = 0
+    failures: int = 0
+    failed_in_a_row: int = 0
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the last run succeeded."""
+        return self.failed_in_a_row == 0
+
+
+class BackgroundTasks:
+    """Runs each task for as long as the control plane; a task that fails is retried with growing pauses."""
+
+    def __init__(self, tasks: Sequence[PeriodicTask]) -> None:
+        self._tasks = tasks
+        self._running: list[asyncio.Task[None]] = []
+        self.status = {task.name: TaskStatus() for task in tasks}
+
+    async def start(self) -> None:
+        """Begin; the first run of a task is due after its period."""
+        loop = asyncio.get_running_loop()
+        self._running = [loop.create_task(self._supervise(task), name=task.name) for task in self._tasks]
+
+    async def stop(self) -> None:
+        """End; returns once nothing runs any more."""
+        for running in self._running:
+            running.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _supervise(self, task: PeriodicTask) -> None:
+        status = self.status[task.name]
+        while True:
+            await asyncio.sleep(choose_pause(task, status))
+            status.runs += 1
+            try:
+                await task.run()
+            except Exception:
+                status.failures += 1
+                status.failed_in_a_row += 1
+                pause = choose_pause(task, status)
+                log.exception("background task %s failed and runs again in %.0f seconds", task.name, pause)
+            else:
+                status.failed_in_a_row = 0
+
+
+def choose_pause(task: PeriodicTask, status: TaskStatus) -> float:
+    """Return the time until the next run: the period, or less after a failure."""
+    if status.is_healthy:
+        return task.every
+    return float(min(task.every, FIRST_RETRY_SECONDS * 2 ** min(status.failed_in_a_row - 1, 20)))

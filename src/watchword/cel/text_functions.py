@@ -1,0 +1,185 @@
+"""What CEL computes with texts and lists beyond the language itself."""
+
+from __future__ import annotations
+
+import re
+from functools import reduce
+from itertools import pairwise
+from typing import Any, Final
+
+from watchword.api.json import show
+from watchword.cel.functions import OPERATORS, CelError, Function, equal, no_overload, typed
+from watchword.cel.re2_patterns import compile_searching_pattern
+
+MAX_TEXT = 10_000_000
+"""A longer text is never the result of a rule, but it could fill the memory."""
+
+
+def _bounded(length: int) -> None:
+    if length > MAX_TEXT:
+        raise CelError("operation cancelled: actual cost limit exceeded")
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit in (0, 1):
+        return [text][:limit]
+    if not separator:
+        parts = list(text)
+        return parts if limit < 0 or len(parts) <= limit else [*parts[: limit - 1], "".join(parts[limit - 1 :])]
+    return text.split(separator, limit - 1 if limit > 0 else -1)
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    end = len(text) if end is None else end
+    for index in (start, end):
+        if not 0 <= index <= len(text):
+            raise CelError(f"index out of range: {index}")
+    if start > end:
+        raise CelError(f"invalid substring range. start: {start}, end: {end}")
+    return text[start:end]
+
+
+def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    count = text.count(old)
+    _bounded(len(text) + (count if limit < 0 else min(count, limit)) * len(new))
+    return text.replace(old, new, limit)
+
+
+def _join(items: Any, separator: str = "") -> str:
+    if type(items) is not list or any(type(item) is not str for item in items) or type(separator) is not str:
+        no_overload()
+    _bounded(sum(map(len, items)) + len(items) * len(separator))
+    return separator.join(items)
+
+
+def _index_of(target: Any, part: Any, *offset: int) -> int:
+    if type(target) is list and not offset:
+        return next((index for index, item in enumerate(target) if equal(item, part)), -1)
+    begin = _offset(target, part, offset, 0)
+    return int(target.find(part, begin))
+
+
+def _last_index_of(target: Any, part: Any, *offset: int) -> int:
+    if type(target) is list and not offset:
+        return max((index for index, item in enumerate(target) if equal(item, part)), default=-1)
+    begin = _offset(target, part, offset, len(target) if type(target) is str else 0)
+    return int(target.rfind(part, 0, begin + len(part)))
+
+
+def _offset(target: Any, part: Any, offset: tuple[int, ...], default: int) -> int:
+    begin = offset[0] if offset else default
+    if type(target) is not str or type(part) is not str or type(begin) is not int:
+        no_overload()
+    if not 0 <= begin <= len(target):
+        raise CelError(f"index out of range: {begin}")
+    return begin
+
+
+def _char_at(text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
+        raise CelError(f"index out of range: {index}")
+    return text[index : index + 1]
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    try:
+        compiled = compile_searching_pattern(pattern)
+    except re.error as error:
+        raise CelError(f"error parsing regexp: {error}") from error
+    found: list[str] = []
+    for match in compiled.finditer(text):
+        if 0 <= limit <= len(found):
+            break
+        found.append(match.group())
+    return found
+
+
+def _format(text: str, values: list[Any]) -> str:
+    given = iter(values)
+
+    def fill(mark: re.Match[str]) -> str:
+        if mark[0] == "%%":
+            return "%"
+        value = next(given, None)
+        if value is None:
+            raise CelError("index out of range: too few arguments for format")
+        return _formatted(value, mark["precision"], mark["verb"])
+
+    filled = _VERB.sub(fill, text)
+    _bounded(len(filled))
+    return filled
+
+
+_VERB = re.compile(r"%%|%(?:\.(?P<precision>\d{1,3}))?(?P<verb>.)", re.DOTALL)
+
+
+def _formatted(value: Any, precision: str | None, verb: str) -> str:
+    kind = type(value)
+    if verb == "s":
+        return value if kind is str else show(value)
+    if verb == "d" and kind is int:
+        return str(value)
+    if verb in ("f", "e") and kind in (int, float):
+        return f"{value:.{precision or 6}{verb}}"
+    if verb in ("b", "o", "x", "X") and kind in (int, bool):
+        return f"{int(value):{verb}}"
+    return no_overload()
+
+
+def _numbers(items: Any) -> list[Any]:
+    return items if type(items) is list else no_overload()
+
+
+def _is_sorted(items: Any) -> bool:
+    found = _numbers(items)
+    return all(OPERATORS["<="](one, other) for one, other in pairwise(found))
+
+
+def _smallest(name: str, comparison: str) -> Function:
+    def choose(items: Any) -> Any:
+        found = _numbers(items)
+        if not found:
+            raise CelError(f"{name} called on empty list")
+        return reduce(lambda one, other: one if OPERATORS[comparison](one, other) else other, found)
+
+    return choose
+
+
+def _sum(items: Any) -> Any:
+    found = _numbers(items)
+    return reduce(OPERATORS["+"], found) if found else 0
+
+
+def _contains_all(one: Any, other: Any) -> bool:
+    held = _numbers(one)
+    return all(any(equal(item, each) for each in held) for item in _numbers(other))
+
+
+FUNCTIONS: Final[dict[tuple[str, int], Function]] = {
+    ("sets.contains", 2): _contains_all,
+    ("sets.equivalent", 2): lambda one, other: _contains_all(one, other) and _contains_all(other, one),
+    ("sets.intersects", 2): lambda one, other: any(_contains_all(other, [item]) for item in _numbers(one)),
+}
+METHODS: Final[dict[tuple[str, int], Function]] = {
+    ("split", 2): typed(_split, str, str),
+    ("split", 3): typed(_split, str, str, int),
+    ("substring", 2): typed(_substring, str, int),
+    ("substring", 3): typed(_substring, str, int, int),
+    ("replace", 3): typed(_replace, str, str, str),
+    ("replace", 4): typed(_replace, str, str, str, int),
+    ("join", 1): _join,
+    ("join", 2): _join,
+    ("indexOf", 2): _index_of,
+    ("indexOf", 3): _index_of,
+    ("lastIndexOf", 2): _last_index_of,
+    ("lastIndexOf", 3): _last_index_of,
+    ("charAt", 2): typed(_char_at, str, int),
+    ("format", 2): typed(_format, str, list),
+    ("find", 2): typed(lambda text, pattern: next(iter(_find_all(text, pattern, 1)), ""), str, str),
+    ("findAll", 2): typed(_find_all, str, str),
+    ("findAll", 3): typed(_find_all, str, str, int),
+    ("isSorted", 1): _is_sorted,
+    ("sum", 1): _sum,
+    ("min", 1): _smallest("min", "<="),
+    ("max", 1): _smallest("max", ">="),
+}

@@ -1,0 +1,54 @@
+"""Reads and writes the decision about a certificate signing request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from watchword.api.conditions import conditions_of
+from watchword.api.meta import Object
+from watchword.api.time import parse_rfc3339, rfc3339
+
+APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
+APPROVED_REASON = "AutoApprovedByHubCSRApprovingController"
+"""The reason with which the hub's controllers approve; OCM uses the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDecision:
+    """What was decided about a request; a denial or failure outweighs an approval."""
+
+    verdict: str = ""  # Approved, Denied or Failed; empty while nothing is decided
+    reason: str = ""
+    message: str = ""
+    decided_at: datetime | None = None  # by the API server's clock, where it says so
+    certificate: str = ""  # base64 as in the status; empty until it is issued
+
+
+def read_decision(csr: Object) -> RequestDecision:
+    """Return what the status of a request says."""
+    certificate = str((csr.get("status") or {}).get("certificate") or "")
+    rows = {row.get("type"): row for row in conditions_of(csr) if row.get("status", "True") == "True"}
+    row = next((rows[verdict] for verdict in (DENIED, FAILED, APPROVED) if verdict in rows), None)
+    if row is None:
+        return RequestDecision(certificate=certificate)
+    since = parse_rfc3339(str(row.get("lastTransitionTime") or row.get("lastUpdateTime") or ""))
+    reason, message = str(row.get("reason") or ""), str(row.get("message") or "")
+    return RequestDecision(str(row["type"]), reason, message, since, certificate)
+
+
+def is_pending(csr: Object) -> bool:
+    """Whether no decision about the request exists yet."""
+    return not conditions_of(csr)
+
+
+def is_approved(csr: Object) -> bool:
+    """Whether the request was approved, and neither denied nor failed."""
+    return read_decision(csr).verdict == APPROVED
+
+
+def with_decision(csr: Object, verdict: str, reason: str, message: str, *, now: datetime) -> Object:
+    """Return the request with a decision, to be sent to its approval subresource."""
+    row = {"type": verdict, "status": "True", "reason": reason, "message": message, "lastUpdateTime": rfc3339(now)}
+    status: Object = csr.get("status") or {}
+    return {**csr, "status": {**status, "conditions": [*(status.get("conditions") or []), row]}}

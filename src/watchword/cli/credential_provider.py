@@ -1,0 +1,50 @@
+"""`watchword credential-provider`: answers the kubelet, and prints the kubelet's configuration."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+LONGEST_REQUEST = 1024 * 1024
+
+
+@click.group("credential-provider", invoke_without_command=True)
+@click.option(
+    "--image", "images", multiple=True, help="Give the token only to registries of these images, as in matchImages."
+)
+@click.pass_context
+def command(context: click.Context, images: tuple[str, ...]) -> None:
+    """Give the kubelet a pod's own token as the credential of a registry.
+
+    Without a subcommand, this reads a CredentialProviderRequest from standard input and prints the response, as the
+    kubelet asks for it. The registry needs `watchword registry-auth`; no Secret is needed.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from datetime import UTC, datetime  # noqa: PLC0415 - help must not pay for it
+
+    from watchword.pullsecrets.credential_provider import answer_request  # noqa: PLC0415 - same
+
+    request = sys.stdin.buffer.read(LONGEST_REQUEST)
+    click.echo(answer_request(request, images=images, now=datetime.now(UTC)))
+
+
+@command.command("config")
+@click.option("--image", "images", multiple=True, required=True, help="Images of the registry, as in matchImages.")
+@click.option("--audience", required=True, help="The audience that registry-auth expects.")
+@click.option(
+    "--name",
+    default="watchword-credential-provider",
+    show_default=True,
+    help="The program's name in the kubelet's folder of providers.",
+)
+def config(images: tuple[str, ...], audience: str, name: str) -> None:
+    """Print the CredentialProviderConfig of the kubelet, for Kubernetes 1.34 and newer."""
+    from watchword.api.yaml import dump  # noqa: PLC0415 - help must not pay for it
+    from watchword.pullsecrets.credential_provider import (  # noqa: PLC0415 - same
+        ProviderConfiguration,
+        render_provider_configuration,
+    )
+
+    click.echo(dump(render_provider_configuration(ProviderConfiguration(images, audience, name))), nl=False)

@@ -1,0 +1,66 @@
+"""The flags of drivers, made from what the catalog says can be configured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from watchword.cli.common_options import F, split, with_options
+from watchword.drivers.catalog import CATALOG
+from watchword.drivers.options import DriverOption, OptionType, Settings, Side
+
+
+def driver_options(side: Side, *, stored: bool = False) -> Callable[[F], F]:
+    """Add a flag for each option of one side; `stored` leaves out those that no spec has a field for."""
+    return with_options(*(_flag(option) for option in _options(side, stored=stored)))
+
+
+def driver_choice_options(*, default: str = "") -> Callable[[F], F]:
+    """Add the flags that choose the drivers of a cluster and its add-ons."""
+    clusters, addons = (" or ".join(known) for known in (CATALOG.clusters, CATALOG.addons))
+    return with_options(
+        click.option(
+            "--registration-auth",
+            default=CATALOG.default,
+            show_default=True,
+            help=f"How the cluster registers: {clusters}.",
+        ),
+        click.option(
+            "--addon-kubeclient-registration-auth",
+            "addon_auth",
+            default=default,
+            show_default=bool(default),
+            help=f"How its add-ons register: {addons}.",
+        ),
+    )
+
+
+def driver_settings(flags: Mapping[str, Any], side: Side) -> Settings:
+    """Return what those flags configure."""
+    values = {option.flag: _text(flags.get(_parameter(option))) for option in _options(side)}
+    return {flag: text for flag, text in values.items() if text}
+
+
+def _options(side: Side, *, stored: bool = False) -> list[DriverOption]:
+    return [option for option in CATALOG.options(side) if option.paths or not stored]
+
+
+def _flag(option: DriverOption) -> Callable[[Any], Any]:
+    kinds: dict[OptionType, dict[str, Any]] = {
+        OptionType.TEXT: {"default": ""},
+        OptionType.NUMBER: {"type": click.IntRange(0), "default": 0},
+        OptionType.LIST: {"multiple": True},
+    }
+    return click.option(option.flag, *option.aliases, _parameter(option), help=option.help, **kinds[option.type])
+
+
+def _parameter(option: DriverOption) -> str:
+    return option.flag.removeprefix("--").replace("-", "_")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(split(value))
+    return str(value) if value else ""

@@ -1,0 +1,178 @@
+"""`watchword pull-secrets`: the controllers of image pull secrets, and a list of what they manage."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from watchword.cli.common_options import output_option
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.process_options import identity, process_options, run_until_stopped
+
+if TYPE_CHECKING:
+    from watchword.api.meta import ObjectKey
+    from watchword.pullsecrets.inventory import PullSecretRow
+    from watchword.pullsecrets.process import PullSecretOptions
+
+COLUMNS = ("NAMESPACE", "SERVICE ACCOUNT", "SECRET", "HEALTH", "EXPIRES IN", "RENEWS IN", "REGISTRIES")
+
+
+class NamespacedName(click.ParamType["ObjectKey"]):
+    """NAMESPACE/NAME."""
+
+    name = "namespace/name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ObjectKey:
+        """Read the key."""
+        from watchword.api.meta import ObjectKey  # noqa: PLC0415 - help must not pay for it
+
+        namespace, _, name = str(value).partition("/")
+        if not namespace or not name or "/" in name:
+            self.fail(f"{value!r} is not NAMESPACE/NAME", param, ctx)
+        return ObjectKey(namespace, name)
+
+
+@click.group("pull-secrets", invoke_without_command=True)
+@click.option(
+    "--config-map",
+    type=NamespacedName(),
+    default="watchword-pull-secrets/pull-secrets",
+    show_default=True,
+    help="The ConfigMap with registries, audience and lifetime; changes need no restart.",
+)
+@click.option(
+    "--registry-service",
+    "services",
+    type=NamespacedName(),
+    multiple=True,
+    help="A Service that is a registry. Default: the integrated registry of OpenShift.",
+)
+@click.option("--only-used", is_flag=True, help="Manage only ServiceAccounts that a pod uses.")
+@click.option(
+    "--requests-per-second",
+    type=click.FloatRange(1),
+    default=100.0,
+    show_default=True,
+    help="The most tokens to ask for in a second.",
+)
+@click.option(
+    "--signer-spread",
+    type=click.IntRange(0),
+    default=300,
+    show_default=True,
+    help="Seconds over which tokens are replaced after the signing key changed.",
+)
+@process_options
+@connection_options
+@click.pass_context
+def command(ctx: click.Context, /, connection: ClusterConnection, **flags: Any) -> None:
+    """Keep image pull secrets with short-lived tokens, or list them.
+
+    Without a subcommand, this runs the controllers. They give every ServiceAccount a pull secret with a bound
+    token, renew the token before it expires, and list the secret in imagePullSecrets. Any number of replicas
+    may run; one works at a time.
+    """
+    if ctx.invoked_subcommand is None:
+        options = options_of(flags)
+        run_until_stopped(lambda stop: _run(connection, options, stop))
+
+
+def options_of(flags: dict[str, Any]) -> PullSecretOptions:
+    """Return what the flags mean."""
+    from datetime import timedelta  # noqa: PLC0415 - help must not pay for it
+
+    from watchword.api.pull_secrets import REGISTRY_SERVICES  # noqa: PLC0415 - same
+    from watchword.pullsecrets.process import PullSecretOptions  # noqa: PLC0415 - same
+    from watchword.pullsecrets.signing_keys import SignerTiming  # noqa: PLC0415 - same
+
+    return PullSecretOptions(
+        identity=identity(),
+        config_map=flags["config_map"],
+        registry_services=flags["services"] or REGISTRY_SERVICES,
+        only_used=flags["only_used"],
+        requests_per_second=flags["requests_per_second"],
+        signer_timing=SignerTiming(spread=timedelta(seconds=flags["signer_spread"])),
+        elect=not flags["disable_leader_election"],
+        health=flags["listen"],
+    )
+
+
+async def _run(connection: ClusterConnection, options: PullSecretOptions, stop: asyncio.Event) -> None:
+    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+
+    from watchword.pullsecrets.process import run_pull_secrets  # noqa: PLC0415 - same
+    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+
+    async with connection.client() as client:
+        await run_pull_secrets(client, options, clock=SystemClock(), random=SystemRandom(), stop=stop)
+
+
+@command.command("list")
+@click.option("--namespace", "-n", default="", help="Only this namespace.")
+@click.option("--unhealthy", is_flag=True, help="Only secrets that are not healthy; legacy ones included.")
+@output_option()
+@connection_options
+def list_(connection: ClusterConnection, namespace: str, unhealthy: bool, output: str) -> None:  # noqa: FBT001 - a flag
+    """List image pull secrets: whose they are, how they are, until when; never a token."""
+    from datetime import UTC, datetime  # noqa: PLC0415 - help must not pay for it
+
+    from watchword.cli.tables import render_table, terminal_width  # noqa: PLC0415 - same
+    from watchword.pullsecrets.inventory import PullSecretHealth  # noqa: PLC0415 - same
+    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+
+    now = datetime.now(UTC)
+    rows = run(_list(connection, namespace, now))
+    if unhealthy:
+        rows = [row for row in rows if row.health is not PullSecretHealth.HEALTHY]
+    if output != "table":
+        click.echo(_documents(rows, output), nl=False)
+        return
+    click.echo(render_table(COLUMNS, [_cells(row, now) for row in rows], width=terminal_width()), nl=False)
+
+
+async def _list(connection: ClusterConnection, namespace: str, now: Any) -> list[PullSecretRow]:
+    from watchword.pullsecrets.inventory import list_pull_secrets  # noqa: PLC0415 - help must not pay for it
+
+    async with connection.client() as client:
+        return await list_pull_secrets(client, now=now, namespace=namespace)
+
+
+def _cells(row: PullSecretRow, now: Any) -> tuple[str, ...]:
+    from watchword.admin.formatting import format_time_left  # noqa: PLC0415 - help must not pay for it
+
+    expires, renews = format_time_left(row.expires_at, now), format_time_left(row.renews_at, now)
+    return (
+        row.key.namespace,
+        row.account,
+        row.key.name,
+        row.health.value,
+        expires,
+        "now" if renews == "expired" else renews,
+        ",".join(row.registries) or "-",
+    )
+
+
+def _documents(rows: list[PullSecretRow], form: str) -> str:
+    import orjson  # noqa: PLC0415 - help must not pay for it
+
+    from watchword.api import yaml  # noqa: PLC0415 - same
+    from watchword.api.time import rfc3339  # noqa: PLC0415 - same
+
+    documents = [
+        {
+            "namespace": row.key.namespace,
+            "serviceAccount": row.account,
+            "secret": row.key.name,
+            "health": row.health.value,
+            "registries": list(row.registries),
+            "issuedAt": row.issued_at and rfc3339(row.issued_at),
+            "expiresAt": row.expires_at and rfc3339(row.expires_at),
+            "renewsAt": row.renews_at and rfc3339(row.renews_at),
+        }
+        for row in rows
+    ]
+    if form == "yaml":
+        return yaml.dump({"items": documents})
+    return orjson.dumps({"items": documents}, option=orjson.OPT_INDENT_2).decode() + "\n"

@@ -1,0 +1,77 @@
+"""`watchword registry-auth`: the token service of a registry, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.process_options import HostPort, run_until_stopped
+
+if TYPE_CHECKING:
+    from watchword.pullsecrets.registry_auth.process import RegistryAuthOptions
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command("registry-auth")
+@click.option("--service", required=True, help="The service that the registry's configuration names.")
+@click.option("--issuer", default="watchword", show_default=True, help="The issuer that it names.")
+@click.option(
+    "--audience",
+    "audiences",
+    multiple=True,
+    help="An audience that tokens must have. Default: that of the API server.",
+)
+@click.option("--signing-key", type=_FILE, required=True, help="The private key that signs registry tokens.")
+@click.option(
+    "--signing-certificate", type=_FILE, required=True, help="Its certificate; the registry's rootcertbundle."
+)
+@click.option("--create-signing-key", is_flag=True, help="Make key and certificate when neither exists.")
+@click.option("--serve", type=HostPort(), default="127.0.0.1:5001", show_default=True, help="Where to serve /token.")
+@click.option("--tls-certificate", type=_FILE, help="Serve TLS with this certificate.")
+@click.option("--tls-key", type=_FILE, help="The key of that certificate.")
+@click.option("--listen", type=HostPort(), default="", help="Where to serve /healthz and /metrics.")
+@connection_options
+def command(connection: ClusterConnection, **flags: Any) -> None:
+    """Let a registry accept pull secrets: exchange Kubernetes tokens for registry tokens.
+
+    Works with every registry that knows the Docker registry token specification. The API server decides:
+    TokenReview says whose token it is, SubjectAccessReview on imagestreams/layers says what it may pull and push.
+    """
+    if bool(flags["tls_certificate"]) != bool(flags["tls_key"]):
+        raise click.UsageError("--tls-certificate and --tls-key belong together")
+    run_until_stopped(lambda stop: _run(connection, options_of(flags), stop))
+
+
+def options_of(flags: dict[str, Any]) -> RegistryAuthOptions:
+    """Return what the flags mean, with the keys read."""
+    from datetime import UTC, datetime  # noqa: PLC0415 - help must not pay for it
+
+    from watchword.pullsecrets.registry_auth import process  # noqa: PLC0415 - same
+    from watchword.pullsecrets.registry_auth.token_service import TokenServiceOptions  # noqa: PLC0415 - same
+
+    tls = process.serving_tls(flags["tls_certificate"], flags["tls_key"]) if flags["tls_key"] else None
+    return process.RegistryAuthOptions(
+        TokenServiceOptions(flags["issuer"], flags["service"], flags["audiences"]),
+        flags["serve"],
+        process.load_signing_authority(
+            flags["signing_key"],
+            flags["signing_certificate"],
+            now=datetime.now(UTC),
+            create=flags["create_signing_key"],
+        ),
+        tls,
+        flags["listen"],
+    )
+
+
+async def _run(connection: ClusterConnection, options: RegistryAuthOptions, stop: asyncio.Event) -> None:
+    from watchword.pullsecrets.registry_auth.process import run_registry_auth  # noqa: PLC0415 - help must not pay for it
+    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+
+    async with connection.client() as client:
+        await run_registry_auth(client, options, clock=SystemClock(), stop=stop)

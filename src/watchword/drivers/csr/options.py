@@ -1,0 +1,70 @@
+"""What can be configured about registration by certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from watchword.drivers.interface import HubContext
+from watchword.drivers.options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Settings, Side
+
+MIN_LIFETIME = timedelta(hours=1)
+
+
+def validate_lifetime(value: str) -> str:
+    """Return why certificates cannot have this lifetime; empty when they can."""
+    if timedelta(seconds=int(value)) >= MIN_LIFETIME:
+        return ""
+    return f"a certificate lives at least an hour: set {LIFETIME.flag} to 0 or 3600 and more"
+
+
+LIFETIME = DriverOption(
+    flag="--client-cert-expiration-seconds",
+    help="The life asked for the certificate; 0 leaves it to the hub.",
+    side=Side.CLUSTER,
+    type=OptionType.NUMBER,
+    paths=(("clientCertExpirationSeconds",),),
+    validate=validate_lifetime,
+)
+USERS = DriverOption(
+    flag="--auto-approved-csr-users",
+    aliases=("--auto-approved-csr-identities", "--cluster-auto-approval-users"),
+    help=f"Users whose first request is approved without a person, with {AUTO_APPROVAL}; separated by commas.",
+    side=Side.HUB,
+    type=OptionType.LIST,
+    paths=(("autoApproveUsers",), (DRIVER_LIST, "csr", "autoApprovedIdentities")),
+    gate=AUTO_APPROVAL,
+)
+GROUPS = DriverOption(
+    flag="--auto-approved-csr-groups",
+    help="The same for groups.",
+    side=Side.HUB,
+    type=OptionType.LIST,
+    gate=AUTO_APPROVAL,
+)
+OPTIONS = (LIFETIME, USERS, GROUPS)
+
+
+def certificate_lifetime(settings: Settings) -> timedelta | None:
+    """Return the lifetime to request, None to leave it to the hub."""
+    value = LIFETIME.read(settings)
+    return timedelta(seconds=int(value)) if value else None
+
+
+@dataclass(frozen=True, slots=True)
+class AllowList:
+    """Whose first request is approved without a person."""
+
+    enabled: bool = False  # the feature gate
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, context: HubContext) -> AllowList:
+        """Read the list from the settings of the hub."""
+        users, groups = (frozenset(option.read_list(context.settings)) for option in (USERS, GROUPS))
+        return cls(context.auto_approval, users, groups)
+
+    def allows(self, user: str, groups: frozenset[str]) -> bool:
+        """Whether a requester, as the API server authenticated it, is on the list."""
+        return self.enabled and (user in self.users or bool(groups & self.groups))

@@ -1,0 +1,59 @@
+"""How an agent makes connections to its hub: with the bootstrap credential, and with its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from watchword.drivers.interface import SecretData
+from watchword.drivers.options import Settings
+from watchword.kube.kubeconfig import ClusterEntry
+from watchword.kube.transport import Transport
+
+
+class HubConnector(Protocol):
+    """Makes transports to one hub."""
+
+    def entry(self) -> ClusterEntry:
+        """Return how the hub is reached and trusted; `ConfigError` when nothing says so."""
+        ...
+
+    def has_bootstrap_credential(self) -> bool:
+        """Whether there is a bootstrap credential to try."""
+        ...
+
+    def joining(self) -> Transport:
+        """Return a transport as a joining cluster; `ConfigError` when there is no bootstrap credential."""
+        ...
+
+    def own(self, data: SecretData) -> Transport:
+        """Return a transport as this very cluster, from the content of its Secret."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectorContext:
+    """What a driver may use to reach the hub."""
+
+    cluster: str
+    bootstrap: Path | None  # the bootstrap kubeconfig
+    settings: Settings = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapCredential:
+    """What an agent joins with, as far as others may know it."""
+
+    digest: str  # of the whole kubeconfig: changes with it
+    cluster_name: str  # of the hub's entry in the kubeconfig: OCM's agent compares it
+    requester: str = ""  # the user that the hub will see, when the credential tells; a claim, not a proof
+
+
+@runtime_checkable
+class ReplaceableBootstrap(Protocol):
+    """A connector whose bootstrap credential may be replaced while the agent runs."""
+
+    def bootstrap_credential(self) -> BootstrapCredential | None:
+        """Return the credential of this moment; None when there is none that can be read."""
+        ...

@@ -1,0 +1,109 @@
+"""Reads an AddOnDeploymentConfig: how the agent of an add-on is deployed on a cluster."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from watchword.api.meta import Object
+
+
+@dataclass(frozen=True, slots=True)
+class ImageMirror:
+    """Where images come from instead."""
+
+    source: str  # the beginning of an image's name; empty: every image
+    mirror: str
+
+    def rewrite(self, image: str) -> str:
+        """Return the image under its mirror, unchanged when it is not from the source."""
+        source, mirror = self.source.removesuffix("/"), self.mirror.removesuffix("/")
+        if not mirror or not image.startswith(source):
+            return image
+        return mirror + image.removeprefix(source) if source else f"{mirror}/{image.rpartition('/')[2]}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyConfig:
+    """The proxy through which an agent reaches its hub."""
+
+    variables: tuple[tuple[str, str], ...] = ()
+    ca_bundle: str = ""  # PEM; what cannot be decoded is left out
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentConfig:
+    """What an AddOnDeploymentConfig says; the defaults change nothing."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""  # empty: where the template says
+    node_selector: Mapping[str, str] | None = None
+    tolerations: Sequence[Object] | None = None
+    registries: tuple[ImageMirror, ...] | None = None
+    proxy: ProxyConfig = field(default_factory=ProxyConfig)
+    resources: tuple[tuple[str, Object], ...] = ()  # of containers, by the pattern of their id; the last match counts
+
+    @classmethod
+    def read(cls, obj: Object) -> DeploymentConfig:
+        """Read the object."""
+        spec: Mapping[str, Any] = obj.get("spec") or {}
+        placement: Mapping[str, Any] = spec.get("nodePlacement") or {}
+        registries = spec.get("registries")
+        return cls(
+            variables={str(row["name"]): str(row.get("value") or "") for row in spec.get("customizedVariables") or ()},
+            namespace=str(spec.get("agentInstallNamespace") or ""),
+            node_selector=placement.get("nodeSelector"),
+            tolerations=placement.get("tolerations"),
+            registries=None if registries is None else read_mirrors(registries),
+            proxy=_read_proxy(spec.get("proxyConfig") or {}),
+            resources=tuple((row["containerID"], row["resources"]) for row in spec.get("resourceRequirements") or ()),
+        )
+
+    def resources_of(self, container: str) -> Object | None:
+        """Return the resources of a container, by kind, name and container; None when nothing is said."""
+        found = [resources for pattern, resources in self.resources if _matches(pattern, container)]
+        return found[-1] if found else None
+
+
+def read_mirrors(rows: Iterable[Mapping[str, Any]]) -> tuple[ImageMirror, ...]:
+    """Read a list of mirrors."""
+    return tuple(ImageMirror(str(row.get("source") or ""), str(row.get("mirror") or "")) for row in rows)
+
+
+def mirrors_from_annotation(text: str) -> tuple[ImageMirror, ...]:
+    """Read the mirrors that a ManagedCluster names in its annotation; none when it cannot be read."""
+    try:
+        return read_mirrors(orjson.loads(text or "{}").get("registries") or ())
+    except (AttributeError, TypeError, ValueError):
+        return ()
+
+
+def rewrite_image(image: str, mirrors: Iterable[ImageMirror]) -> str:
+    """Return an image under the last mirror that knows it."""
+    found = [name for mirror in mirrors if (name := mirror.rewrite(image)) != image]
+    return found[-1] if found else image
+
+
+def _matches(pattern: str, container: str) -> bool:
+    parts = (".+" if part == "*" else re.escape(part) for part in pattern.split(":"))
+    return re.fullmatch(":".join(parts), container) is not None
+
+
+def _read_proxy(row: Mapping[str, Any]) -> ProxyConfig:
+    variables = tuple(
+        (spelling, str(row[field]))
+        for field, name in (("httpProxy", "HTTP_PROXY"), ("httpsProxy", "HTTPS_PROXY"), ("noProxy", "NO_PROXY"))
+        if row.get(field)
+        for spelling in (name, name.lower())
+    )
+    try:
+        bundle = base64.b64decode(row.get("caBundle") or "", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        bundle = ""
+    return ProxyConfig(variables, bundle)

@@ -1,0 +1,167 @@
+"""What an administrator applies to run pull secrets and the token service of a registry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from watchword.api.meta import Manifest, Object, ObjectKey
+from watchword.api.pull_secrets import CONFIGURATION, PULL_SECRETS_NAMESPACE, REGISTRY_SERVICES
+from watchword.api.resources import CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES, SECRETS, SERVICES
+from watchword.operator.rbac import READ, RbacRule, rules_of
+from watchword.operator.rendering import (
+    IMAGE,
+    Workload,
+    cluster_role_with_binding,
+    deployment,
+    labels_for,
+    role_with_binding,
+    service_account,
+)
+
+PULL_SECRETS = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-pull-secrets")
+REGISTRY_AUTH = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-registry-auth")
+PULL_SECRETS_ROLE = "watchword:pull-secrets"
+PULL_SECRETS_OWN_ROLE = "watchword:pull-secrets-own"
+REGISTRY_AUTH_ROLE = "watchword:registry-auth"
+IMAGE_PULLER, IMAGE_PUSHER = "system:image-puller", "system:image-pusher"
+SIGNING_SECRET = "watchword-registry-auth"  # noqa: S105 - the name of a Secret
+TOKEN_PORT = 5001
+
+PULL_SECRETS_RIGHTS = (
+    RbacRule(
+        "lists the pull secret of each account",
+        "",
+        ("serviceaccounts",),
+        (*READ, "patch"),
+    ),
+    RbacRule("asks for the token in each pull secret", "", ("serviceaccounts/token",), ("create",)),
+    RbacRule(
+        "writes pull secrets; RBAC cannot grant Secrets by type, so the watch selects the type",
+        "",
+        ("secrets",),
+        (*READ, "create", "patch", "delete"),
+    ),
+    RbacRule("sees which namespaces opted out", "", ("namespaces",), READ),
+    RbacRule("finds the integrated registry", "", ("services",), READ, tuple(key.name for key in REGISTRY_SERVICES)),
+    RbacRule("tells about refreshes that fail", "events.k8s.io", ("events",), ("create", "patch", "update")),
+)
+"""What the controllers of pull secrets may do everywhere."""
+
+ONLY_USED_RIGHTS = (RbacRule("sees which accounts a pod uses, with --only-used", "", ("pods",), READ),)
+
+PULL_SECRETS_OWN_RIGHTS = (
+    RbacRule("follows its configuration", "", ("configmaps",), READ, (CONFIGURATION.name,)),
+    RbacRule("replicas elect one", "coordination.k8s.io", ("leases",), ("get", "create", "update", "patch")),
+)
+"""What they may do in their own namespace."""
+
+REGISTRY_AUTH_RIGHTS = (
+    RbacRule("asks whose token it was given", "authentication.k8s.io", ("tokenreviews",), ("create",)),
+    RbacRule("asks what that account may pull", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+)
+"""What the token service may do: ask, and read nothing."""
+
+
+@dataclass(frozen=True)
+class PullSecretBundleOptions:
+    """What differs from one installation to another."""
+
+    image: str = IMAGE
+    registries: tuple[str, ...] = ()
+    audience: str = ""
+    only_used: bool = False
+    replicas: int = 2
+
+
+def pull_secret_bundle(options: PullSecretBundleOptions) -> list[Manifest]:
+    """Return the namespace, the configuration, the rights and the controllers."""
+    rights = (*PULL_SECRETS_RIGHTS, *(ONLY_USED_RIGHTS if options.only_used else ()))
+    data = {"enabled": "true", "registries": "\n".join(options.registries), "audience": options.audience}
+    return [
+        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(PULL_SECRETS.namespace))),
+        service_account(PULL_SECRETS.name, PULL_SECRETS.namespace),
+        *cluster_role_with_binding(PULL_SECRETS_ROLE, rules_of(rights), PULL_SECRETS),
+        *role_with_binding(
+            ObjectKey(PULL_SECRETS.namespace, PULL_SECRETS_OWN_ROLE), rules_of(PULL_SECRETS_OWN_RIGHTS), PULL_SECRETS
+        ),
+        (CONFIG_MAPS, CONFIG_MAPS.manifest(CONFIGURATION, data={name: text for name, text in data.items() if text})),
+        deployment(
+            Workload(
+                name=PULL_SECRETS.name,
+                namespace=PULL_SECRETS.namespace,
+                service_account=PULL_SECRETS.name,
+                image=options.image,
+                arguments=["pull-secrets", *(["--only-used"] if options.only_used else [])],
+                replicas=options.replicas,
+                resources={"requests": {"cpu": "10m", "memory": "64Mi"}},
+            )
+        ),
+    ]
+
+
+@dataclass(frozen=True)
+class RegistryAuthBundleOptions:
+    """What differs from one registry to another."""
+
+    service: str
+    audience: str
+    signing_key: bytes
+    signing_certificate: bytes
+    image: str = IMAGE
+    issuer: str = "watchword"
+    replicas: int = 2
+
+
+def registry_auth_bundle(options: RegistryAuthBundleOptions) -> list[Manifest]:
+    """Return the token service with its signing key, its Service, and the roles that let accounts pull and push."""
+    labels = labels_for(REGISTRY_AUTH.name)
+    ports = [{"name": "token", "port": TOKEN_PORT, "targetPort": TOKEN_PORT}]
+    service = {"selector": {"app": REGISTRY_AUTH.name}, "ports": ports}
+    return [
+        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(REGISTRY_AUTH.namespace))),
+        service_account(REGISTRY_AUTH.name, REGISTRY_AUTH.namespace),
+        *cluster_role_with_binding(REGISTRY_AUTH_ROLE, rules_of(REGISTRY_AUTH_RIGHTS), REGISTRY_AUTH),
+        *image_roles(),
+        (SECRETS, _signing_secret(options)),
+        (SERVICES, SERVICES.manifest(REGISTRY_AUTH, metadata={"labels": labels}, spec=service)),
+        deployment(_registry_auth_workload(options)),
+    ]
+
+
+def image_roles() -> list[Manifest]:
+    """Return the roles that OpenShift has and other clusters lack: who may pull, who may push."""
+    return [_image_role(IMAGE_PULLER, ["get"]), _image_role(IMAGE_PUSHER, ["get", "update"])]
+
+
+def _image_role(name: str, verbs: Sequence[str]) -> Manifest:
+    rule = {"apiGroups": ["image.openshift.io"], "resources": ["imagestreams/layers"], "verbs": list(verbs)}
+    return CLUSTER_ROLES, CLUSTER_ROLES.manifest(ObjectKey.cluster(name), rules=[rule])
+
+
+def _signing_secret(options: RegistryAuthBundleOptions) -> Object:
+    data = {"tls.key": options.signing_key.decode(), "tls.crt": options.signing_certificate.decode()}
+    key = ObjectKey(REGISTRY_AUTH.namespace, SIGNING_SECRET)
+    return SECRETS.manifest(key, type="kubernetes.io/tls", stringData=data)
+
+
+def _registry_auth_workload(options: RegistryAuthBundleOptions) -> Workload:
+    folder = "/etc/registry-auth"
+    return Workload(
+        name=REGISTRY_AUTH.name,
+        namespace=REGISTRY_AUTH.namespace,
+        service_account=REGISTRY_AUTH.name,
+        image=options.image,
+        arguments=[
+            "registry-auth",
+            f"--service={options.service}",
+            f"--issuer={options.issuer}",
+            f"--audience={options.audience}",
+            f"--signing-key={folder}/tls.key",
+            f"--signing-certificate={folder}/tls.crt",
+            f"--serve=$(POD_IP):{TOKEN_PORT}",
+        ],
+        replicas=options.replicas,
+        secrets={SIGNING_SECRET: folder},
+        resources={"requests": {"cpu": "5m", "memory": "48Mi"}},
+    )

@@ -1,0 +1,1 @@
+"""Image pull secrets from bound service account tokens, and the services that make registries accept them."""

@@ -1,0 +1,197 @@
+"""The controllers of pull secrets as data: what each reconciles, what triggers it, what it needs to see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.pull_secrets import (
+    ANNOTATION_ACCOUNT_NAME,
+    CONFIGURATION,
+    DOCKERCFG_TYPE,
+    REGISTRY_SERVICES,
+    SERVICE_ACCOUNT_TOKEN_TYPE,
+    SIGNING_KEY_SECRET,
+)
+from watchword.api.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES
+from watchword.kube.client import Client
+from watchword.pullsecrets.configuration import ConfigurationReconciler
+from watchword.pullsecrets.image_pull_secrets import ImagePullSecretReconciler
+from watchword.pullsecrets.legacy_secrets import LegacyPullSecretReconciler, LegacyTokenReconciler
+from watchword.pullsecrets.metrics import PullSecretMetrics
+from watchword.pullsecrets.pull_secret import PullSecret, accounts_of, project_pull_secret
+from watchword.pullsecrets.request_rate import RequestRate
+from watchword.pullsecrets.service_accounts import ACCOUNT_INDEX, ServiceAccountReconciler, secrets_of
+from watchword.pullsecrets.settings import SettingsReader
+from watchword.pullsecrets.signing_key_monitor import SigningKeyMonitor
+from watchword.pullsecrets.signing_keys import SigningKeys, project_signing_key
+from watchword.runtime.cache import Cache
+from watchword.runtime.clock import Clock
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
+
+OF_PULL_SECRETS = WatchScope(fields=f"type={DOCKERCFG_TYPE}")
+OF_LEGACY_TOKENS = WatchScope(fields=f"type={SERVICE_ACCOUNT_TOKEN_TYPE}")
+
+
+@dataclass(frozen=True)
+class PullSecretParts:
+    """What the reconcilers of pull secrets are made of."""
+
+    cache: Cache
+    client: Client
+    events: EventRecorder
+    clock: Clock
+    metrics: PullSecretMetrics
+    keys: SigningKeys
+    config_map: ObjectKey = CONFIGURATION
+    registry_services: tuple[ObjectKey, ...] = REGISTRY_SERVICES
+    only_used: bool = False
+    rate: RequestRate = field(default_factory=RequestRate)
+    signers: TriggerSource = field(default_factory=TriggerSource)
+
+    @property
+    def settings(self) -> SettingsReader:
+        """Reads what the administrator has decided."""
+        return SettingsReader(self.cache, self.config_map, self.registry_services)
+
+    @property
+    def signing_key_monitor(self) -> SigningKeyMonitor:
+        """Follows the signing keys; to be run beside the controllers."""
+        return SigningKeyMonitor(
+            self.cache, self.client, self.clock, self.keys, lambda: managed_secret_keys(self.cache), self.signers
+        )
+
+
+def register_informers(parts: PullSecretParts) -> None:
+    """Follow the least that the controllers need; no token and no private key enters the cache."""
+    cache = parts.cache
+    cache.informer(SERVICE_ACCOUNTS, project=project_account)
+    cache.informer(NAMESPACES, project=project_labels)
+    cache.informer(SECRETS, OF_PULL_SECRETS, project=project_pull_secret)
+    cache.informer(SECRETS, OF_LEGACY_TOKENS, project=project_legacy_token)
+    cache.informer(SECRETS, _only(SIGNING_KEY_SECRET), project=project_signing_key)
+    cache.informer(CONFIG_MAPS, _only(parts.config_map))
+    for service in parts.registry_services:
+        cache.informer(SERVICES, _only(service))
+    cache.index(SECRETS, ACCOUNT_INDEX, accounts_of)
+    if parts.only_used:
+        cache.informer(PODS, project=project_pod)
+        cache.index(PODS, ACCOUNT_INDEX, lambda pod: (str(account_of_pod(pod)),))
+
+
+def pull_secret_controllers(parts: PullSecretParts) -> tuple[ControllerSpec, ...]:
+    """Return every controller, ready to run."""
+    cache, client, settings = parts.cache, parts.client, parts.settings
+    accounts = ServiceAccountReconciler(cache, client, parts.clock, parts.events, settings, parts.only_used)
+    pull_secrets = ImagePullSecretReconciler(
+        cache, client, parts.clock, parts.events, settings, parts.keys, parts.metrics, parts.rate
+    )
+    every_secret = _when_settings_change(lambda _: all_secret_keys(cache))
+    return (
+        ControllerSpec("configuration", CONFIG_MAPS, ConfigurationReconciler(cache, parts.events), workers=1),
+        ControllerSpec("serviceaccounts", SERVICE_ACCOUNTS, accounts, triggers=_account_triggers(parts)),
+        ControllerSpec(
+            "imagepullsecrets",
+            SECRETS,
+            pull_secrets,
+            triggers=(
+                Trigger(SERVICE_ACCOUNTS, lambda obj: [s.key for s in secrets_of(cache, ObjectKey.of(obj))]),
+                *_when_settings_change(lambda _: managed_secret_keys(cache)),
+            ),
+            trigger_source=parts.signers,
+        ),
+        ControllerSpec("legacytokens", SECRETS, LegacyTokenReconciler(cache, client, settings), triggers=every_secret),
+        ControllerSpec(
+            "legacypullsecrets",
+            SECRETS,
+            LegacyPullSecretReconciler(cache, client, settings),
+            triggers=(Trigger(SECRETS, lambda obj: legacy_secrets_for_token(cache, obj)), *every_secret),
+        ),
+    )
+
+
+def _account_triggers(parts: PullSecretParts) -> tuple[Trigger, ...]:
+    cache = parts.cache
+    return (
+        Trigger(SECRETS, account_of_secret),
+        Trigger(NAMESPACES, lambda obj: _keys_in(cache, obj["metadata"]["name"])),
+        *((Trigger(PODS, lambda obj: (account_of_pod(obj),)),) if parts.only_used else ()),
+        *_when_settings_change(lambda _: _keys_in(cache, "")),
+    )
+
+
+def _when_settings_change(keys: Callable[[Object], Iterable[ObjectKey]]) -> tuple[Trigger, ...]:
+    return Trigger(CONFIG_MAPS, keys), Trigger(SERVICES, keys)
+
+
+def account_of_secret(secret: Object) -> Iterable[ObjectKey]:
+    """Map a pull secret to the account that it names."""
+    found = PullSecret.read(secret)
+    return () if found is None else (found.account_key,)
+
+
+def account_of_pod(pod: Object) -> ObjectKey:
+    """Return the account that a pod runs as."""
+    name = (pod.get("spec") or {}).get("serviceAccountName") or "default"
+    return ObjectKey(pod["metadata"]["namespace"], name)
+
+
+def legacy_secrets_for_token(cache: Cache, token: Object) -> Iterable[ObjectKey]:
+    """Map a legacy token to the pull secrets that were made from it."""
+    name = annotations_of(token).get(ANNOTATION_ACCOUNT_NAME)
+    if token.get("type") != SERVICE_ACCOUNT_TOKEN_TYPE or not name:
+        return ()
+    key = ObjectKey.of(token)
+    found = secrets_of(cache, ObjectKey(key.namespace, name))
+    return [secret.key for secret in found if secret.legacy_token == key.name]
+
+
+def all_secret_keys(cache: Cache) -> list[ObjectKey]:
+    """Return the keys of every Secret in the cache."""
+    return [ObjectKey.of(secret) for secret in cache.list(SECRETS)]
+
+
+def managed_secret_keys(cache: Cache) -> list[ObjectKey]:
+    """Return the keys of every managed pull secret."""
+    found = (PullSecret.read(secret) for secret in cache.list(SECRETS))
+    return [secret.key for secret in found if secret is not None and not secret.is_legacy]
+
+
+def project_account(account: Object) -> Object:
+    """Keep of a ServiceAccount what is decided from and written."""
+    metadata = {name: value for name, value in account["metadata"].items() if name in _ACCOUNT_METADATA}
+    rows = {name: account[name] for name in ("secrets", "imagePullSecrets") if account.get(name)}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, **rows}
+
+
+_ACCOUNT_METADATA = frozenset({"annotations", "labels", "deletionTimestamp"})
+
+
+def project_labels(obj: Object) -> Object:
+    """Keep the labels alone."""
+    return {"metadata": {"labels": obj["metadata"].get("labels") or {}}}
+
+
+def project_legacy_token(secret: Object) -> Object:
+    """Keep what tells whose token it is, and not the token."""
+    kept = {name: value for name, value in secret["metadata"].items() if name in _TOKEN_METADATA}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": kept, "type": secret.get("type")}
+
+
+_TOKEN_METADATA = frozenset({"annotations", "labels", "deletionTimestamp"})
+
+
+def project_pod(pod: Object) -> Object:
+    """Keep the account that a pod runs as."""
+    return {"metadata": {}, "spec": {"serviceAccountName": (pod.get("spec") or {}).get("serviceAccountName")}}
+
+
+def _only(key: ObjectKey) -> WatchScope:
+    return WatchScope(namespace=key.namespace, fields=f"metadata.name={key.name}")
+
+
+def _keys_in(cache: Cache, namespace: str) -> list[ObjectKey]:
+    return [ObjectKey.of(account) for account in cache.list(SERVICE_ACCOUNTS, namespace=namespace)]

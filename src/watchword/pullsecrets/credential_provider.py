@@ -1,0 +1,106 @@
+"""A kubelet image credential provider: the pod's own token is the credential, and no Secret is needed."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from watchword.api.meta import Object
+from watchword.api.pull_secrets import USERNAME
+from watchword.pullsecrets.dockercfg import read_token_facts
+from watchword.pullsecrets.errors import CredentialRequestRefused
+
+API_VERSION = "credentialprovider.kubelet.k8s.io/v1"
+CONFIG_API_VERSION = "kubelet.config.k8s.io/v1"
+MARGIN = timedelta(minutes=1)
+"""The kubelet forgets a credential this long before its token expires."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderConfiguration:
+    """Which images the provider answers for, and for whom the kubelet's tokens are."""
+
+    images: tuple[str, ...]
+    audience: str
+    name: str = "watchword-credential-provider"
+
+
+def answer_request(text: bytes, *, images: Sequence[str] = (), now: datetime) -> bytes:
+    """Return the response to a request of the kubelet; `CredentialRequestRefused` when it cannot be answered.
+
+    With `images`, only a registry that matches one of them is given the token.
+    """
+    request = _read_request(text)
+    registry = request["image"].partition("/")[0]
+    token = request.get("serviceAccountToken")
+    if not isinstance(token, str) or not token:
+        raise CredentialRequestRefused(
+            "the request has no serviceAccountToken: configure tokenAttributes with requireServiceAccount, "
+            "as `watchword credential-provider config` prints it"
+        )
+    if images and not any(matches_image(pattern, request["image"]) for pattern in images):
+        raise CredentialRequestRefused(f"no configured image matches {registry}: name it with --image")
+    facts = read_token_facts(token)
+    if facts is None:
+        raise CredentialRequestRefused("the serviceAccountToken is not a bound service account token")
+    left = facts.expires_at - now - MARGIN
+    response = {
+        "apiVersion": API_VERSION,
+        "kind": "CredentialProviderResponse",
+        "cacheKeyType": "Registry",
+        "cacheDuration": f"{max(0, math.floor(left.total_seconds()))}s",
+        "auth": {registry: {"username": USERNAME, "password": token}},
+    }
+    return orjson.dumps(response)
+
+
+def matches_image(pattern: str, image: str) -> bool:
+    """Whether an image is selected by a pattern as the kubelet selects it.
+
+    A star stands for one label of the host name; port and path, when the pattern has them, must be the image's.
+    """
+    wanted_host, _, wanted_path = pattern.partition("/")
+    host, _, path = image.partition("/")
+    wanted_name, _, wanted_port = wanted_host.partition(":")
+    name, _, port = host.partition(":")
+    wanted, labels = wanted_name.split("."), name.split(".")
+    same_host = len(wanted) == len(labels) and all(map(fnmatch.fnmatchcase, labels, wanted))
+    return same_host and wanted_port == port and path.startswith(wanted_path)
+
+
+def render_provider_configuration(configuration: ProviderConfiguration) -> Object:
+    """Return the CredentialProviderConfig that a kubelet reads with --image-credential-provider-config."""
+    arguments = ["credential-provider", *(f"--image={image}" for image in configuration.images)]
+    provider = {
+        "name": configuration.name,
+        "apiVersion": API_VERSION,
+        "matchImages": list(configuration.images),
+        "defaultCacheDuration": "0s",
+        "args": arguments,
+        "tokenAttributes": {
+            "serviceAccountTokenAudience": configuration.audience,
+            "cacheType": "Token",
+            "requireServiceAccount": True,
+        },
+    }
+    return {"apiVersion": CONFIG_API_VERSION, "kind": "CredentialProviderConfig", "providers": [provider]}
+
+
+def _read_request(text: bytes) -> dict[str, Any]:
+    try:
+        request = orjson.loads(text)
+    except orjson.JSONDecodeError as cause:
+        raise CredentialRequestRefused("standard input is not JSON: the kubelet runs this command") from cause
+    known = isinstance(request, dict) and (request.get("apiVersion"), request.get("kind")) == (
+        API_VERSION,
+        "CredentialProviderRequest",
+    )
+    if not known or not isinstance(request.get("image"), str) or not request["image"]:
+        raise CredentialRequestRefused(f"standard input is not a CredentialProviderRequest of {API_VERSION}")
+    return dict(request)

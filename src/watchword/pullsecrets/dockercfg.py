@@ -1,0 +1,123 @@
+"""The content of an image pull secret: one token for every registry, written and read."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import orjson
+
+from watchword.api.pull_secrets import USERNAME
+from watchword.api.sensitive import Sensitive
+from watchword.pki.errors import InvalidJwt
+from watchword.pki.jwt_claims import audiences_of
+from watchword.pki.unverified_jwt import split_token
+
+LATEST_SECONDS = 253_402_300_799  # the year 9999: what lies behind it is no date
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFacts:
+    """What a token says of itself. No signature was checked: it only decides whether to ask for another one."""
+
+    key_id: str
+    subject: str
+    account_uid: str
+    secret_uid: str
+    audiences: tuple[str, ...]
+    issued_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A readable pull secret: the registries it names, and the facts of the one token in it."""
+
+    registries: tuple[str, ...]
+    token: TokenFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """A pull secret that holds no credential yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corrupt:
+    """A pull secret that this program would not have written."""
+
+
+Content: TypeAlias = Credentials | Empty | Corrupt
+
+
+def render_dockercfg(registries: Iterable[str], token: Sensitive[str]) -> bytes:
+    """Return `.dockercfg` with the token for every registry, in order."""
+    auth = base64.b64encode(f"{USERNAME}:{token.reveal()}".encode()).decode()
+    return orjson.dumps({registry: {"auth": auth} for registry in sorted(set(registries))})
+
+
+def read_dockercfg(data: bytes) -> Content:
+    """Read `.dockercfg`; anything but one token under the expected user name is corrupt."""
+    try:
+        rows = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return Corrupt()
+    if rows == {}:
+        return Empty()
+    if not isinstance(rows, dict):
+        return Corrupt()
+    auths = {_auth_of(row) for row in rows.values()}
+    token = _token_of(auths.pop() if len(auths) == 1 else "")
+    facts = None if token is None else read_token_facts(token)
+    if facts is None:
+        return Corrupt()
+    return Credentials(tuple(sorted(rows)), facts)
+
+
+def read_token_facts(token: str) -> TokenFacts | None:
+    """Return what a token says of itself, None when it is not a bound service account token."""
+    try:
+        header, claims = split_token(token)
+    except InvalidJwt:
+        return None
+    issued, expires = _instant(claims.get("iat")), _instant(claims.get("exp"))
+    if issued is None or expires is None:
+        return None
+    private = _mapping(claims.get("kubernetes.io"))
+    return TokenFacts(
+        key_id=str(header.get("kid") or ""),
+        subject=str(claims.get("sub") or ""),
+        account_uid=str(_mapping(private.get("serviceaccount")).get("uid") or ""),
+        secret_uid=str(_mapping(private.get("secret")).get("uid") or ""),
+        audiences=audiences_of(claims),
+        issued_at=issued,
+        expires_at=expires,
+    )
+
+
+def _auth_of(row: Any) -> str:
+    """Return the `auth` of a registry that has nothing else: other fields could name another credential."""
+    return str(row["auth"]) if isinstance(row, dict) and set(row) == {"auth"} else ""
+
+
+def _token_of(auth: str) -> str | None:
+    try:
+        text = base64.b64decode(auth + "=" * (-len(auth) % 4), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    username, colon, token = text.partition(":")
+    return token if (username, colon) == (USERNAME, ":") else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _instant(value: Any) -> datetime | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LATEST_SECONDS:
+        return None
+    return datetime.fromtimestamp(value, UTC)

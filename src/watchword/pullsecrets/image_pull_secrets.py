@@ -1,0 +1,155 @@
+"""Keeps a valid token for every registry in each managed image pull secret."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.pull_secrets import ANNOTATION_BINDING, BOUND, DOCKERCFG_KEY
+from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
+from watchword.api.sensitive import Sensitive
+from watchword.api.time import parse_rfc3339
+from watchword.kube.client import Client
+from watchword.kube.errors import Conflict, KubeError, NotFound
+from watchword.kube.tokens import request_token
+from watchword.pullsecrets.account_plan import belongs_to, choose_secret_name
+from watchword.pullsecrets.dockercfg import read_token_facts, render_dockercfg
+from watchword.pullsecrets.metrics import PullSecretMetrics
+from watchword.pullsecrets.pull_secret import PullSecret, account_annotations
+from watchword.pullsecrets.refresh import RefreshReason, decide_refresh
+from watchword.pullsecrets.request_rate import RequestRate
+from watchword.pullsecrets.service_accounts import secrets_of
+from watchword.pullsecrets.settings import Settings, SettingsReader
+from watchword.pullsecrets.signing_keys import SigningKeys
+from watchword.runtime.clock import Clock
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.raw_objects import is_newer
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+
+
+@dataclass(slots=True)
+class OwnWrites:
+    """The version of each Secret as this process last wrote it: the cache may still show an older one."""
+
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def is_behind(self, secret: PullSecret) -> bool:
+        """Whether the cache shows a state that this process has replaced; drops what the cache has caught up with."""
+        written = self.versions.get(secret.uid)
+        if written is None or not is_newer(written, secret.version):
+            self.versions.pop(secret.uid, None)
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePullSecretReconciler:
+    """Reconciles Secrets of type dockercfg; also triggered by their ServiceAccount, the settings and signing keys."""
+
+    reader: Reader
+    client: Client
+    clock: Clock
+    events: EventRecorder
+    settings: SettingsReader
+    keys: SigningKeys
+    metrics: PullSecretMetrics
+    rate: RequestRate
+    writes: OwnWrites = field(default_factory=OwnWrites)
+    uids: dict[ObjectKey, str] = field(default_factory=dict)  # of the secrets that are counted
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Write a new token when one is needed, else look again at the instant chosen for it."""
+        found = self.reader.get(SECRETS, key)
+        secret = None if found is None else PullSecret.read(found)
+        self._count(key, secret)
+        if secret is None or secret.is_legacy or secret.deleting or self.writes.is_behind(secret):
+            return Done()
+        settings = self.settings.current()
+        account = self.reader.get(SERVICE_ACCOUNTS, secret.account_key)
+        if account is None:
+            await self._remove_orphan(secret)
+            return Done()
+        if settings is None or not settings.enabled or not settings.registries or not self._is_chosen(secret, account):
+            return Done()
+        decision = decide_refresh(secret, settings, self.keys, account_uid=uid_of(account), now=self.clock.now())
+        if decision.reason is not None:
+            await self._refresh(found or {}, secret, settings, decision.reason)
+            return Done()  # the write triggers the next look
+        if secret.binding != BOUND:
+            await self._write(secret, None)
+        return RetryAfter(decision.recheck_in)
+
+    def _is_chosen(self, secret: PullSecret, account: Object) -> bool:
+        """Whether the account has this pull secret: a Secret that only claims it gets no token."""
+        if secret.owner_uid != uid_of(account) or not belongs_to(secret, account):
+            return False
+        return choose_secret_name(account, secrets_of(self.reader, secret.account_key)) == secret.key.name
+
+    async def _remove_orphan(self, secret: PullSecret) -> None:
+        """Delete a secret that lost its owner reference; with one, garbage collection does it."""
+        if secret.binding == BOUND and not secret.owner_uid:
+            with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
+                await self.client.delete(SECRETS, secret.key, uid=secret.uid)
+
+    async def _refresh(self, found: Object, secret: PullSecret, settings: Settings, reason: RefreshReason) -> None:
+        await self.rate.wait()
+        started = asyncio.get_running_loop().time()
+        try:
+            token = await self._request_token(secret, settings)
+            await self._write(secret, render_dockercfg(settings.registries, token))
+        except (Conflict, NotFound):  # changed or deleted meanwhile: the cache catches up and shows what is left to do
+            raise
+        except KubeError as error:
+            self.metrics.failed(reason, error)
+            self.events.warning(found, "PullSecretRefreshFailed", f"no new token ({reason}): {error}")
+            raise
+        waited = _age(secret, self.clock.now()) if reason is RefreshReason.EMPTY else None
+        self.metrics.refreshed(reason, seconds=asyncio.get_running_loop().time() - started, waited=waited)
+
+    async def _request_token(self, secret: PullSecret, settings: Settings) -> Sensitive[str]:
+        issued = await request_token(
+            self.client,
+            secret.account_key,
+            expiration_seconds=int(settings.lifetime.total_seconds()),
+            audiences=settings.audiences,
+            uid=secret.owner_uid,
+            bound_to={"apiVersion": "v1", "kind": "Secret", "name": secret.key.name, "uid": secret.uid},
+        )
+        facts = read_token_facts(issued.token.reveal())
+        if facts is not None:
+            self.keys.observe_token(facts.key_id, now=self.clock.now())
+        return issued.token
+
+    async def _write(self, secret: PullSecret, dockercfg: bytes | None) -> None:
+        """Patch this very Secret at this very version: a deleted one stays deleted, a newer token stays."""
+        patch: Object = {
+            "metadata": {
+                "uid": secret.uid,
+                "resourceVersion": secret.version,
+                "annotations": {ANNOTATION_BINDING: BOUND, **account_annotations(secret.account)},
+            }
+        }
+        if dockercfg is not None:
+            patch["data"] = {DOCKERCFG_KEY: base64.b64encode(dockercfg).decode()}
+        written = await self.client.patch(SECRETS, secret.key, patch)
+        self.writes.versions[secret.uid] = written["metadata"]["resourceVersion"]
+
+    def _count(self, key: ObjectKey, secret: PullSecret | None) -> None:
+        known = self.metrics.known
+        uid = "" if secret is None or secret.is_legacy else secret.uid
+        before = self.uids.pop(key, "")
+        if before and before != uid:
+            known.forget(before)
+            self.writes.versions.pop(before, None)
+        if secret is not None and uid:
+            self.uids[key] = uid
+            known.observe(secret)
+
+
+def _age(secret: PullSecret, now: datetime) -> float:
+    created = parse_rfc3339(secret.created_at) or now
+    return max(timedelta(0), now - created).total_seconds()

@@ -1,0 +1,118 @@
+"""Marks what the legacy controller made from long-lived tokens, and deletes it in pairs."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, uid_of
+from watchword.api.pull_secrets import (
+    ANNOTATION_ACCOUNT_NAME,
+    ANNOTATION_BINDING,
+    ANNOTATION_CREATED_BY,
+    CREATED_BY_LEGACY_CONTROLLER,
+    LEGACY,
+    LEGACY_TOKEN,
+    SERVICE_ACCOUNT_TOKEN_TYPE,
+)
+from watchword.api.resources import SECRETS
+from watchword.kube.client import Client
+from watchword.kube.errors import Conflict, NotFound
+from watchword.pullsecrets.pull_secret import PullSecret
+from watchword.pullsecrets.settings import SettingsReader
+from watchword.runtime.reconcile import Done, Outcome, Reader
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyTokenReconciler:
+    """Reconciles Secrets of type service-account-token: labels those of the legacy controller."""
+
+    reader: Reader
+    client: Client
+    settings: SettingsReader
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Add the label, or take it away when pull secrets are switched off."""
+        secret, settings = self.reader.get(SECRETS, key), self.settings.current()
+        if secret is None or settings is None or is_deleting(secret) or not is_legacy_token(secret):
+            return Done()
+        wanted = "true" if settings.enabled else None
+        if labels_of(secret).get(LEGACY_TOKEN) != wanted:
+            patch = {"metadata": {"uid": uid_of(secret), "labels": {LEGACY_TOKEN: wanted}}}
+            with contextlib.suppress(NotFound):  # deleted meanwhile
+                await self.client.patch(SECRETS, key, patch)
+        return Done()
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyPullSecretReconciler:
+    """Reconciles legacy pull secrets; also triggered by the token Secret that each was made from.
+
+    Whichever of the two is deleted, the other follows.
+    """
+
+    reader: Reader
+    client: Client
+    settings: SettingsReader
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Add annotation and finalizer; on deletion delete the token Secret first, then let go."""
+        found, settings = self.reader.get(SECRETS, key), self.settings.current()
+        secret = None if found is None else PullSecret.read(found)
+        if secret is None or not secret.is_legacy or settings is None:
+            return Done()
+        if secret.deleting:
+            if LEGACY_TOKEN in secret.finalizers:
+                await self._delete_token(secret, deliberate=settings.enabled)
+                await self._patch(secret, marked=False)
+            return Done()
+        if settings.enabled and await self._is_token_gone(secret):
+            with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
+                await self.client.delete(SECRETS, key, uid=secret.uid)
+            return Done()
+        await self._patch(secret, marked=settings.enabled)
+        return Done()
+
+    async def _delete_token(self, secret: PullSecret, *, deliberate: bool) -> None:
+        """Delete the token Secret that this pull secret was made from, if it is what the annotation says."""
+        key = ObjectKey(secret.key.namespace, secret.legacy_token)
+        token = self.reader.get(SECRETS, key)
+        if deliberate and token is not None and is_token_of(token, secret):
+            with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
+                await self.client.delete(SECRETS, key, uid=uid_of(token))
+
+    async def _is_token_gone(self, secret: PullSecret) -> bool:
+        """Whether the token Secret does not exist; the server is asked, because a cache can be behind."""
+        key = ObjectKey(secret.key.namespace, secret.legacy_token)
+        return self.reader.get(SECRETS, key) is None and await self.client.find(SECRETS, key) is None
+
+    async def _patch(self, secret: PullSecret, *, marked: bool) -> None:
+        finalizers = [name for name in secret.finalizers if name != LEGACY_TOKEN]
+        if marked:
+            finalizers = list(secret.finalizers) if LEGACY_TOKEN in secret.finalizers else [*finalizers, LEGACY_TOKEN]
+        binding = LEGACY if marked or secret.deleting else ""
+        if finalizers == list(secret.finalizers) and binding == secret.binding:
+            return
+        metadata: Object = {
+            "uid": secret.uid,
+            "resourceVersion": secret.version,
+            "finalizers": finalizers,
+            "annotations": {ANNOTATION_BINDING: binding or None},
+        }
+        with contextlib.suppress(NotFound):  # deleted meanwhile
+            await self.client.patch(SECRETS, secret.key, {"metadata": metadata})
+
+
+def is_legacy_token(secret: Object) -> bool:
+    """Whether a Secret is a long-lived token that the legacy controller asked for."""
+    annotations = annotations_of(secret)
+    return (
+        secret.get("type") == SERVICE_ACCOUNT_TOKEN_TYPE
+        and annotations.get(ANNOTATION_CREATED_BY) == CREATED_BY_LEGACY_CONTROLLER
+        and bool(annotations.get(ANNOTATION_ACCOUNT_NAME))
+    )
+
+
+def is_token_of(token: Object, secret: PullSecret) -> bool:
+    """Whether a legacy token is of the same account as the pull secret that names it."""
+    return is_legacy_token(token) and annotations_of(token).get(ANNOTATION_ACCOUNT_NAME) == secret.account

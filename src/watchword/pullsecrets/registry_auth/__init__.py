@@ -1,0 +1,1 @@
+"""A token service for registries: Kubernetes decides who may pull and push."""

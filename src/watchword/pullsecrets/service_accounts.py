@@ -1,0 +1,159 @@
+"""Gives every ServiceAccount one image pull secret, and lists it once it holds a credential."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, owner_reference, uid_of
+from watchword.api.pull_secrets import (
+    ANNOTATION_PULL_SECRET,
+    DISABLED,
+    DOCKERCFG_KEY,
+    DOCKERCFG_TYPE,
+    LABEL_PULL_SECRETS,
+)
+from watchword.api.resources import NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
+from watchword.kube.client import FIELD_MANAGER, Client
+from watchword.kube.errors import AlreadyExists, Conflict, NotFound
+from watchword.pullsecrets.account_plan import AccountPlan, decide_account, is_disabled
+from watchword.pullsecrets.pull_secret import (
+    PullSecret,
+    account_annotations,
+    default_secret_name,
+    named_account,
+    owner_uid_of,
+)
+from watchword.pullsecrets.rewrite_limit import RewriteLimit, other_managers
+from watchword.pullsecrets.settings import Settings, SettingsReader
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.errors import NameConflict
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+
+ACCOUNT_INDEX = "account"
+OPT_OUT = f"{LABEL_PULL_SECRETS}={DISABLED}"
+EMPTY_DOCKERCFG = "e30="  # {}
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccountReconciler:
+    """Reconciles ServiceAccount; also triggered by its pull secrets, its Namespace, its pods and the settings."""
+
+    reader: Reader
+    client: Client
+    clock: Clock
+    events: EventRecorder
+    settings: SettingsReader
+    only_used: bool = False  # manage only accounts that a pod has used
+    rewrites: RewriteLimit = field(default_factory=RewriteLimit)
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Create, list or remove the pull secret of one account; write nothing when nothing differs."""
+        account = self.reader.get(SERVICE_ACCOUNTS, key)
+        settings = self.settings.current()
+        if account is None or is_deleting(account) or settings is None:
+            return Done()
+        secrets = secrets_of(self.reader, key)
+        if not secrets and settings.enabled and not self._is_wanted(key, settings):
+            return Done()
+        selected = settings.enabled and not self._is_opted_out(account)
+        now = self.clock.now()
+        plan = decide_account(account, secrets, selected=selected, now=now)
+        patience = self.rewrites.wait(uid_of(account), now=now) if plan.changes is not None else timedelta(0)
+        if patience > timedelta(0):
+            await self._report_rewrites(account)
+            return RetryAfter(patience)
+        await self._act(account, plan)
+        return Done() if plan.recheck_in is None else RetryAfter(plan.recheck_in)
+
+    def _is_opted_out(self, account: Object) -> bool:
+        namespace = self.reader.get(NAMESPACES, ObjectKey.cluster(account["metadata"]["namespace"]))
+        return is_disabled(account) or is_disabled(namespace)
+
+    def _is_wanted(self, key: ObjectKey, settings: Settings) -> bool:
+        """Whether a first pull secret is made: there is a registry to pull from, and a pod if pods decide."""
+        used = not self.only_used or bool(self.reader.by_index(PODS, ACCOUNT_INDEX, str(key)))
+        return used and bool(settings.registries)
+
+    async def _act(self, account: Object, plan: AccountPlan) -> None:
+        if plan.create:
+            await self._create(account, plan.create)
+        if plan.mend is not None:
+            await self._mend(account, plan.mend)
+        if plan.changes is not None:
+            self.rewrites.observe_write(uid_of(account), now=self.clock.now())
+            await self.client.patch(SERVICE_ACCOUNTS, ObjectKey.of(account), with_preconditions(account, plan.changes))
+        for secret in plan.remove:
+            with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
+                await self.client.delete(SECRETS, secret.key, uid=secret.uid)
+
+    async def _report_rewrites(self, account: Object) -> None:
+        """Tell who removes the pull secret again and again; the cache keeps no managers, so the server is asked."""
+        found = await self.client.find(SERVICE_ACCOUNTS, ObjectKey.of(account))
+        names = other_managers(found, own=FIELD_MANAGER) if found is not None else []
+        note = f"another program keeps removing the pull secret: {', '.join(names) or 'unknown'}"
+        self.events.warning(
+            account, "ServiceAccountRewritten", f"{note}; let it keep imagePullSecrets, or label it {OPT_OUT}"
+        )
+
+    async def _create(self, account: Object, name: str) -> None:
+        key = ObjectKey(account["metadata"]["namespace"], name)
+        wanted = SECRETS.manifest(
+            key,
+            metadata=_identity_of(account),
+            type=DOCKERCFG_TYPE,
+            data={DOCKERCFG_KEY: EMPTY_DOCKERCFG},
+        )
+        try:
+            await self.client.create(SECRETS, wanted)
+        except AlreadyExists:
+            await self._resolve_taken_name(account, key)
+
+    async def _resolve_taken_name(self, account: Object, key: ObjectKey) -> None:
+        """Leave a Secret that the cache does not show: it is ours and new, or another's and stays as it is."""
+        found = await self.client.find(SECRETS, key)
+        if found is None:
+            return
+        if is_owned_by(found, account):
+            await self._restore(account, found)
+            return
+        default = default_secret_name(ObjectKey.of(account), uid_of(account))
+        note = f"Secret {key} exists and is not the pull secret of this ServiceAccount"
+        if key.name == default:
+            self.events.warning(account, "PullSecretNameTaken", f"{note}: delete it")
+            raise NameConflict(f"{note}: delete it, and the pull secret is made")
+        self.events.warning(account, "PullSecretReferenceRefused", f"{note}: {default} is used instead")
+        changes = {"metadata": {"annotations": {ANNOTATION_PULL_SECRET: default}}}
+        await self.client.patch(SERVICE_ACCOUNTS, ObjectKey.of(account), with_preconditions(account, changes))
+
+    async def _restore(self, account: Object, secret: Object) -> None:
+        """Give an owned Secret its annotations back; with them it is in the cache already, or soon."""
+        if named_account(annotations_of(secret)) != account["metadata"]["name"]:
+            patch = with_preconditions(secret, {"metadata": _identity_of(account)})
+            await self.client.patch(SECRETS, ObjectKey.of(secret), patch)
+
+    async def _mend(self, account: Object, secret: PullSecret) -> None:
+        """Restore owner and annotations; the credential is not part of the patch, so no old token returns."""
+        patch = {"metadata": {**_identity_of(account), "uid": secret.uid, "resourceVersion": secret.version}}
+        await self.client.patch(SECRETS, secret.key, patch)
+
+
+def secrets_of(reader: Reader, account: ObjectKey) -> list[PullSecret]:
+    """Return every pull secret that names an account, whether it is the account's or not."""
+    found = (PullSecret.read(secret) for secret in reader.by_index(SECRETS, ACCOUNT_INDEX, str(account)))
+    return [secret for secret in found if secret is not None]
+
+
+def is_owned_by(secret: Object, account: Object) -> bool:
+    """Whether a Secret as the server stores it is a pull secret that this very account owns."""
+    return secret.get("type") == DOCKERCFG_TYPE and owner_uid_of(secret) == uid_of(account)
+
+
+def _identity_of(account: Object) -> Object:
+    return {
+        "annotations": account_annotations(account["metadata"]["name"]),
+        "ownerReferences": [owner_reference(account)],
+    }

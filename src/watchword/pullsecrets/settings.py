@@ -1,0 +1,96 @@
+"""What an administrator has decided about pull secrets, read from one ConfigMap and followed without a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.pull_secrets import CONFIGURATION, REGISTRY_SERVICES
+from watchword.api.resources import CONFIG_MAPS, SERVICES
+from watchword.pullsecrets.registries import CLUSTER_DOMAIN, choose_registries, validate_registry
+from watchword.runtime.reconcile import Reader
+
+TOKEN_LIFETIME = timedelta(hours=1)
+SHORTEST_LIFETIME, LONGEST_LIFETIME = timedelta(minutes=10), timedelta(days=30)
+KEYS = ("enabled", "registries", "cluster-domain", "audience", "token-lifetime-seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What every pull secret of the cluster should hold."""
+
+    enabled: bool = True
+    registries: tuple[str, ...] = ()
+    audiences: tuple[str, ...] = ()  # empty: the API server's own, which OpenShift's integrated registry needs
+    lifetime: timedelta = TOKEN_LIFETIME
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The ConfigMap, read."""
+
+    enabled: bool = True
+    registries: tuple[str, ...] = ()
+    cluster_domain: str = CLUSTER_DOMAIN
+    audiences: tuple[str, ...] = ()
+    lifetime: timedelta = TOKEN_LIFETIME
+
+    def settings(self, services: Sequence[Object]) -> Settings:
+        """Return the settings, with the registries that the Services are."""
+        registries = choose_registries(services, self.registries, cluster_domain=self.cluster_domain)
+        return Settings(self.enabled, registries, self.audiences, self.lifetime)
+
+
+@dataclass(slots=True)
+class SettingsReader:
+    """Reads the settings from the cache; a ConfigMap with an error changes nothing until it is corrected."""
+
+    reader: Reader
+    config_map: ObjectKey = CONFIGURATION
+    services: tuple[ObjectKey, ...] = REGISTRY_SERVICES
+    _valid: Configuration | None = field(default=None, init=False)  # the last one without an error
+
+    def current(self) -> Settings | None:
+        """Return the settings; None when the ConfigMap never was readable, so nothing may be changed."""
+        found = self.reader.get(CONFIG_MAPS, self.config_map)
+        data = {} if found is None else found.get("data") or {}
+        if not validate_configuration(data):
+            self._valid = read_configuration(data)
+        if self._valid is None:
+            return None
+        services = [service for key in self.services if (service := self.reader.get(SERVICES, key)) is not None]
+        return self._valid.settings(services)
+
+
+def validate_configuration(data: Mapping[str, str]) -> str:
+    """Say what is wrong with the data of the ConfigMap and how to correct it; empty when nothing is."""
+    unknown = sorted(set(data) - set(KEYS))
+    if unknown:
+        return f"unknown key {unknown[0]!r}: the keys are {', '.join(KEYS)}"
+    if data.get("enabled", "true") not in ("true", "false"):
+        return f"enabled is {data['enabled']!r}: write true or false"
+    objections = [objection for name in _words(data, "registries") if (objection := validate_registry(name))]
+    if objections:
+        return objections[0]
+    seconds = data.get("token-lifetime-seconds", "3600")
+    if not seconds.isdecimal() or not SHORTEST_LIFETIME <= timedelta(seconds=int(seconds[:9])) <= LONGEST_LIFETIME:
+        shortest, longest = int(SHORTEST_LIFETIME.total_seconds()), int(LONGEST_LIFETIME.total_seconds())
+        return f"token-lifetime-seconds is {seconds!r}: write a number from {shortest} to {longest}"
+    return ""
+
+
+def read_configuration(data: Mapping[str, str]) -> Configuration:
+    """Read data without an error."""
+    return Configuration(
+        enabled=data.get("enabled", "true") == "true",
+        registries=tuple(_words(data, "registries")),
+        cluster_domain=data.get("cluster-domain", "").strip(" .") or CLUSTER_DOMAIN,
+        audiences=tuple(_words(data, "audience")),
+        lifetime=timedelta(seconds=int(data.get("token-lifetime-seconds", "3600"))),
+    )
+
+
+def _words(data: Mapping[str, str], name: str) -> list[str]:
+    return data.get(name, "").replace(",", " ").split()

@@ -1,0 +1,170 @@
+"""Slows a controller down that writes a field again and again because another program changes it back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from watchword.api.http import Request, Response
+from watchword.kube.transport import Transport
+from watchword.runtime.errors import FieldContested
+
+WINDOW_SECONDS = 60.0
+TOLERATED_REWRITES = 5
+TOLERATED_BURST = 20  # writes of one condition within a second
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 600.0
+REMEMBERED_FIELDS = 8192
+MERGE_PATCH = "application/merge-patch+json"
+EXISTENCE = "the object itself"
+_PRECONDITIONS = frozenset({"metadata.uid", "metadata.resourceVersion"})
+
+
+@dataclass(frozen=True, slots=True)
+class FieldWrite:
+    """One field that a request writes. `since` tells apart two writes of a condition that held in between."""
+
+    name: str
+    digest: str  # of the value: values may be secret
+    since: str = ""
+
+
+@dataclass(slots=True)
+class FieldHistory:
+    """What this process last wrote into a field of an object, and how often it did so again."""
+
+    last: FieldWrite
+    rewrites: deque[float] = field(default_factory=deque)
+    pause: float = 0.0
+    paused_until: float = 0.0
+    burst: tuple[float, int] = (0.0, 0)  # since when, and how often, the very same was written within a second
+
+    def is_rewrite(self, write: FieldWrite, now: float) -> bool:
+        """Whether another program must have changed the field since it was last written.
+
+        A condition that is written with others, unchanged, has the same instant as before. So has one that changes to
+        and fro within a second, which is the resolution of that instant: what is written that often is contested.
+        """
+        if write.digest != self.last.digest:
+            return False
+        return not write.since or write.since != self.last.since or self._burst_at(now)[1] >= TOLERATED_BURST
+
+    def record(self, write: FieldWrite, now: float) -> bool:
+        """Take note of a write; return whether the next one has to wait."""
+        again = self.is_rewrite(write, now)
+        since, count = self._burst_at(now)
+        self.last, self.burst = write, (since, count + 1)
+        while self.rewrites and self.rewrites[0] <= now - WINDOW_SECONDS - self.pause:
+            self.rewrites.popleft()
+        if not self.rewrites:
+            self.pause = 0.0
+        if not again:
+            return False
+        self.rewrites.append(now)
+        if len(self.rewrites) <= TOLERATED_REWRITES and not self.pause:
+            return False
+        self.pause = min(max(2 * self.pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+        self.paused_until = now + self.pause
+        return True
+
+    def _burst_at(self, now: float) -> tuple[float, int]:
+        return self.burst if now < self.burst[0] + 1 else (now, 0)
+
+
+class ContestedWriteTransport:
+    """Refuses, for a time that doubles, to write a field that another program keeps changing back.
+
+    Only merge patches and creations are looked at: controllers send in them what differs, so the same value twice means
+    that it was changed in between. Raises `FieldContested`; nothing is sent then.
+    """
+
+    def __init__(self, inner: Transport, count: Callable[[str], None]) -> None:
+        self._inner = inner
+        self._count = count
+        self._histories: OrderedDict[tuple[str, str], FieldHistory] = OrderedDict()
+
+    async def send(self, request: Request) -> Response:
+        """Send one request, unless it would go on with a contest."""
+        writes = list(fields_written(request))
+        if not writes:
+            return await self._inner.send(request)
+        now = asyncio.get_running_loop().time()
+        path = _object_path(request)
+        for write in writes:
+            history = self._histories.get((path, write.name))
+            if history is not None and now < history.paused_until and history.is_rewrite(write, now):
+                raise FieldContested(path, write.name, history.paused_until - now)
+        response = await self._inner.send(request)
+        if response.status < 300:
+            self._record(path, writes, now)
+        return response
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
+        """Open a stream, unchanged."""
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        """Release the transport below."""
+        await self._inner.close()
+
+    def _record(self, path: str, writes: list[FieldWrite], now: float) -> None:
+        for write in writes:
+            key = (path, write.name)
+            history = self._histories.get(key)
+            if history is None:
+                self._histories[key] = FieldHistory(write)
+            elif history.record(write, now):
+                self._count(write.name)
+            self._histories.move_to_end(key)
+        while len(self._histories) > REMEMBERED_FIELDS:
+            self._histories.popitem(last=False)
+
+
+def fields_written(request: Request) -> Iterator[FieldWrite]:
+    """Return the fields that a request writes, conditions one by one; nothing for requests that are not looked at."""
+    if request.parameter("dryRun"):
+        return
+    if request.method == "POST" and _name(request):
+        yield FieldWrite(EXISTENCE, "")
+    elif request.method == "PATCH" and request.header("Content-Type") == MERGE_PATCH:
+        yield from _leaves("", _decoded(request))
+
+
+def _leaves(name: str, value: Any) -> Iterator[FieldWrite]:
+    if name == "status.conditions" and isinstance(value, list):
+        for row in value:
+            if isinstance(row, Mapping):
+                said = [row.get(part) for part in ("status", "reason", "message")]
+                yield FieldWrite(f"{name}[{row.get('type')}]", _digest(said), str(row.get("lastTransitionTime") or "-"))
+    elif isinstance(value, Mapping) and value:
+        for part, inner in value.items():
+            yield from _leaves(f"{name}.{part}".lstrip("."), inner)
+    elif name not in _PRECONDITIONS:
+        yield FieldWrite(name, _digest(value))
+
+
+def _object_path(request: Request) -> str:
+    return f"{request.path}/{_name(request)}" if request.method == "POST" else request.path
+
+
+def _name(request: Request) -> str:
+    metadata = _decoded(request).get("metadata")
+    return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
+
+
+def _decoded(request: Request) -> Mapping[str, Any]:
+    try:
+        body = orjson.loads(request.body or b"{}")
+    except orjson.JSONDecodeError:
+        return {}
+    return body if isinstance(body, Mapping) else {}
+
+
+def _digest(value: Any) -> str:
+    return sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()

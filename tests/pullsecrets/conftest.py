@@ -1,0 +1,7 @@
+"""A control plane on which pull secrets are managed."""
+
+from __future__ import annotations
+
+from tests.pullsecrets.harness import cluster
+
+__all__ = ["cluster"]

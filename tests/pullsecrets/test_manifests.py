@@ -1,0 +1,113 @@
+"""The rendered manifests are all that the processes need, and nothing in them is idle."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+from tests.pullsecrets.harness import PullSecretHarness
+
+from watchword.api import yaml
+from watchword.api.meta import Manifest, ObjectKey, annotations_of
+from watchword.api.pull_secrets import ANNOTATION_PULL_SECRET
+from watchword.api.resources import CLUSTER_ROLES, CONFIG_MAPS, DEPLOYMENTS, EVENTS, ROLES, SECRETS, SERVICE_ACCOUNTS
+from watchword.cli.main import cli
+from watchword.operator.pull_secret_manifests import (
+    PULL_SECRETS,
+    PULL_SECRETS_OWN_RIGHTS,
+    PULL_SECRETS_RIGHTS,
+    PullSecretBundleOptions,
+    RegistryAuthBundleOptions,
+    pull_secret_bundle,
+    registry_auth_bundle,
+)
+from watchword.operator.rbac import RbacRule
+from watchword.testing.errors import EventuallyTimeout
+from watchword.testing.eventually import eventually_all
+
+EVERY_RIGHT = (*PULL_SECRETS_RIGHTS, *PULL_SECRETS_OWN_RIGHTS)
+USER = f"system:serviceaccount:{PULL_SECRETS.namespace}:{PULL_SECRETS.name}"
+BUNDLE = pull_secret_bundle(PullSecretBundleOptions(registries=("registry.example",)))
+
+
+async def apply(cluster: PullSecretHarness, rows: list[Manifest], missing: RbacRule | None = None) -> None:
+    """Apply the manifests without the Deployment, and without one rule wherever it stands."""
+    for resource, obj in rows:
+        if resource in (ROLES, CLUSTER_ROLES) and missing is not None:
+            kept = [rule for rule in obj["rules"] if rule != missing.rule]
+            await cluster.client.apply(resource, {**obj, "rules": kept}, force=True)
+        elif resource is not DEPLOYMENTS:
+            await cluster.client.apply(resource, obj, force=True)
+
+
+async def keep_every_promise(cluster: PullSecretHarness) -> None:
+    """Live a life in which every right is used."""
+    foreign = SECRETS.manifest(cluster.key("database"), stringData={"password": "kept"})
+    await cluster.client.create(SECRETS, foreign)
+    await cluster.account("builder", metadata={"annotations": {ANNOTATION_PULL_SECRET: "database"}})
+    await cluster.listed("builder")
+    await eventually_all(
+        cluster.client,
+        EVENTS,
+        lambda found: any(event["reason"] == "PullSecretReferenceRefused" for event in found.values()),
+        namespace=cluster.namespace,
+    )
+
+
+async def test_rendered_rights_are_enough(cluster: PullSecretHarness) -> None:
+    await apply(cluster, BUNDLE)
+    configuration = next(ObjectKey.of(obj) for resource, obj in BUNDLE if resource is CONFIG_MAPS)
+    cluster.start(user=USER, groups=("system:serviceaccounts",), elect=True, config_map=configuration)
+
+    await keep_every_promise(cluster)
+
+    account = await cluster.client.get(SERVICE_ACCOUNTS, cluster.key("builder"))
+    assert annotations_of(account)[ANNOTATION_PULL_SECRET] != "database"
+
+
+@pytest.mark.planes("embedded")
+@pytest.mark.parametrize("right", EVERY_RIGHT, ids=lambda right: f"{right.group}-{right.resources[0]}")
+async def test_without_any_right_a_promise_is_broken(cluster: PullSecretHarness, right: RbacRule) -> None:
+    await apply(cluster, BUNDLE, missing=right)
+    configuration = next(ObjectKey.of(obj) for resource, obj in BUNDLE if resource is CONFIG_MAPS)
+    cluster.start(user=USER, groups=("system:serviceaccounts",), elect=True, config_map=configuration)
+
+    with pytest.raises(EventuallyTimeout):
+        await keep_every_promise(cluster)
+
+
+async def test_server_accepts_both_bundles(cluster: PullSecretHarness) -> None:
+    options = RegistryAuthBundleOptions("registry", "registry.example", b"key", b"certificate")
+    for resource, obj in (*BUNDLE, *registry_auth_bundle(options)):
+        if obj["metadata"]["name"].startswith("watchword") and resource.namespaced:
+            await cluster.client.apply(
+                resource, {**obj, "metadata": {**obj["metadata"], "namespace": cluster.namespace}}
+            )
+
+
+def test_no_pod_of_the_bundles_is_root_and_all_are_probed() -> None:
+    options = RegistryAuthBundleOptions("registry", "registry.example", b"key", b"certificate")
+    rows = [obj for resource, obj in (*BUNDLE, *registry_auth_bundle(options)) if resource is DEPLOYMENTS]
+
+    assert len(rows) == 2
+    for row in rows:
+        pod = row["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert all({"livenessProbe", "readinessProbe"} <= set(container) for container in pod["containers"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["manifests", "pull-secrets", "--registry", "quay.io", "--audience", "registry", "--only-used"],
+        ["manifests", "registry-auth", "--service", "registry", "--audience", "registry"],
+    ],
+)
+def test_printed_manifests_start_a_command_with_flags_that_it_has(arguments: list[str]) -> None:
+    printed = CliRunner().invoke(cli, arguments)
+
+    documents = list(yaml.load_all(printed.stdout))
+    (workload,) = [document for document in documents if document["kind"] == "Deployment"]
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    flags = [argument.partition("=")[0] for argument in container["args"][1:]]
+    helped = CliRunner().invoke(cli, [container["args"][0], "--help"]).stdout
+    assert all(flag in helped for flag in flags)

@@ -1,0 +1,138 @@
+"""What people see of pull secrets: metrics, a list, and never a token."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import UTC, datetime, timedelta
+
+import orjson
+import pytest
+from prometheus_client import generate_latest
+from tests.pullsecrets.harness import PullSecretHarness, token_of
+
+from watchword.admin.doctor.pull_secrets import decide_pull_secret_findings
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
+from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets, summarize_pull_secrets
+from watchword.runtime.metrics import Metrics
+from watchword.testing.canary import Canary
+from watchword.testing.eventually import eventually, is_gone
+
+
+def values_of(metrics: Metrics) -> dict[str, float]:
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
+
+
+@pytest.mark.planes("embedded")
+async def test_metrics_tell_age_expiry_state_and_refreshes(cluster: PullSecretHarness) -> None:
+    metrics = Metrics()
+    cluster.start(metrics=metrics)
+    await cluster.account("builder")
+    secret = await cluster.listed("builder")
+    await cluster.listed("default")
+    await asyncio.sleep(600)
+
+    found = values_of(metrics)
+
+    assert found['watchword_pull_secrets{state="filled"}'] >= 2
+    assert found['watchword_pull_secrets{state="empty"}'] == 0
+    assert 590 <= found["watchword_pull_secret_oldest_token_age_seconds"] <= 610
+    assert 2990 <= found["watchword_pull_secret_soonest_expiry_seconds"] <= 3010
+    assert found['watchword_pull_secret_refresh_total{reason="empty"}'] >= 2
+    assert found["watchword_pull_secret_first_token_seconds_count"] >= 2
+    assert token_of(secret) not in generate_latest(metrics.registry).decode()
+
+
+@pytest.mark.planes("embedded")
+async def test_secret_that_is_gone_is_counted_no_more(cluster: PullSecretHarness) -> None:
+    metrics = Metrics()
+    cluster.start(metrics=metrics)
+    await cluster.account("builder")
+    secret = await cluster.listed("builder")
+    before = values_of(metrics)['watchword_pull_secrets{state="filled"}']
+
+    await cluster.client.delete(SERVICE_ACCOUNTS, cluster.key("builder"))
+    await eventually(cluster.client, SECRETS, ObjectKey.of(secret), is_gone)
+    await asyncio.sleep(1)
+
+    assert values_of(metrics)['watchword_pull_secrets{state="filled"}'] == before - 1
+
+
+async def test_list_shows_the_unhealthy_first_and_no_token(cluster: PullSecretHarness) -> None:
+    cluster.start()
+    await cluster.legacy_pair(await cluster.account("old"))
+    await cluster.account("builder")
+    secret = await cluster.listed("builder")
+
+    rows = await list_pull_secrets(cluster.client, now=cluster.plane.clock.now(), namespace=cluster.namespace)
+
+    health = {row.account: row.health for row in rows}
+    assert health["builder"] is PullSecretHealth.HEALTHY
+    assert health["old"] is PullSecretHealth.LEGACY
+    assert rows[0].account == "old"
+    assert token_of(secret) not in str(rows)
+
+
+@pytest.mark.real_time
+async def test_command_runs_the_controllers_and_lists_what_they_made(
+    cluster: PullSecretHarness, canary: Canary
+) -> None:
+    config = cluster.options.config_map
+    base = [sys.executable, "-m", "watchword", "pull-secrets"]
+    running = await asyncio.create_subprocess_exec(
+        *base,
+        f"--kubeconfig={cluster.plane.kubeconfig}",
+        f"--config-map={config}",
+        "--disable-leader-election",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    await cluster.account("builder")
+    secret = await cluster.listed("builder")
+    listing = await asyncio.create_subprocess_exec(
+        *base,
+        *("list", "-n", cluster.namespace, "-o", "json", f"--kubeconfig={cluster.plane.kubeconfig}"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    listed, _ = await listing.communicate()
+    running.terminate()
+    logged, _ = await running.communicate()
+
+    rows = {row["serviceAccount"]: row for row in orjson.loads(listed)["items"]}
+    assert rows["builder"]["health"] == "healthy"
+    assert rows["builder"]["secret"] == secret["metadata"]["name"]
+    assert running.returncode == 0
+    assert token_of(secret).split(".")[2] not in (logged + listed).decode()
+
+
+@pytest.mark.parametrize(
+    ("health", "level"),
+    [
+        pytest.param((PullSecretHealth.EXPIRED, PullSecretHealth.HEALTHY), ["failure"], id="one has expired"),
+        pytest.param((PullSecretHealth.OVERDUE,), ["warning"], id="one is late"),
+        pytest.param((PullSecretHealth.LEGACY, PullSecretHealth.HEALTHY), ["warning"], id="one is legacy"),
+        pytest.param((PullSecretHealth.HEALTHY,), ["ok"], id="all is well"),
+        pytest.param((), [], id="there are none"),
+    ],
+)
+def test_doctor_judges_pull_secrets_by_the_worst(health: tuple[PullSecretHealth, ...], level: list[str]) -> None:
+    rows = [PullSecretRow(ObjectKey("team", f"secret-{n}"), "builder", each) for n, each in enumerate(health)]
+
+    assert [finding.level.value for finding in decide_pull_secret_findings(rows)] == level
+
+
+def test_summary_counts_and_finds_the_first_to_expire() -> None:
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    rows = [
+        PullSecretRow(
+            ObjectKey("team", f"secret-{hours}"), "b", PullSecretHealth.HEALTHY, expires_at=now + timedelta(hours=hours)
+        )
+        for hours in (3, 1, 2)
+    ]
+
+    summary = summarize_pull_secrets(rows)
+
+    assert summary.counts == {PullSecretHealth.HEALTHY: 3}
+    assert summary.first_to_expire is rows[1]
