@@ -45,7 +45,7 @@ def role_manifest(addon: Object, names: list[str]) -> Object:
     return ROLES.manifest(
         ObjectKey(addon["metadata"]["namespace"], SECRETS_ROLE),
         metadata={"labels": {Label.ADDON_NAME: ADDON_NAME}, "ownerReferences": [owner_reference(addon)]},
-        rules=[{**rule, "resourceNames": sorted(names)}] if names else [],
+        rules=[{**rule, "resourceNames": sorted(names)}] if names else None,  # as servers keep it
     )
 
 
