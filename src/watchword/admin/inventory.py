@@ -21,6 +21,7 @@ from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_validity import CredentialValidity, parse_validity
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import ConditionType, Label, cluster_group
+from watchword.api.time import parse_rfc3339
 from watchword.certificates.approval import is_pending
 from watchword.discovery.token_secret import TokenRecord
 from watchword.drivers.catalog import CATALOG, Catalog
@@ -28,8 +29,9 @@ from watchword.drivers.descriptor import CredentialKind
 from watchword.drivers.errors import AmbiguousDriver
 from watchword.pki.certificates import Certificate
 
-JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
+JOIN_TOKEN, AUTHORITY, ACCOUNT_TOKEN = "join token", "hub authority", "account token"
 CONSEQUENCES = {
+    ACCOUNT_TOKEN: "programs that use it are refused by the cluster",
     JOIN_TOKEN: "nobody can join by it any more; those who have joined notice nothing",
     AUTHORITY: "nobody trusts the hub any more, and no certificate that it issued is believed",
 }
@@ -44,6 +46,7 @@ class HubFacts:
     requests: Sequence[Object] = ()
     tokens: Sequence[TokenRecord] = ()
     authorities: Sequence[Certificate] = ()
+    accounts: Sequence[Object] = ()
     unseen: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -219,6 +222,35 @@ def _credentials(
             yield row
     for obj in facts.addons:
         yield from decide_addon_credential_rows(Addon.read(obj), now=now, catalog=catalog)
+    for obj in facts.accounts:
+        yield from decide_account_rows(obj, now=now)
+
+
+def decide_account_rows(obj: Object, *, now: datetime) -> Iterable[CredentialRow]:
+    """Say until when the token of a managed service account lives; nothing before there is one."""
+    status = obj.get("status") or {}
+    expires = parse_rfc3339(str(status.get("expirationTimestamp") or ""))
+    if expires is None:
+        return
+    secret = status.get("tokenSecretRef") or {}
+    issued = parse_rfc3339(str(secret.get("lastRefreshTimestamp") or ""))
+    renews = parse_rfc3339(str(status.get("nextRenewalTimestamp") or ""))
+    validity = CredentialValidity(issued, expires, renews)
+    off = find_condition(obj, ConditionType.ROTATION_SCHEDULED)
+    renewed = off is None or off.status != "False"
+    decide = decide_renewed_health if renewed else decide_expiring_health
+    metadata = obj["metadata"]
+    yield CredentialRow(
+        ACCOUNT_TOKEN,
+        metadata["namespace"],
+        f"account {metadata['name']}",
+        metadata["name"],
+        validity,
+        decide(validity, now=now),
+        note="" if renewed else "rotation is off",
+        consequence=CONSEQUENCES[ACCOUNT_TOKEN],
+        renewed=renewed,
+    )
 
 
 def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
