@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "discover": ("watchword.cli.discover", "Find a cluster, check that it is the one, and print how to reach it."),
     "addon": ("watchword.cli.addon", "Enable, disable and look at the add-ons of a hub's clusters."),
     "serviceaccount": ("watchword.cli.serviceaccount", "Make, look at and revoke managed service accounts."),
-    "msa": ("watchword.cli.serviceaccount", "The same as serviceaccount, for short."),
+    "msa": ("watchword.cli.msa", "Make, look at and revoke managed service accounts."),
     "hub": ("watchword.cli.hub", "Run the controllers of a hub."),
     "agent": ("watchword.cli.agent", "Run the agent of a managed cluster."),
     "operator": ("watchword.cli.operator", "Deploy the agent and the hub as their resources say."),
