@@ -14,12 +14,12 @@ from watchword.api.accounts import ADDON_NAME
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
+from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
 from watchword.cli.main import run
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
-from watchword.kube.errors import Unauthorized
+from watchword.kube.errors import Forbidden, Unauthorized
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.node_cluster import a_cluster_with_node
 
@@ -84,6 +84,11 @@ async def test_account_of_an_installed_add_on_is_usable_and_revoked(tmp_path: Pa
             assert await watchword(hub, *argv) == 0
             async with connected(config) as robot:
                 assert (await who_am_i(robot)).username == f"system:serviceaccount:{ADDON_NAMESPACE}:robot"
+                with pytest.raises(Forbidden):
+                    await robot.list(CONFIG_MAPS, namespace="kube-public")
+                grant = ("msa", "grant", "robot", "-n", CLUSTER, "--cluster-role", "view", "--in", "kube-public")
+                assert await watchword(hub, *grant, "--wait") == 0
+                await robot.list(CONFIG_MAPS, namespace="kube-public")
                 assert await watchword(hub, "msa", "delete", "robot", "-n", CLUSTER, "--wait") == 0
                 await eventually(hub_client, MANAGED_SERVICE_ACCOUNTS, account, is_gone)
                 local = ObjectKey(ADDON_NAMESPACE, "robot")

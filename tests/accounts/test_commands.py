@@ -11,7 +11,7 @@ import orjson
 import pytest
 from tests.accounts.fleet import AccountsFleet
 
-from watchword.admin.service_accounts import grant_work
+from watchword.admin.service_accounts import AccountRight, grant_work
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, MANIFEST_WORKS
 from watchword.cli.main import run
@@ -121,7 +121,7 @@ async def test_grant_is_a_work_for_each_cluster(fleet: AccountsFleet, capsys: py
     assert await watchword(fleet, "msa", "grant", "robot", "-n", member.name, "--cluster-role", "view") == 0
     assert f"is given view on {member.name}" in capsys.readouterr().out
 
-    wanted = grant_work(ObjectKey(member.name, "robot"), "view", "open-cluster-management-agent-addon")
+    wanted = grant_work(ObjectKey(member.name, "robot"), AccountRight("view"), "open-cluster-management-agent-addon")
     (binding,) = (await fleet.client.get(MANIFEST_WORKS, ObjectKey.of(wanted)))["spec"]["workload"]["manifests"]
     assert binding["roleRef"]["name"] == "view"
     assert binding["subjects"][0]["name"] == "robot"

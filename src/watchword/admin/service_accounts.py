@@ -23,6 +23,7 @@ from watchword.api.resources import (
     MANAGED_SERVICE_ACCOUNTS,
     MANIFEST_WORKS,
     RBAC_GROUP,
+    ROLE_BINDINGS,
 )
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
@@ -108,19 +109,26 @@ class ServiceAccountAdmin:
             return [key.namespace]
         return sorted(obj["metadata"]["namespace"] for obj in await self.replicas(key))
 
-    async def grant(self, key: ObjectKey, role: str, clusters: Sequence[str] = ()) -> list[str]:
-        """Give an account a ClusterRole on its clusters, by ManifestWork; return those clusters."""
+    async def grant(self, key: ObjectKey, right: AccountRight, clusters: Sequence[str] = ()) -> list[ObjectKey]:
+        """Give an account a right on its clusters, by ManifestWork; return the works."""
         await self.get(key)
-        chosen = sorted(clusters) or await self.clusters(key)
-        for cluster in chosen:
+        works = []
+        for cluster in sorted(clusters) or await self.clusters(key):
             addon = await self.client.find(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, ADDON_NAME))
             if addon is None:
                 raise OperationRefused(
                     f"the add-on is not enabled on {cluster}: `watchword addon enable {ADDON_NAME} -c {cluster}`"
                 )
-            work = grant_work(ObjectKey(cluster, key.name), role, Addon.read(addon).namespace_on_cluster())
+            work = grant_work(ObjectKey(cluster, key.name), right, Addon.read(addon).namespace_on_cluster())
             await self.client.apply(MANIFEST_WORKS, work, force=True)
-        return chosen
+            works.append(ObjectKey.of(work))
+        return works
+
+    async def wait_until_granted(self, work: ObjectKey, within: timedelta) -> None:
+        """Wait until a cluster has applied the work that grants a right."""
+        waiter = ObjectWaiter(self.client, within, self.progress)
+        advice = "the work agent needs the right itself: bind it on the cluster, or name namespaces with --in"
+        await waiter.until(MANIFEST_WORKS, work, validate_granted, advice=advice)
 
     async def _abandon(self, obj: Object) -> None:
         kept = [name for name in finalizers_of(obj) if name not in HOLDING]
@@ -136,16 +144,34 @@ class ServiceAccountAdmin:
         )
 
 
-def grant_work(account: ObjectKey, role: str, namespace: str) -> Object:
-    """Return the work that binds a ClusterRole to an account's ServiceAccount on its cluster."""
-    mark = hashlib.sha256(role.encode()).hexdigest()[:8]  # names of roles may hold what names of works may not
-    binding = CLUSTER_ROLE_BINDINGS.manifest(
-        ObjectKey.cluster(f"{ADDON_NAME}:{account.name}:{role}"),
-        roleRef={"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
-        subjects=[{"kind": "ServiceAccount", "namespace": namespace, "name": account.name}],
-    )
+@dataclass(frozen=True, slots=True)
+class AccountRight:
+    """A ClusterRole for an account: on the whole cluster, or in some namespaces."""
+
+    role: str
+    namespaces: tuple[str, ...] = ()
+
+
+def grant_work(account: ObjectKey, right: AccountRight, namespace: str) -> Object:
+    """Return the work that binds a role to an account's ServiceAccount, which is in that namespace on its cluster."""
+    mark = hashlib.sha256(right.role.encode()).hexdigest()[:8]  # names of roles may hold what names of works may not
+    name = f"{ADDON_NAME}:{account.name}:{right.role}"
+    content: Object = {
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": right.role},
+        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account.name}],
+    }
+    bindings = [ROLE_BINDINGS.manifest(ObjectKey(where, name), **content) for where in right.namespaces]
+    bindings = bindings or [CLUSTER_ROLE_BINDINGS.manifest(ObjectKey.cluster(name), **content)]
     key = ObjectKey(account.namespace, f"{ADDON_NAME}-{account.name}-{mark}")
-    return MANIFEST_WORKS.manifest(key, spec={"workload": {"manifests": [binding]}})
+    return MANIFEST_WORKS.manifest(key, spec={"workload": {"manifests": bindings}})
+
+
+def validate_granted(work: Object | None) -> str:
+    """Say why the right is not granted yet; empty when the cluster has applied the work."""
+    said = find_condition(work or {}, ConditionType.WORK_APPLIED)
+    if said is None:
+        return "the cluster's agent has not applied the work yet"
+    return "" if said.status == "True" else said.message
 
 
 def validate_reported(found: Object | None) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from watchword.cli.common_options import split
+from watchword.cli.common_options import split, wait_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import print_progress
 
 if TYPE_CHECKING:
     from watchword.accounts.exports import Exporter
@@ -87,21 +89,32 @@ def exec_credential(connection: ClusterConnection, name: str, cluster: str, name
 @click.argument("name")
 @click.option("--namespace", "-n", required=True, help="The namespace of the account.")
 @click.option("--cluster-role", required=True, help="The ClusterRole on the clusters, such as view.")
+@click.option("--in", "namespaces", multiple=True, help="Only in these namespaces of the clusters, by commas.")
 @click.option("--clusters", "-c", multiple=True, help="Only on these clusters; several, separated by commas.")
+@wait_options("the clusters have applied it")
 @connection_options
-def grant(connection: ClusterConnection, name: str, **flags: Any) -> None:
-    """Give the account a ClusterRole on its clusters, by ManifestWork."""
-    from watchword.admin.service_accounts import ServiceAccountAdmin  # noqa: PLC0415 - help must not pay for it
+def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> None:
+    """Give the account a ClusterRole on its clusters, by ManifestWork.
+
+    The work agent of a cluster grants only what it may do itself. By default it may do what the role admin
+    allows in every namespace: use --in, or bind more to it on the cluster.
+    """
+    from watchword.admin.service_accounts import AccountRight, ServiceAccountAdmin  # noqa: PLC0415 - help
     from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
     from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
 
-    async def work() -> list[str]:
-        async with connection.client() as client:
-            key = ObjectKey(flags["namespace"], name)
-            return await ServiceAccountAdmin(client).grant(key, flags["cluster_role"], split(flags["clusters"]))
+    right = AccountRight(flags["cluster_role"], split(flags["namespaces"]))
 
-    for cluster in run(work()):
-        click.echo(f"account {name} is given {flags['cluster_role']} on {cluster}")
+    async def work() -> list[ObjectKey]:
+        async with connection.client() as client:
+            admin = ServiceAccountAdmin(client, print_progress)
+            works = await admin.grant(ObjectKey(flags["namespace"], name), right, split(flags["clusters"]))
+            for key in works if wait is not None else ():
+                await admin.wait_until_granted(key, wait or timedelta(0))
+            return works
+
+    for key in run(work()):
+        click.echo(f"account {name} is given {right.role} on {key.namespace}")
 
 
 @click.command("export")
