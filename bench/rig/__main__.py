@@ -27,6 +27,7 @@ WORKLOADS = (
     "bootstrap-signer",
     "pull-secrets",
     "managed-accounts",
+    "account-fan-out",
 )
 
 
