@@ -16,19 +16,20 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
-from watchword.kube.errors import KubeError, NotFound
+from watchword.kube.errors import KubeError
 from watchword.kube.responses import decode
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock, SystemClock
-from watchword.runtime.errors import NotServed
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
+from watchword.runtime.tasks import run_until_stopped
 
 CLUSTER = "cluster"  # the name of the connection to the agent's own cluster
 LEASE_EVERY = 20.0  # seconds
 AUTHORITY_EVERY = 5.0  # seconds between two looks at the authority's file
+SERVED_EVERY = 2.0  # seconds between two questions whether the hub serves accounts
 WORKERS = 16
 
 
@@ -49,7 +50,19 @@ async def run_accounts_agent(
     hub: Client, local: Client, options: AccountsAgentOptions, *, stop: asyncio.Event | None = None
 ) -> None:
     """Keep the cluster's accounts until asked to stop; raises what the manager raises."""
-    kinds = await find_served_kinds(hub, options.cluster)
+    stop = stop or asyncio.Event()
+    found: list[tuple[Resource, ...]] = []
+
+    async def find() -> None:
+        found.append(await find_served_kinds(hub, options.cluster))
+
+    if await run_until_stopped(stop, find()):
+        await _keep_accounts(hub, local, options, kinds=found[0], stop=stop)
+
+
+async def _keep_accounts(
+    hub: Client, local: Client, options: AccountsAgentOptions, *, kinds: tuple[Resource, ...], stop: asyncio.Event
+) -> None:
     owners = await own_account(local)
     agent = AgentAccount(owners[0]["name"], owners[0]["uid"]) if owners else AgentAccount()
     manager = Manager(
@@ -91,17 +104,27 @@ def account_controller(
 
 
 async def find_served_kinds(hub: Client, cluster: str) -> tuple[Resource, ...]:
-    """Return in which groups the hub serves accounts; `NotServed` when in none."""
-    served = []
-    for kind in ACCOUNT_KINDS:
-        try:
-            decode(await hub.request("GET", kind.path(namespace=cluster), query={"limit": "1"}))
-        except NotFound:
-            continue
-        served.append(kind)
-    if not served:
-        raise NotServed("the hub serves no ManagedServiceAccount: run the manager of the add-on on the hub first")
-    return tuple(served)
+    """Return in which groups the hub serves accounts to this agent, waiting until it does in one.
+
+    A manager of Open Cluster Management grants one group only, and rights may follow the credential by a moment.
+    """
+    log = structlog.get_logger("watchword.accounts").bind(cluster=cluster)
+    while True:
+        answers = [await _is_served(hub, kind, cluster) for kind in ACCOUNT_KINDS]
+        served = tuple(kind for kind, answer in zip(ACCOUNT_KINDS, answers, strict=True) if not answer)
+        if served:
+            return served
+        log.warning("the hub serves no accounts to this agent yet", error=answers[0])
+        await asyncio.sleep(SERVED_EVERY)
+
+
+async def _is_served(hub: Client, kind: Resource, cluster: str) -> str:
+    """Return why a kind cannot be read; empty when it can."""
+    try:
+        decode(await hub.request("GET", kind.path(namespace=cluster), query={"limit": "1"}))
+    except KubeError as trouble:
+        return str(trouble)
+    return ""
 
 
 async def _follow_authority(
