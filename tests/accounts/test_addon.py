@@ -9,36 +9,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.addons.test_sample import connected, is_available, join, watchword
 
 from watchword.api.accounts import ADDON_NAME
-from watchword.api.conditions import is_true
-from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ADDON_NAMESPACE, ConditionType
+from watchword.api.meta import ObjectKey
+from watchword.api.names import ADDON_NAMESPACE
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
-from watchword.cli.main import run
 from watchword.kube.access_reviews import who_am_i
-from watchword.kube.client import Client
-from watchword.kube.connect import connect
 from watchword.kube.errors import Forbidden, Unauthorized
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.node_cluster import a_cluster_with_node
 
 CLUSTER = "edge-1"
-
-
-async def watchword(kubeconfig: Path, *argv: str) -> int:
-    return await asyncio.to_thread(run, [*argv, "--kubeconfig", str(kubeconfig)])
-
-
-async def join(hub: Path, edge: Path, folder: Path, driver: str) -> None:
-    """Bring a cluster in whose add-ons get their credential by this driver."""
-    command = folder / "join"
-    assert await watchword(hub, "init", "--wait", "--output-join-command-file", str(command)) == 0
-    arguments = command.read_text().split()[2:-1]
-    flags = ("--addon-kubeclient-registration-auth", driver)
-    joining = asyncio.create_task(watchword(edge, "join", *arguments, CLUSTER, "--wait", *flags))
-    assert await watchword(hub, "accept", "--clusters", CLUSTER, "--wait") == 0
-    assert await joining == 0
 
 
 @asynccontextmanager
@@ -53,25 +35,12 @@ async def accounts_manager(hub: Path) -> AsyncIterator[None]:
         await process.wait()
 
 
-@asynccontextmanager
-async def connected(kubeconfig: Path) -> AsyncIterator[Client]:
-    client = connect(kubeconfig)
-    try:
-        yield client
-    finally:
-        await client.close()
-
-
-def is_available(addon: Object | None) -> bool:
-    return is_true(addon or {}, ConditionType.ADDON_AVAILABLE)
-
-
 @pytest.mark.real_time
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("driver", ["token", "csr"])
 async def test_account_of_an_installed_add_on_is_usable_and_revoked(tmp_path: Path, driver: str) -> None:
     async with a_cluster_with_node(tmp_path / "hub") as hub, a_cluster_with_node(tmp_path / "edge") as edge:
-        await join(hub, edge, tmp_path, driver)
+        await join(hub, edge, tmp_path, "--addon-kubeclient-registration-auth", driver)
         async with accounts_manager(hub), connected(hub) as hub_client, connected(edge) as edge_client:
             assert await watchword(hub, "addon", "enable", ADDON_NAME, "--clusters", CLUSTER) == 0
             key = ObjectKey(CLUSTER, ADDON_NAME)

@@ -21,7 +21,7 @@ from watchword.runtime.event_loop import run
 
 Start = Callable[..., Any]
 pytestmark = [pytest.mark.timeout(300)]
-STEPS = ["planes", "hub", "token", "discovery", "join", "acceptance", "members", "add-on"]
+STEPS = ["planes", "hub", "token", "discovery", "join", "acceptance", "members", "add-on", "account"]
 
 
 def identities(kubeconfig: Path) -> dict[str, Any]:
@@ -85,6 +85,7 @@ def test_killed_at_any_step_it_comes_up_healthy_the_next_time(start_up: Start, t
         ("acceptance", "running"),
         ("members", "running"),
         ("add-on", "running"),
+        ("account", "running"),
     ):
         fleet = start_up("--data-dir", folder)
         fleet.until("step", step=step, state=state)
@@ -94,9 +95,9 @@ def test_killed_at_any_step_it_comes_up_healthy_the_next_time(start_up: Start, t
     ready = fleet.until("ready")
 
     assert ready["troubles"] == 0
-    assert len(ready["clusters"]) == len(ready["addOns"]) == 2
+    assert (len(ready["clusters"]), len(ready["addOns"])) == (2, 4)
     requests = identities(tmp_path / "fleet" / "kubeconfig")["requests"]
-    assert len(requests) == 3  # one for each cluster, one for the add-on: none was made twice
+    assert len(requests) == 4  # one for each cluster, one for each add-on by certificate: none was made twice
     assert fleet.interrupt() == 0
 
 
