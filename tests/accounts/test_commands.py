@@ -43,7 +43,7 @@ async def test_account_is_created_shown_and_deleted(fleet: AccountsFleet, capsys
 
     assert await watchword(fleet, "serviceaccount", "create", "robot", *where) == 0
     assert "exists already" in capsys.readouterr().out
-    assert await watchword(fleet, "serviceaccount", "list") == 0
+    assert await watchword(fleet, "serviceaccount", "list", *where) == 0
     assert f"robot   {member.name}" in capsys.readouterr().out
     assert await watchword(fleet, "serviceaccount", "show", "robot", *where) == 0
     shown = capsys.readouterr().out
