@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from watchword.admin.forecast import forecast_expiry, requires_action
-from watchword.admin.inventory import HubFacts, build_inventory
+from watchword.admin.inventory import build_inventory
+from watchword.admin.inventory_rows import HubFacts
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS

@@ -40,12 +40,12 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 async def _manage(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    from watchword.accounts.hub.definition import IMAGE, accounts_addon  # noqa: PLC0415 - help must not pay for it
-    from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager  # noqa: PLC0415 - same
-    from watchword.api.accounts import ADDON_NAME  # noqa: PLC0415 - same
-    from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
-    from watchword.api.names import HUB_NAMESPACE  # noqa: PLC0415 - same
-    from watchword.runtime.manager import ManagerOptions  # noqa: PLC0415 - same
+    from watchword.accounts.hub.definition import IMAGE, accounts_addon
+    from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
+    from watchword.api.accounts import ADDON_NAME
+    from watchword.api.meta import ObjectKey
+    from watchword.api.names import HUB_NAMESPACE
+    from watchword.runtime.manager import ManagerOptions
 
     lease = None if flags["disable_leader_election"] else ObjectKey(HUB_NAMESPACE, f"{ADDON_NAME}-manager")
     manager = ManagerOptions(f"watchword.dev/addon-{ADDON_NAME}", identity(), lease=lease, health=flags["listen"])
@@ -55,8 +55,8 @@ async def _manage(connection: ClusterConnection, flags: dict[str, Any], stop: as
 
 
 async def _run_agent(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent  # noqa: PLC0415 - help
-    from watchword.kube.connect import connect  # noqa: PLC0415 - same
+    from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
+    from watchword.kube.connect import connect
 
     hub: Client = connect(flags["hub_kubeconfig"])
     try:
@@ -75,10 +75,10 @@ async def _run_agent(connection: ClusterConnection, flags: dict[str, Any], stop:
 
 def find_endpoint(connection: ClusterConnection, server: str) -> Endpoint:
     """Return how the cluster is reached: as the agent does, or by another address under the same authority."""
-    from dataclasses import replace  # noqa: PLC0415 - help must not pay for it
+    from dataclasses import replace
 
-    from watchword.kube.connect import endpoint_of  # noqa: PLC0415 - same
-    from watchword.kube.incluster import incluster_endpoint, is_in_cluster  # noqa: PLC0415 - same
+    from watchword.kube.connect import endpoint_of
+    from watchword.kube.incluster import incluster_endpoint, is_in_cluster
 
     in_pod = connection.kubeconfig is None and not connection.context and is_in_cluster()
     endpoint = incluster_endpoint() if in_pod else endpoint_of(connection.choice().cluster)

@@ -53,7 +53,7 @@ def _namespace_option(command: F) -> F:
 @connection_options
 def create(connection: ClusterConnection, name: str, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Create an account; one that exists stays as it is."""
-    from watchword.cli.discovery_options import parse_duration_flag  # noqa: PLC0415 - help must not pay for it
+    from watchword.cli.discovery_options import parse_duration_flag
 
     rotation = {"enabled": not flags["no_rotation"], "validity": flags["validity"]}
     spec: Object = {"rotation": rotation}
@@ -120,8 +120,8 @@ def delete(connection: ClusterConnection, name: str, wait: timedelta | None, **f
 
 def account_row(obj: Object) -> tuple[str, ...]:
     """Return one line about an account."""
-    from watchword.api.conditions import find_condition  # noqa: PLC0415 - help must not pay for it
-    from watchword.api.names import ConditionType  # noqa: PLC0415 - same
+    from watchword.api.conditions import find_condition
+    from watchword.api.names import ConditionType
 
     status = obj.get("status") or {}
     said = find_condition(obj, ConditionType.ALL_ACCOUNTS_PRESENT)
@@ -134,9 +134,9 @@ def account_row(obj: Object) -> tuple[str, ...]:
 
 def describe_account(obj: Object) -> str:
     """Return everything about one account, in lines."""
-    from watchword.api.accounts import Account  # noqa: PLC0415 - help must not pay for it
-    from watchword.api.conditions import conditions_of  # noqa: PLC0415 - same
-    from watchword.api.validation import format_duration  # noqa: PLC0415 - same
+    from watchword.api.accounts import Account
+    from watchword.api.conditions import conditions_of
+    from watchword.api.validation import format_duration
 
     account = Account.read(obj)
     status = obj.get("status") or {}
@@ -155,20 +155,20 @@ def describe_account(obj: Object) -> str:
 
 
 def _key(namespace: str, name: str) -> ObjectKey:
-    from watchword.api.meta import ObjectKey  # noqa: PLC0415 - help must not pay for it
+    from watchword.api.meta import ObjectKey
 
     return ObjectKey(namespace, name)
 
 
 def _plain(obj: Object) -> Object:
-    from watchword.cli.cluster_output import without_managed_fields  # noqa: PLC0415 - help must not pay for it
+    from watchword.cli.cluster_output import without_managed_fields
 
     return without_managed_fields(obj)
 
 
 def _run(connection: ClusterConnection, work: Callable[[ServiceAccountAdmin], Any]) -> Any:
-    from watchword.admin.service_accounts import ServiceAccountAdmin  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+    from watchword.admin.service_accounts import ServiceAccountAdmin
+    from watchword.runtime.event_loop import run
 
     async def connected() -> Any:
         async with connection.client() as client:

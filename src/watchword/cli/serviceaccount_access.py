@@ -36,7 +36,7 @@ def kubeconfig(connection: ClusterConnection, name: str, path: Path | None, **fl
     Without --exec it holds the token and works until that expires. With --exec it holds no secret and works as
     long as the account lives.
     """
-    from watchword.kube.kubeconfig_files import dump_kubeconfig, write_kubeconfig  # noqa: PLC0415 - help
+    from watchword.kube.kubeconfig_files import dump_kubeconfig, write_kubeconfig
 
     config = _config_with_token(connection, name, flags)
     if path is not None:
@@ -49,9 +49,9 @@ def kubeconfig(connection: ClusterConnection, name: str, path: Path | None, **fl
 
 
 def _config_with_token(connection: ClusterConnection, name: str, flags: dict[str, Any]) -> Kubeconfig:
-    from watchword.admin.errors import OperationRefused  # noqa: PLC0415 - help must not pay for it
-    from watchword.kube.exec_plugin import ExecPlugin  # noqa: PLC0415 - same
-    from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry  # noqa: PLC0415 - same
+    from watchword.admin.errors import OperationRefused
+    from watchword.kube.exec_plugin import ExecPlugin
+    from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry
 
     cluster, namespace = flags["cluster"], flags["namespace"]
     token = _find_token(connection, name, cluster, namespace)
@@ -74,9 +74,9 @@ def _config_with_token(connection: ClusterConnection, name: str, flags: dict[str
 @connection_options
 def exec_credential(connection: ClusterConnection, name: str, cluster: str, namespace: str) -> None:
     """Print the account's token with its expiry, as clients expect it of a credential plugin."""
-    import orjson  # noqa: PLC0415 - help must not pay for it
+    import orjson
 
-    from watchword.accounts import exec_credential as plugin  # noqa: PLC0415 - same
+    from watchword.accounts import exec_credential as plugin
 
     version, named = plugin.read_exec_info(os.environ)
     if not (cluster or named):
@@ -99,9 +99,9 @@ def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **fl
     The work agent of a cluster grants only what it may do itself. By default it may do what the role admin
     allows in every namespace: use --in, or bind more to it on the cluster.
     """
-    from watchword.admin.service_accounts import AccountRight, ServiceAccountAdmin  # noqa: PLC0415 - help
-    from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+    from watchword.admin.service_accounts import AccountRight, ServiceAccountAdmin
+    from watchword.api.meta import ObjectKey
+    from watchword.runtime.event_loop import run
 
     right = AccountRight(flags["cluster_role"], split(flags["namespaces"]))
 
@@ -129,7 +129,7 @@ def export(connection: ClusterConnection, tool: str, name: str, **flags: Any) ->
     argocd: one cluster Secret for each cluster, with the newest token. clusterprofile: one ClusterProfile for
     each cluster, without a secret; clients run `watchword serviceaccount exec-credential` for the token.
     """
-    from watchword.cli.process_options import run_until_stopped  # noqa: PLC0415 - help must not pay for it
+    from watchword.cli.process_options import run_until_stopped
 
     run_until_stopped(lambda stop: _export(connection, tool, name, flags, stop))
 
@@ -137,8 +137,8 @@ def export(connection: ClusterConnection, tool: str, name: str, **flags: Any) ->
 async def _export(
     connection: ClusterConnection, tool: str, name: str, flags: dict[str, Any], stop: asyncio.Event
 ) -> None:
-    from watchword.accounts.exports import run_export  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.tasks import run_until_stopped  # noqa: PLC0415 - same
+    from watchword.accounts.exports import run_export
+    from watchword.runtime.tasks import run_until_stopped
 
     def report(change: TokenChange) -> None:
         click.echo(f"{change.cluster}: {type(change).__name__}", err=True)
@@ -151,15 +151,15 @@ async def _export(
 
 def make_exporter(tool: str, client: Client, namespace: str) -> Exporter:
     """Return who writes clusters for a tool."""
-    from watchword.accounts.exports import ArgoExporter, ClusterProfileExporter  # noqa: PLC0415 - help
+    from watchword.accounts.exports import ArgoExporter, ClusterProfileExporter
 
     return ArgoExporter(client, namespace) if tool == "argocd" else ClusterProfileExporter(client, namespace)
 
 
 def _find_token(connection: ClusterConnection, name: str, cluster: str, namespace: str) -> AccountToken:
-    from watchword.admin.service_accounts import ServiceAccountAdmin  # noqa: PLC0415 - help must not pay for it
-    from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+    from watchword.admin.service_accounts import ServiceAccountAdmin
+    from watchword.api.meta import ObjectKey
+    from watchword.runtime.event_loop import run
 
     async def work() -> AccountToken:
         async with connection.client() as client:

@@ -19,7 +19,7 @@ from watchword.runtime.clock import Clock
 
 @dataclass
 class SampleAgent:
-    """Says on the hub that it is alive, and on its own cluster, too, when it can reach that."""
+    """Reports on the hub that it runs, and on its own cluster, too, when it can reach that."""
 
     hub: Client
     cluster: str
@@ -29,7 +29,7 @@ class SampleAgent:
     beats: int = 0
 
     async def beat(self) -> None:
-        """Write one report; raises what the hub answers."""
+        """Write one report; raises the hub's errors."""
         self.beats += 1
         data = {"beats": str(self.beats), "at": rfc3339(self.clock.now()), "cluster": self.cluster}
         await _put(self.hub, ObjectKey(self.cluster, REPORT), data)
@@ -37,7 +37,7 @@ class SampleAgent:
             await AddonLease(self.local, ObjectKey(self.namespace, NAME), self.clock).renew()
 
     async def run(self, every: timedelta, stop: asyncio.Event) -> None:
-        """Report again and again; a hub that says no is asked again at the next beat."""
+        """Report periodically; a refused report is retried at the next period."""
         log = structlog.get_logger("watchword.sample").bind(cluster=self.cluster)
         while not stop.is_set():
             try:
