@@ -24,7 +24,7 @@ from watchword.runtime.event_loop import run
 
 Start = Callable[..., Any]
 pytestmark = [pytest.mark.timeout(300)]
-STEPS = ["planes", "hub", "token", "discovery", "join", "acceptance", "members", "add-on"]
+STEPS = ["planes", "hub", "token", "discovery", "join", "acceptance", "members", "add-on", "account"]
 
 
 def identities(kubeconfig: Path) -> dict[str, Any]:
@@ -70,10 +70,9 @@ def test_a_fleet_comes_up_in_memory_and_leaves_nothing(start_up: Start, tmp_path
     assert [each["step"] for each in news if each["event"] == "step" and each["state"] == "done"] == STEPS
     ready = next(each for each in news if each["event"] == "ready")
     assert [(row["name"], row["available"]) for row in ready["clusters"]] == [("cluster1", True), ("cluster2", True)]
-    assert [(row["cluster"], row["driver"], row["available"]) for row in ready["addOns"]] == [
-        ("cluster1", "token", True),
-        ("cluster2", "csr", True),
-    ]
+    addons = {(row["name"], row["cluster"], row["driver"], row["available"]) for row in ready["addOns"]}
+    ways = (("cluster1", "token", True), ("cluster2", "csr", True))
+    assert addons == {(name, *way) for name in ("managed-serviceaccount", "sample-addon") for way in ways}
     assert {row["health"] for row in ready["credentials"]} == {"Good"}
     assert list(tmp_path.glob("watchword-fleet-*")) == []
 
@@ -102,6 +101,7 @@ def test_killed_at_any_step_it_comes_up_healthy_the_next_time(start_up: Start, t
         ("acceptance", "running"),
         ("members", "running"),
         ("add-on", "running"),
+        ("account", "running"),
     ):
         fleet = start_up("--data-dir", folder)
         fleet.until("step", step=step, state=state)
@@ -111,9 +111,9 @@ def test_killed_at_any_step_it_comes_up_healthy_the_next_time(start_up: Start, t
     ready = fleet.until("ready")
 
     assert ready["troubles"] == 0
-    assert len(ready["clusters"]) == len(ready["addOns"]) == 2
+    assert (len(ready["clusters"]), len(ready["addOns"])) == (2, 4)
     requests = identities(tmp_path / "fleet" / "kubeconfig")["requests"]
-    assert len(requests) == 3  # one for each cluster, one for the add-on: none was made twice
+    assert len(requests) == 4  # one for each cluster, one for each add-on by certificate: none was made twice
     assert fleet.interrupt() == 0
 
 
