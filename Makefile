@@ -12,7 +12,7 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up setup fmt lint types imports test coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore bench bench-planes docs all lock clean
+.PHONY: help up setup fmt lint types imports test test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore bench bench-planes docs all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ fmt: setup ## format the code and apply the safe fixes
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
 
-lint: setup ## check style and the import contracts of the rooms
+lint: setup ## check style and the import contracts
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/lint-imports
@@ -44,6 +44,11 @@ types: setup ## check types, strictly, in the sources and in the tests
 
 test: lint types ## everything that must pass before a change lands, on the embedded control plane
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal
+
+ROUNDS ?= 10
+
+test-repeat: setup ## run the suite ROUNDS=10 times, each in another random order, every second time with all cores busy
+	$(BIN)/python -m tools.repeat_tests --rounds=$(ROUNDS)
 
 coverage: setup ## the same suite with its branch coverage reported; half as fast
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term:skip-covered
@@ -74,7 +79,7 @@ WITHIN    ?= 600
 JOBS      ?= $(shell getconf _NPROCESSORS_ONLN)
 SIMULATE  := $(BIN)/python -m watchword.testing.simulation
 
-simulate: setup ## live fleets through simulated months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) JOBS=(cores)
+simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) JOBS=(cores)
 	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --jobs=$(JOBS)
 
 simulate-ci: setup ## the simulated lives of CI: fixed seeds of mixed sizes and densities

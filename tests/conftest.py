@@ -1,23 +1,26 @@
-"""What every test shares: time is virtual unless a test says otherwise."""
+"""Fixtures of all tests: time is virtual unless a test is marked otherwise."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
+import pytest_asyncio
 import structlog
 from hypothesis import settings
 
 from watchword.runtime.event_loop import new_loop
 from watchword.runtime.logs import redact_event
 from watchword.runtime.virtual_time import VirtualLoop
+from watchword.testing.fleet import FleetHarness, run_fleet
+from watchword.testing.plane import Plane
 
 
 def pytest_configure() -> None:
-    """Log as a program would, and draw the same examples each time unless WATCHWORD_FUZZ asks for new ones."""
+    """Log as a program would, and draw the same examples each time unless WATCHWORD_FUZZ is set."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script: programs inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("steady", derandomize=True, database=None)
@@ -40,3 +43,10 @@ def pytest_asyncio_loop_factories(
     if item.get_closest_marker("real_time"):
         return {"real": new_loop}
     return {"virtual": VirtualLoop}
+
+
+@pytest_asyncio.fixture
+async def fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
+    """A hub and its agents on the chosen control plane; the test starts them."""
+    async with run_fleet(plane) as running:
+        yield running

@@ -6,6 +6,13 @@ import re
 import sys
 from pathlib import Path
 
+from tools.contracts import render_contracts
+from tools.docs_api import render_api
+from tools.docs_cli import render_cli
+from tools.docs_conditions import render_conditions
+from tools.docs_metrics import render_metrics
+from tools.docs_rights import render_rights
+
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 ROOT = Path(__file__).parents[1]
@@ -23,15 +30,10 @@ def main() -> None:
 
 
 def rendered(root: Path) -> dict[Path, str]:
-    """Return every page that is rendered from code, with what it should say."""
-    from tools.docs_api import render_api  # noqa: PLC0415 - whoever only checks links need not import the product
-    from tools.docs_cli import render_cli  # noqa: PLC0415 - same
-    from tools.docs_conditions import render_conditions  # noqa: PLC0415 - same
-    from tools.docs_metrics import render_metrics  # noqa: PLC0415 - same
-    from tools.docs_rights import render_rights  # noqa: PLC0415 - same
-
+    """Return the text of every file that is rendered from code or from another page."""
     reference = root / "docs" / "reference"
     return {
+        root / ".importlinter": render_contracts(root),
         reference / "cli.md": render_cli(),
         reference / "api.md": render_api(),
         reference / "rights.md": render_rights(),

@@ -7,8 +7,7 @@ from inspect import cleandoc
 
 import click
 
-from watchword.cli import _exit_codes, main
-from watchword.cli.common_options import LEFTOVERS
+from watchword.cli._exit_codes import MEANINGS
 from watchword.cli.main import COMMANDS, cli
 
 PROGRAM = "watchword"
@@ -18,25 +17,13 @@ Rendered from the code by `make docs`. `ww` is the same program under a shorter 
 what stands here, and `watchword completion SHELL` makes the shell complete it.
 """
 
-EXIT_CODES = (
-    (0, "done"),
-    (_exit_codes.FAILED, "failed for a reason that the sentence on standard error gives"),
-    (_exit_codes.NOT_USABLE, "what was given cannot be used: a flag, a file, a token"),
-    (_exit_codes.UNREACHABLE, "no answer, or not in time"),
-    (_exit_codes.REFUSED, "the server, or a check of ours, said no"),
-    (LEFTOVERS, "done here, but something is left for somebody to do (`unjoin`)"),
-    (_exit_codes.BUG, "a bug: run it again with `-vv` and report what it prints"),
-    (main.INTERRUPTED, "interrupted by Ctrl-C"),
-    (main.BROKEN_PIPE, "the reader of the output went away"),
-)
-
 
 def render_cli() -> str:
     """Return the page: one section for each command, in order of use."""
     context = click.Context(cli, info_name=PROGRAM)
     sections = ["\n".join(_section(cli.get_command(context, name), name, context, 2)) for name in COMMANDS]
     index = [f"| [`{name}`](#watchword-{name}) | {summary} |" for name, (_, summary) in COMMANDS.items()]
-    codes = [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES]
+    codes = [f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items()]
     return "\n".join(
         [
             HEAD,

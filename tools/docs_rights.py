@@ -10,7 +10,7 @@ from watchword.operator.rbac import RbacRule
 
 INTRODUCTION = """# Rights
 
-Every right that Watchword's processes have on a cluster, and what it is for. Rendered from `operator/rules.py` by
+Every right that Watchword's processes have on a cluster, and what it is for. Rendered from `operator/rbac.py` by
 `make docs`. A test takes the operator's rights away one by one and sees something break each time.
 """
 

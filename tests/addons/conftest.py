@@ -12,8 +12,8 @@ from watchword.testing.plane import Plane
 
 
 @pytest.fixture
-async def fleet(plane: Plane) -> AsyncIterator[AddonFleet]:
+async def addon_fleet(plane: Plane) -> AsyncIterator[AddonFleet]:
     async with run_fleet(plane) as running:
-        fleet = await AddonFleet.on(running)
-        yield fleet
-        await fleet.close()
+        addon_fleet = await AddonFleet.on(running)
+        yield addon_fleet
+        await addon_fleet.close()

@@ -147,7 +147,7 @@ class AddonFleet:
     async def says(
         self, key: ObjectKey, type_: str, status: str = "True", reason: str = "", *, within: float = 30.0
     ) -> Condition:
-        """Wait until an add-on's condition says so."""
+        """Wait until an add-on's condition has this status."""
 
         def is_so(obj: Object | None) -> bool:
             said = find_condition(obj or {}, type_)
@@ -158,7 +158,7 @@ class AddonFleet:
         return found
 
     async def until(self, key: ObjectKey, is_so: Callable[[Object | None], bool], *, within: float = 30.0) -> Object:
-        """Wait until something holds of an add-on."""
+        """Wait until a predicate holds for an add-on."""
         return await eventually(self.client, MANAGED_CLUSTER_ADDONS, key, is_so, within=within)
 
     async def refreshed(self, key: ObjectKey, *, within: float = 30.0) -> Condition:
@@ -206,7 +206,7 @@ class AddonFleet:
         return self.clients[-1]
 
     async def is_refused(self, token: bytes) -> bool:
-        """Ask until the hub no longer knows a token: it may believe one for some seconds, from its cache."""
+        """Retry until the hub rejects a token: its cache may accept one for some seconds."""
         client = self.as_token(token)
         async with asyncio.timeout(60):
             while True:
@@ -214,7 +214,7 @@ class AddonFleet:
                     await who_am_i(client)
                 except Unauthorized:
                     return True
-                await asyncio.sleep(0.5)  # nothing is told when a cache forgets, so there is nothing to wait for
+                await asyncio.sleep(0.5)  # the end of a cache entry is not observable, so there is nothing to wait for
 
     def as_certificate(self, data: dict[str, bytes]) -> Client:
         """Return a client that shows the certificate of a Secret."""

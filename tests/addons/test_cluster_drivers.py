@@ -33,93 +33,93 @@ KEYS = {"token": TOKEN_KEYS, "csr": CERTIFICATE_KEYS}
 CONNECTORS = {"cloud": CloudConnector, "relay": RelayConnector}
 
 
-async def with_vouchers(fleet: AddonFleet, connector: str, auth: str) -> str:
-    """Run a hub that knows the newcomer, and let a cluster join by it: a person accepts."""
-    await fleet.members.stop(fleet.hub)
-    catalog = catalog_with_vouchers(fleet.plane, CONNECTORS[connector])
+async def with_vouchers(addon_fleet: AddonFleet, connector: str, auth: str) -> str:
+    """Run a hub with the additional driver, and let a cluster join by it; an administrator accepts."""
+    await addon_fleet.members.stop(addon_fleet.hub)
+    catalog = catalog_with_vouchers(addon_fleet.plane, CONNECTORS[connector])
     options = HubOptions(drivers=("csr", VOUCHER), catalog=catalog, settings=HUB_SETTINGS, elect=False, install=False)
     hub = run_hub(
-        fleet.plane.fresh_client(),
+        addon_fleet.plane.fresh_client(),
         options,
-        clock=fleet.plane.clock,
+        clock=addon_fleet.plane.clock,
         random=Random(1),
         extensions=[hub_addon_controllers],
     )
-    fleet.members.tasks.append(asyncio.create_task(hub))
-    name = fleet.members.name(f"edge{fleet.mark}")
-    fleet.connectors[name] = CONNECTORS[connector](fleet.plane, cluster=name)
-    await fleet.start_agent(name, auth=auth, catalog=catalog, registration_auth=VOUCHER, settings=SETTINGS)
-    await eventually(fleet.client, MANAGED_CLUSTERS, ObjectKey.cluster(name))
-    await fleet.members.accept(name)
-    await fleet.members.joined(name)
+    addon_fleet.members.tasks.append(asyncio.create_task(hub))
+    name = addon_fleet.members.name(f"edge{addon_fleet.mark}")
+    addon_fleet.connectors[name] = CONNECTORS[connector](addon_fleet.plane, cluster=name)
+    await addon_fleet.start_agent(name, auth=auth, catalog=catalog, registration_auth=VOUCHER, settings=SETTINGS)
+    await eventually(addon_fleet.client, MANAGED_CLUSTERS, ObjectKey.cluster(name))
+    await addon_fleet.members.accept(name)
+    await addon_fleet.members.joined(name)
     return name
 
 
-def as_addon(fleet: AddonFleet, data: dict[str, bytes]) -> Client:
-    return fleet.as_token(data["token"]) if "token" in data else fleet.as_certificate(data)
+def as_addon(addon_fleet: AddonFleet, data: dict[str, bytes]) -> Client:
+    return addon_fleet.as_token(data["token"]) if "token" in data else addon_fleet.as_certificate(data)
 
 
 @pytest.mark.parametrize("auth", ["csr", "token"])
 @pytest.mark.parametrize("connector", CONNECTORS)
-async def test_addon_of_any_cluster_has_either_credential(fleet: AddonFleet, connector: str, auth: str) -> None:
-    cluster = await with_vouchers(fleet, connector, auth)
+async def test_addon_of_any_cluster_has_either_credential(addon_fleet: AddonFleet, connector: str, auth: str) -> None:
+    cluster = await with_vouchers(addon_fleet, connector, auth)
 
-    key = await fleet.enable("reporter", cluster)
+    key = await addon_fleet.enable("reporter", cluster)
 
-    data = await fleet.secret(key)
+    data = await addon_fleet.secret(key)
     assert set(data) == KEYS[auth]
     user = {
         "token": f"system:serviceaccount:{cluster}:{cluster}-reporter-agent",
         "csr": f"system:open-cluster-management:cluster:{cluster}:addon:reporter:agent:reporter",
     }
-    assert (await who_am_i(as_addon(fleet, data))).username == user[auth]
+    assert (await who_am_i(as_addon(addon_fleet, data))).username == user[auth]
 
 
-async def test_addon_inherits_the_way_to_the_hub_from_its_cluster(fleet: AddonFleet) -> None:
-    cluster = await with_vouchers(fleet, "relay", "token")
+async def test_addon_inherits_the_way_to_the_hub_from_its_cluster(addon_fleet: AddonFleet) -> None:
+    cluster = await with_vouchers(addon_fleet, "relay", "token")
 
-    await fleet.refreshed(await fleet.enable("reporter", cluster))
+    await addon_fleet.refreshed(await addon_fleet.enable("reporter", cluster))
 
-    connector = fleet.connectors[cluster]
+    connector = addon_fleet.connectors[cluster]
     assert isinstance(connector, RelayConnector)
     assert connector.passed["POST token"] == 1
     assert connector.passed["PATCH status"] >= 2
 
 
-async def test_cluster_of_a_cloud_has_certificates_of_other_signers(fleet: AddonFleet) -> None:
-    cluster = await with_vouchers(fleet, "cloud", "token")
+async def test_cluster_of_a_cloud_has_certificates_of_other_signers(addon_fleet: AddonFleet) -> None:
+    cluster = await with_vouchers(addon_fleet, "cloud", "token")
     signer = {"type": "customSigner", "customSigner": {"signerName": "example.com/own"}}
 
-    await fleet.refreshed(await fleet.enable("reporter", cluster, {"type": "kubeClient"}, signer))
+    await addon_fleet.refreshed(await addon_fleet.enable("reporter", cluster, {"type": "kubeClient"}, signer))
 
     def is_own(csr: Object) -> bool:
         return csr["spec"]["signerName"] == "example.com/own" and labels_of(csr)[Label.CLUSTER_NAME] == cluster
 
     found = await eventually_all(
-        fleet.client, CERTIFICATE_SIGNING_REQUESTS, lambda found: any(map(is_own, found.values()))
+        addon_fleet.client, CERTIFICATE_SIGNING_REQUESTS, lambda found: any(map(is_own, found.values()))
     )
     assert [csr["spec"]["username"] for csr in found.values() if is_own(csr)] == [cluster]
 
 
-async def test_account_made_anew_is_recovered_from_over_any_driver(fleet: AddonFleet) -> None:
-    cluster = await with_vouchers(fleet, "cloud", "token")
-    key = await fleet.enable("reporter", cluster)
-    first = await fleet.secret(key)
+async def test_recreated_account_is_recovered_from_over_any_driver(addon_fleet: AddonFleet) -> None:
+    cluster = await with_vouchers(addon_fleet, "cloud", "token")
+    key = await addon_fleet.enable("reporter", cluster)
+    first = await addon_fleet.secret(key)
 
-    await fleet.client.delete(SERVICE_ACCOUNTS, account_of(key))
+    await addon_fleet.client.delete(SERVICE_ACCOUNTS, account_of(key))
 
-    second = await fleet.secret(key, lambda data: data["service-account-uid"] != first["service-account-uid"])
-    assert (await who_am_i(fleet.as_token(second["token"]))).uid == second["service-account-uid"].decode()
+    second = await addon_fleet.secret(key, lambda data: data["service-account-uid"] != first["service-account-uid"])
+    assert (await who_am_i(addon_fleet.as_token(second["token"]))).uid == second["service-account-uid"].decode()
 
 
-async def test_removed_cluster_of_any_driver_leaves_no_account(fleet: AddonFleet) -> None:
-    cluster = await with_vouchers(fleet, "relay", "token")
-    key = await fleet.enable("reporter", cluster)
-    await fleet.says(key, ConditionType.TOKEN_INFRASTRUCTURE_READY)
+async def test_removed_cluster_of_any_driver_leaves_no_account(addon_fleet: AddonFleet) -> None:
+    cluster = await with_vouchers(addon_fleet, "relay", "token")
+    key = await addon_fleet.enable("reporter", cluster)
+    await addon_fleet.says(key, ConditionType.TOKEN_INFRASTRUCTURE_READY)
 
-    await fleet.members.remove(cluster)
+    await addon_fleet.members.remove(cluster)
 
-    await fleet.gone(SERVICE_ACCOUNTS, account_of(key))
+    await addon_fleet.gone(SERVICE_ACCOUNTS, account_of(key))
 
 
 def test_newcomer_for_clusters_is_none_for_addons() -> None:

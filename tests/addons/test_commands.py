@@ -14,7 +14,7 @@ from watchword.addons.sample.hub import NAME, REPORT
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, NAMESPACES
-from watchword.cli._exit_codes import REFUSED, UNREACHABLE
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.main import run
 from watchword.testing.credentials import write_private
 from watchword.testing.eventually import eventually
@@ -24,40 +24,48 @@ pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 Output = pytest.CaptureFixture[str]
 
 
-async def watchword(fleet: AddonFleet, *argv: str, code: int = 0) -> None:
-    assert await asyncio.to_thread(run, [*argv, "--kubeconfig", str(fleet.plane.kubeconfig)]) == code
+async def watchword(addon_fleet: AddonFleet, *argv: str, code: int = 0) -> None:
+    assert await asyncio.to_thread(run, [*argv, "--kubeconfig", str(addon_fleet.plane.kubeconfig)]) == code
 
 
-async def offer(fleet: AddonFleet, name: str) -> None:
-    await fleet.client.apply(CLUSTER_MANAGEMENT_ADDONS, CLUSTER_MANAGEMENT_ADDONS.manifest(ObjectKey.cluster(name)))
+async def offer(addon_fleet: AddonFleet, name: str) -> None:
+    await addon_fleet.client.apply(
+        CLUSTER_MANAGEMENT_ADDONS, CLUSTER_MANAGEMENT_ADDONS.manifest(ObjectKey.cluster(name))
+    )
 
 
-async def test_addon_is_enabled_listed_and_disabled(fleet: AddonFleet, capsys: Output) -> None:
-    cluster = await fleet.cluster()
-    await watchword(fleet, "addon", "enable", "reporter", "--clusters", cluster, "--namespace", fleet.namespace)
-    await watchword(fleet, "addon", "enable", "--names", "reporter", "--clusters", cluster)
+async def test_addon_is_enabled_listed_and_disabled(addon_fleet: AddonFleet, capsys: Output) -> None:
+    cluster = await addon_fleet.cluster()
+    await watchword(
+        addon_fleet, "addon", "enable", "reporter", "--clusters", cluster, "--namespace", addon_fleet.namespace
+    )
+    await watchword(addon_fleet, "addon", "enable", "--names", "reporter", "--clusters", cluster)
     said = capsys.readouterr().out
     assert f"add-on reporter enabled on {cluster}" in said
     assert f"add-on reporter is enabled on {cluster} already" in said
     key = ObjectKey(cluster, "reporter")
-    await fleet.register(key)
-    await fleet.refreshed(key)
+    await addon_fleet.register(key)
+    await addon_fleet.refreshed(key)
     capsys.readouterr()
 
-    await watchword(fleet, "addon", "list", "--cluster", cluster)
+    await watchword(addon_fleet, "addon", "list", "--cluster", cluster)
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if not line.startswith("{")]
     assert rows[1] == ["reporter", cluster, "Unknown", "token", "good"]
-    await watchword(fleet, "addon", "disable", "reporter", "other", "--clusters", cluster, "--wait")
+    await watchword(addon_fleet, "addon", "disable", "reporter", "other", "--clusters", cluster, "--wait")
     assert f"add-on other is not enabled on {cluster}" in capsys.readouterr().out
-    assert await fleet.client.find(MANAGED_CLUSTER_ADDONS, key) is None
+    assert await addon_fleet.client.find(MANAGED_CLUSTER_ADDONS, key) is None
 
 
-async def test_an_addon_on_offer_is_listed_before_it_is_enabled_anywhere(fleet: AddonFleet, capsys: Output) -> None:
-    await offer(fleet, f"idle{fleet.mark}")
+async def test_an_addon_on_offer_is_listed_before_it_is_enabled_anywhere(
+    addon_fleet: AddonFleet, capsys: Output
+) -> None:
+    await offer(addon_fleet, f"idle{addon_fleet.mark}")
 
-    await watchword(fleet, "addon", "list")
+    await watchword(addon_fleet, "addon", "list")
 
-    assert [f"idle{fleet.mark}", "-", "-", "-", "-"] in [row.split() for row in capsys.readouterr().out.splitlines()]
+    assert [f"idle{addon_fleet.mark}", "-", "-", "-", "-"] in [
+        row.split() for row in capsys.readouterr().out.splitlines()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -68,35 +76,33 @@ async def test_an_addon_on_offer_is_listed_before_it_is_enabled_anywhere(fleet: 
     ],
 )
 async def test_what_cannot_be_enabled_or_shown_is_named(
-    argv: list[str], sentence: str, fleet: AddonFleet, capsys: Output
+    argv: list[str], sentence: str, addon_fleet: AddonFleet, capsys: Output
 ) -> None:
-    await watchword(fleet, "addon", *argv, code=REFUSED)
+    await watchword(addon_fleet, "addon", *argv, code=ExitCode.REFUSED)
 
     assert sentence in capsys.readouterr().err
 
 
-async def test_enabling_what_nobody_serves_is_remarked_and_waited_for_in_vain(
-    fleet: AddonFleet, capsys: Output
-) -> None:
-    cluster, name = await fleet.cluster(), f"misspelt{fleet.mark}"
+async def test_enabling_an_addon_without_a_manager_warns_and_times_out(addon_fleet: AddonFleet, capsys: Output) -> None:
+    cluster, name = await addon_fleet.cluster(), f"misspelt{addon_fleet.mark}"
 
     argv = ["addon", "enable", name, "-c", cluster, "--wait", "--timeout", "1s"]
-    await watchword(fleet, *argv, code=UNREACHABLE)
+    await watchword(addon_fleet, *argv, code=ExitCode.UNREACHABLE)
 
     said = capsys.readouterr().err
-    assert f"nobody on this hub has heard of add-on {name}: is it spelt right?" in said
+    assert f"add-on {name} is unknown on this hub: is it spelt right?" in said
     assert f"`watchword addon show {name} --cluster {cluster}` says how far it came" in said
 
 
-async def test_addon_is_shown_with_its_credential_and_conditions(fleet: AddonFleet, capsys: Output) -> None:
-    cluster = await fleet.cluster()
-    key = await fleet.enable("reporter", cluster)
-    await fleet.refreshed(key)
+async def test_addon_is_shown_with_its_credential_and_conditions(addon_fleet: AddonFleet, capsys: Output) -> None:
+    cluster = await addon_fleet.cluster()
+    key = await addon_fleet.enable("reporter", cluster)
+    await addon_fleet.refreshed(key)
     capsys.readouterr()
 
-    await watchword(fleet, "addon", "show", "reporter", "--cluster", cluster)
+    await watchword(addon_fleet, "addon", "show", "reporter", "--cluster", cluster)
     shown = capsys.readouterr().out
-    await watchword(fleet, "addon", "show", "reporter", "--cluster", cluster, "-o", "json")
+    await watchword(addon_fleet, "addon", "show", "reporter", "--cluster", cluster, "-o", "json")
     lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith('{"')]
 
     user = f"system:serviceaccount:{cluster}:{cluster}-reporter-agent"
@@ -105,16 +111,16 @@ async def test_addon_is_shown_with_its_credential_and_conditions(fleet: AddonFle
     assert json.loads("\n".join(lines))["metadata"]["name"] == "reporter"
 
 
-async def test_sample_addon_runs_on_what_lies_in_its_secret(fleet: AddonFleet, tmp_path: Path) -> None:
-    cluster = fleet.members.name(f"edge{fleet.mark}")
-    fleet.connectors[cluster] = PlaneConnector(fleet.plane, server=fleet.plane.server)
-    await fleet.start_agent(cluster)
-    await fleet.members.joined(cluster)
-    await fleet.client.apply(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(ADDON_NAMESPACE)))
-    manager = await _start("sample-addon", "--manager", "--kubeconfig", str(fleet.plane.kubeconfig))
-    addon = await fleet.enable(NAME, cluster)
-    await fleet.says(addon, ConditionType.REGISTRATION_APPLIED)
-    for name, content in (await fleet.secret_anywhere(f"{NAME}-hub-kubeconfig")).items():
+async def test_sample_addon_runs_on_what_lies_in_its_secret(addon_fleet: AddonFleet, tmp_path: Path) -> None:
+    cluster = addon_fleet.members.name(f"edge{addon_fleet.mark}")
+    addon_fleet.connectors[cluster] = PlaneConnector(addon_fleet.plane, server=addon_fleet.plane.server)
+    await addon_fleet.start_agent(cluster)
+    await addon_fleet.members.joined(cluster)
+    await addon_fleet.client.apply(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(ADDON_NAMESPACE)))
+    manager = await _start("sample-addon", "--manager", "--kubeconfig", str(addon_fleet.plane.kubeconfig))
+    addon = await addon_fleet.enable(NAME, cluster)
+    await addon_fleet.says(addon, ConditionType.REGISTRATION_APPLIED)
+    for name, content in (await addon_fleet.secret_anywhere(f"{NAME}-hub-kubeconfig")).items():
         write_private(tmp_path / name, content)
 
     agent = await _start("sample-addon", "--hub-kubeconfig", str(tmp_path / "kubeconfig"), "--every", "0.1")
@@ -122,7 +128,7 @@ async def test_sample_addon_runs_on_what_lies_in_its_secret(fleet: AddonFleet, t
     def has_beaten(obj: Object | None) -> bool:
         return int(((obj or {}).get("data") or {}).get("beats") or 0) > 2
 
-    report = await eventually(fleet.client, CONFIG_MAPS, ObjectKey(cluster, REPORT), has_beaten)
+    report = await eventually(addon_fleet.client, CONFIG_MAPS, ObjectKey(cluster, REPORT), has_beaten)
     assert report["data"]["cluster"] == cluster
     for process in (agent, manager):
         process.terminate()

@@ -57,69 +57,69 @@ class CountingConnector(PlaneConnector):
         return Counting(super().own(data), self.seen)  # type: ignore[arg-type]  # a Secret's content
 
 
-async def start_counting(fleet: AddonFleet, hub_side: Counter[str], agent_side: Counter[str]) -> str:
+async def start_counting(addon_fleet: AddonFleet, hub_side: Counter[str], agent_side: Counter[str]) -> str:
     """Replace the hub by one whose requests are counted, and let a cluster join whose agent's are."""
-    await fleet.members.stop(fleet.hub)
-    hub = Client(Counting(fleet.plane.fresh_client().transport, hub_side))
+    await addon_fleet.members.stop(addon_fleet.hub)
+    hub = Client(Counting(addon_fleet.plane.fresh_client().transport, hub_side))
     options = HubOptions(settings=AUTOMATIC, auto_approval=True, elect=False, install=False)
-    work = run_hub(hub, options, clock=fleet.plane.clock, random=Random(1), extensions=[hub_addon_controllers])
-    fleet.members.tasks.append(asyncio.create_task(work))
-    name = fleet.members.name()
-    local = Client(Counting(fleet.plane.fresh_client().transport, agent_side))
-    connector = CountingConnector(PlaneConnector(fleet.plane), agent_side)
+    work = run_hub(hub, options, clock=addon_fleet.plane.clock, random=Random(1), extensions=[hub_addon_controllers])
+    addon_fleet.members.tasks.append(asyncio.create_task(work))
+    name = addon_fleet.members.name()
+    local = Client(Counting(addon_fleet.plane.fresh_client().transport, agent_side))
+    connector = CountingConnector(PlaneConnector(addon_fleet.plane), agent_side)
     agent = AgentOptions(
-        name, hub_secret=f"hub-{name}", addon_namespace=fleet.namespace, addon_auth="token", elect=False
+        name, hub_secret=f"hub-{name}", addon_namespace=addon_fleet.namespace, addon_auth="token", elect=False
     )
     runtime = AgentRuntime(
-        clock=fleet.plane.clock, random=Random(2), connector=connector, controllers=[addon_controllers]
+        clock=addon_fleet.plane.clock, random=Random(2), connector=connector, controllers=[addon_controllers]
     )
-    fleet.members.tasks.append(asyncio.create_task(run_agent(local, agent, runtime=runtime)))
-    await fleet.members.joined(name)
+    addon_fleet.members.tasks.append(asyncio.create_task(run_agent(local, agent, runtime=runtime)))
+    await addon_fleet.members.joined(name)
     return name
 
 
 @pytest.mark.planes("embedded")
-async def test_recovery_takes_the_requests_that_it_must_and_waits_for_nothing(fleet: AddonFleet) -> None:
+async def test_recovery_takes_the_requests_that_it_must_and_waits_for_nothing(addon_fleet: AddonFleet) -> None:
     hub_side, agent_side = Counter[str](), Counter[str]()
-    name = await start_counting(fleet, hub_side, agent_side)
-    key = await fleet.enable("first", name)
-    await fleet.says(key, ConditionType.ADDON_AVAILABLE, "Unknown")
-    await fleet.refreshed(key)
+    name = await start_counting(addon_fleet, hub_side, agent_side)
+    key = await addon_fleet.enable("first", name)
+    await addon_fleet.says(key, ConditionType.ADDON_AVAILABLE, "Unknown")
+    await addon_fleet.refreshed(key)
 
     for resource, broken, made, stored in (
         (SERVICE_ACCOUNTS, account_of(key), ["POST", "PATCH"], ["POST", "PATCH"]),
-        (SECRETS, fleet.secret_key(key), [], ["POST", "POST"]),
+        (SECRETS, addon_fleet.secret_key(key), [], ["POST", "POST"]),
     ):
-        first = await fleet.secret(key)
+        first = await addon_fleet.secret(key)
         hub_side.clear()
         agent_side.clear()
-        began = fleet.plane.clock.now()
-        await fleet.client.delete(resource, broken)
-        await fleet.secret(key, lambda data, first=first: data["token"] != first["token"])  # type: ignore[misc]  # now
+        began = addon_fleet.plane.clock.now()
+        await addon_fleet.client.delete(resource, broken)
+        await addon_fleet.secret(key, lambda data, first=first: data["token"] != first["token"])  # type: ignore[misc]  # now
 
-        assert fleet.plane.clock.now() - began < timedelta(milliseconds=100), resource.plural
+        assert addon_fleet.plane.clock.now() - began < timedelta(milliseconds=100), resource.plural
         assert methods(hub_side) == made
-        assert methods(agent_side)[:2] == stored  # what follows is the report, and nobody waits for it
+        assert methods(agent_side)[:2] == stored  # what follows is the report, and the join does not wait for it
 
 
 def methods(seen: Counter[str]) -> list[str]:
-    """Return what was asked, in order."""
+    """Return the requests, in order."""
     return [request.partition(" ")[0] for request in seen.elements()]
 
 
 @pytest.mark.planes("embedded")
-async def test_token_of_an_addon_costs_few_requests(fleet: AddonFleet) -> None:
+async def test_token_of_an_addon_costs_few_requests(addon_fleet: AddonFleet) -> None:
     hub_side, agent_side = Counter[str](), Counter[str]()
-    name = await start_counting(fleet, hub_side, agent_side)
-    first = await fleet.enable("first", name)
-    await fleet.says(first, ConditionType.ADDON_AVAILABLE, "Unknown")
-    await fleet.refreshed(first)
+    name = await start_counting(addon_fleet, hub_side, agent_side)
+    first = await addon_fleet.enable("first", name)
+    await addon_fleet.says(first, ConditionType.ADDON_AVAILABLE, "Unknown")
+    await addon_fleet.refreshed(first)
     hub_side.clear()
     agent_side.clear()
 
-    keys = [await fleet.enable(f"a{number}", name) for number in range(ADDONS)]
+    keys = [await addon_fleet.enable(f"a{number}", name) for number in range(ADDONS)]
     for key in keys:
-        await fleet.refreshed(key)
+        await addon_fleet.refreshed(key)
 
     assert hub_side.total() / ADDONS <= 4.5, hub_side
     assert agent_side.total() / ADDONS <= 5.5, agent_side

@@ -71,10 +71,10 @@ class Signed:
 
 
 @pytest.fixture
-async def signed(fleet: AddonFleet) -> Signed:
-    client, name = fleet.client, f"signed{fleet.mark}"
-    cluster = await fleet.cluster(auth="csr", settings=lifetime_settings(certificate=timedelta(hours=1)))
-    authority = Authority.make("add-on", now=fleet.plane.clock.now())
+async def signed(addon_fleet: AddonFleet) -> Signed:
+    client, name = addon_fleet.client, f"signed{addon_fleet.mark}"
+    cluster = await addon_fleet.cluster(auth="csr", settings=lifetime_settings(certificate=timedelta(hours=1)))
+    authority = Authority.make("add-on", now=addon_fleet.plane.clock.now())
     data = {"tls.crt": authority.certificate.pem, "tls.key": authority.key.pem.reveal()}
     await client.create(SECRETS, a_secret(name, namespace=HUB_NAMESPACE, data=data))
     spec = {
@@ -89,10 +89,10 @@ async def signed(fleet: AddonFleet) -> Signed:
     addon = an_addon(
         name,
         cluster=cluster,
-        annotations={"addon.open-cluster-management.io/v1alpha1-install-namespace": fleet.namespace},
+        annotations={"addon.open-cluster-management.io/v1alpha1-install-namespace": addon_fleet.namespace},
     )
     await client.create(MANAGED_CLUSTER_ADDONS, addon)
-    return Signed(fleet, cluster, ObjectKey(cluster, name), authority)
+    return Signed(addon_fleet, cluster, ObjectKey(cluster, name), authority)
 
 
 async def test_each_signer_has_its_secret_and_subject(signed: Signed) -> None:

@@ -136,7 +136,7 @@ def test_agent_declares(addon: Object, auth: str, expected: Object) -> None:
         pytest.param("token", [kube_client(), CUSTOM], set(), id="token beside a signer"),
     ],
 )
-def test_what_another_driver_said_is_obsolete(auth: str, registrations: list[Object], obsolete: set[str]) -> None:
+def test_conditions_of_another_driver_are_obsolete(auth: str, registrations: list[Object], obsolete: set[str]) -> None:
     change = choose_registration_status(Addon.read(an_addon_with(*registrations)), AddonDrivers(CATALOG, auth))
 
     assert set(change.without) == obsolete
@@ -222,7 +222,7 @@ def test_choose_plan(addon: Object, accepted: bool, made: bool, plan: TokenInfra
         pytest.param("False", 300, 0, id="no new credential at all"),
     ],
 )
-def test_judge_retirement(works: str, age: int, left: int) -> None:
+def test_decide_retirement(works: str, age: int, left: int) -> None:
     addon = an_addon_with(conditions={"ClusterCertificateRotated": (works, "")})
 
     wait = decide_retirement_delay(addon, NOW - timedelta(seconds=age), now=NOW)
@@ -253,7 +253,7 @@ def test_judge_retirement(works: str, age: int, left: int) -> None:
         ),
     ],
 )
-def test_judge_lease(lease: Object | None, status: str, reason: str, recheck: int | None) -> None:
+def test_decide_lease(lease: Object | None, status: str, reason: str, recheck: int | None) -> None:
     verdict = decide_addon_health("a", lease, now=NOW)
 
     assert (verdict.condition.status, verdict.condition.reason) == (status, reason)
@@ -364,7 +364,7 @@ def a_report(kind: str, **values: Any) -> Object:
         pytest.param([a_work()], "True", "ProbeAvailable", id="nothing to probe"),
     ],
 )
-def test_judge_health(works: list[Object | None], status: str, reason: str) -> None:
+def test_decide_health(works: list[Object | None], status: str, reason: str) -> None:
     said = decide_available_condition(works)
 
     assert (said.status, said.reason) == (status, reason)
@@ -378,7 +378,7 @@ def test_judge_health(works: list[Object | None], status: str, reason: str) -> N
         pytest.param([a_work(), {}], "AddonManifestNotApplied", id="one not looked at"),
     ],
 )
-def test_judge_applied(works: list[Object | None], reason: str) -> None:
+def test_decide_applied(works: list[Object | None], reason: str) -> None:
     assert decide_applied_condition(works).reason == reason
 
 

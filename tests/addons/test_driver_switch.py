@@ -24,103 +24,105 @@ def condition_types(obj: Object) -> set[str]:
     return {row["type"] for row in obj["status"]["conditions"]}
 
 
-async def test_certificate_is_the_default(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster(auth="csr")
-    key = await fleet.enable("reporter", cluster)
+async def test_certificate_is_the_default(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster(auth="csr")
+    key = await addon_fleet.enable("reporter", cluster)
 
-    data = await fleet.secret(key)
+    data = await addon_fleet.secret(key)
 
     user = f"system:open-cluster-management:cluster:{cluster}:addon:reporter:agent:reporter"
     group = f"system:open-cluster-management:cluster:{cluster}:addon:reporter"
     assert set(data) == CERTIFICATE_KEYS
-    identity = await who_am_i(fleet.as_certificate(data))
+    identity = await who_am_i(addon_fleet.as_certificate(data))
     assert identity.username == user
     assert {group, "system:open-cluster-management:addon:reporter"} <= set(identity.groups)
-    await fleet.says(key, ConditionType.CERTIFICATE_ROTATED, reason="ClientCertificateUpdated")
+    await addon_fleet.says(key, ConditionType.CERTIFICATE_ROTATED, reason="ClientCertificateUpdated")
 
 
 @pytest.mark.planes("embedded")  # in real time it would take most of an hour
-async def test_certificate_is_renewed_in_time(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster(auth="csr", settings=lifetime_settings(certificate=timedelta(hours=1)))
-    key = await fleet.enable("reporter", cluster)
-    first = await fleet.secret(key)
+async def test_certificate_is_renewed_in_time(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster(auth="csr", settings=lifetime_settings(certificate=timedelta(hours=1)))
+    key = await addon_fleet.enable("reporter", cluster)
+    first = await addon_fleet.secret(key)
     end = parse_certificate(first["tls.crt"]).not_after
 
-    second = await fleet.secret(key, lambda data: data["tls.crt"] != first["tls.crt"], within=3600)
+    second = await addon_fleet.secret(key, lambda data: data["tls.crt"] != first["tls.crt"], within=3600)
 
-    assert fleet.plane.clock.now() < end
+    assert addon_fleet.plane.clock.now() < end
     assert set(second) == CERTIFICATE_KEYS
-    one, other = [await who_am_i(fleet.as_certificate(data)) for data in (first, second)]
+    one, other = [await who_am_i(addon_fleet.as_certificate(data)) for data in (first, second)]
     assert (one.username, set(one.groups)) == (other.username, set(other.groups))
 
 
-async def test_token_becomes_a_certificate_and_leaves_nothing(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster(auth="token")
-    key = await fleet.enable("reporter", cluster)
-    await fleet.refreshed(key)
+async def test_token_becomes_a_certificate_and_leaves_nothing(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster(auth="token")
+    key = await addon_fleet.enable("reporter", cluster)
+    await addon_fleet.refreshed(key)
 
-    await fleet.start_agent(cluster, auth="csr")
+    await addon_fleet.start_agent(cluster, auth="csr")
 
-    data = await fleet.secret(key, lambda data: set(data) == CERTIFICATE_KEYS)
+    data = await addon_fleet.secret(key, lambda data: set(data) == CERTIFICATE_KEYS)
     assert parse_kubeconfig(data["kubeconfig"]).choose().user.token_file is None
     account = ObjectKey(cluster, f"{cluster}-reporter-agent")
     role = ObjectKey(cluster, "reporter-token-role")
-    await fleet.gone(SERVICE_ACCOUNTS, account)
-    await fleet.gone(ROLES, role)
-    await fleet.gone(ROLE_BINDINGS, role)
-    await fleet.until(key, lambda obj: find_condition(obj or {}, ConditionType.TOKEN_INFRASTRUCTURE_READY) is None)
-    assert condition_types(await fleet.client.get(MANAGED_CLUSTER_ADDONS, key)) == {
+    await addon_fleet.gone(SERVICE_ACCOUNTS, account)
+    await addon_fleet.gone(ROLES, role)
+    await addon_fleet.gone(ROLE_BINDINGS, role)
+    await addon_fleet.until(
+        key, lambda obj: find_condition(obj or {}, ConditionType.TOKEN_INFRASTRUCTURE_READY) is None
+    )
+    assert condition_types(await addon_fleet.client.get(MANAGED_CLUSTER_ADDONS, key)) == {
         "Available",
         "ClusterCertificateRotated",
     }
 
 
-async def test_certificate_becomes_a_token_and_leaves_nothing(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster(auth="csr")
-    key = await fleet.enable("reporter", cluster)
-    await fleet.says(key, ConditionType.CERTIFICATE_ROTATED)
+async def test_certificate_becomes_a_token_and_leaves_nothing(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster(auth="csr")
+    key = await addon_fleet.enable("reporter", cluster)
+    await addon_fleet.says(key, ConditionType.CERTIFICATE_ROTATED)
 
-    await fleet.start_agent(cluster, auth="token")
+    await addon_fleet.start_agent(cluster, auth="token")
 
-    data = await fleet.secret(key, lambda data: set(data) == TOKEN_KEYS)
+    data = await addon_fleet.secret(key, lambda data: set(data) == TOKEN_KEYS)
     assert str(parse_kubeconfig(data["kubeconfig"]).choose().user.token_file) == "token"
-    await fleet.refreshed(key)
-    assert condition_types(await fleet.client.get(MANAGED_CLUSTER_ADDONS, key)) == {
+    await addon_fleet.refreshed(key)
+    assert condition_types(await addon_fleet.client.get(MANAGED_CLUSTER_ADDONS, key)) == {
         "AddonTokenRefreshed", "Available", "TokenInfrastructureReady", "TokenRefreshed",
     }  # fmt: skip
 
 
-async def test_old_credential_stays_usable_until_the_new_one_is_there(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster(auth="csr")
-    key = await fleet.enable("reporter", cluster)
-    before = await fleet.secret(key)
-    await fleet.members.stop(fleet.hub)  # nobody makes the account
+async def test_old_credential_stays_usable_until_the_new_one_is_there(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster(auth="csr")
+    key = await addon_fleet.enable("reporter", cluster)
+    before = await addon_fleet.secret(key)
+    await addon_fleet.members.stop(addon_fleet.hub)  # the account is never created
 
-    await fleet.start_agent(cluster, auth="token")
-    await fleet.until(key, lambda obj: list(drivers_of(obj)) == ["token"])
+    await addon_fleet.start_agent(cluster, auth="token")
+    await addon_fleet.until(key, lambda obj: list(drivers_of(obj)) == ["token"])
 
-    during = await fleet.secret(key)
+    during = await addon_fleet.secret(key)
     assert during == before
 
 
-async def test_there_and_back_again(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster(auth="token")
-    key = await fleet.enable("reporter", cluster)
-    first = await fleet.secret(key)
+async def test_there_and_back_again(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster(auth="token")
+    key = await addon_fleet.enable("reporter", cluster)
+    first = await addon_fleet.secret(key)
 
     for auth, keys in (("csr", CERTIFICATE_KEYS), ("token", TOKEN_KEYS)):
-        await fleet.start_agent(cluster, auth=auth)
-        await fleet.secret(key, lambda data, keys=keys: set(data) == keys)  # type: ignore[misc]  # bound now, not later
+        await addon_fleet.start_agent(cluster, auth=auth)
+        await addon_fleet.secret(key, lambda data, keys=keys: set(data) == keys)  # type: ignore[misc]  # bound now, not later
 
-    last = await fleet.secret(key, lambda data: set(data) == TOKEN_KEYS)
+    last = await addon_fleet.secret(key, lambda data: set(data) == TOKEN_KEYS)
     assert last["token"] != first["token"]
-    assert (await who_am_i(fleet.as_token(last["token"]))).uid == last["service-account-uid"].decode()
+    assert (await who_am_i(addon_fleet.as_token(last["token"]))).uid == last["service-account-uid"].decode()
 
 
-async def test_clusters_may_use_different_drivers(fleet: AddonFleet) -> None:
-    one, other = await fleet.cluster(auth="token"), await fleet.cluster(auth="csr")
+async def test_clusters_may_use_different_drivers(addon_fleet: AddonFleet) -> None:
+    one, other = await addon_fleet.cluster(auth="token"), await addon_fleet.cluster(auth="csr")
 
-    token, certificate = await fleet.enable("reporter-a", one), await fleet.enable("reporter-b", other)
+    token, certificate = await addon_fleet.enable("reporter-a", one), await addon_fleet.enable("reporter-b", other)
 
-    assert set(await fleet.secret(token)) == TOKEN_KEYS
-    assert set(await fleet.secret(certificate)) == CERTIFICATE_KEYS
+    assert set(await addon_fleet.secret(token)) == TOKEN_KEYS
+    assert set(await addon_fleet.secret(certificate)) == CERTIFICATE_KEYS

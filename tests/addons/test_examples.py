@@ -52,18 +52,18 @@ def test_summary_of_the_package_can_be_typed() -> None:
 
 @pytest.mark.real_time
 @pytest.mark.timeout(180)
-async def test_hub_side_of_the_guide_runs_as_it_stands(fleet: AddonFleet, tmp_path: Path) -> None:
+async def test_hub_side_of_the_guide_runs_as_it_stands(addon_fleet: AddonFleet, tmp_path: Path) -> None:
     program = tmp_path / "weather.py"
     program.write_text(example("write-an-addon.md"))
-    await fleet.client.apply(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(ADDON_NAMESPACE)))
-    cluster = await fleet.cluster()
-    environment = {**os.environ, "KUBECONFIG": str(fleet.plane.kubeconfig)}
+    await addon_fleet.client.apply(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(ADDON_NAMESPACE)))
+    cluster = await addon_fleet.cluster()
+    environment = {**os.environ, "KUBECONFIG": str(addon_fleet.plane.kubeconfig)}
     process = await asyncio.create_subprocess_exec(sys.executable, str(program), env=environment)
 
-    key = await fleet.enable("weather", cluster)
-    await fleet.says(key, ConditionType.REGISTRATION_APPLIED)
-    work = await eventually(fleet.client, MANIFEST_WORKS, ObjectKey(cluster, "addon-weather-deploy-0"))
-    hub = fleet.as_token((await fleet.secret_anywhere("weather-hub-kubeconfig"))["token"])
+    key = await addon_fleet.enable("weather", cluster)
+    await addon_fleet.says(key, ConditionType.REGISTRATION_APPLIED)
+    work = await eventually(addon_fleet.client, MANIFEST_WORKS, ObjectKey(cluster, "addon-weather-deploy-0"))
+    hub = addon_fleet.as_token((await addon_fleet.secret_anywhere("weather-hub-kubeconfig"))["token"])
     await hub.create(CONFIG_MAPS, a_config_map("forecast", namespace=cluster, data={"sky": "blue"}))
 
     kinds = [manifest["kind"] for manifest in work["spec"]["workload"]["manifests"]]

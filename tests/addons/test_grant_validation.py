@@ -1,4 +1,4 @@
-"""Which rights no add-on gets unless an administrator says so by name."""
+"""The rights that no add-on gets unless an administrator allows them by name."""
 
 from __future__ import annotations
 
@@ -120,5 +120,5 @@ def test_rights_that_ship_are_harmless(grant: object) -> None:
         pytest.param("kube-system", "namespace kube-system belongs to the hub itself", id="the hub's"),
     ],
 )
-def test_judge_namespace(namespace: str, objection: str) -> None:
+def test_decide_namespace(namespace: str, objection: str) -> None:
     assert validate_grant_namespace(namespace, own="c1", clusters=["c1", "c2"], reserved=["kube-system"]) == objection

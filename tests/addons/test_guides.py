@@ -1,4 +1,4 @@
-"""The guides say what the code does: every reason is explained, every ready-made right is the one shown."""
+"""The guides match the code: every reason is explained, and every shown ClusterRole is the real one."""
 
 from __future__ import annotations
 

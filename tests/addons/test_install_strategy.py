@@ -48,166 +48,172 @@ FORBIDDEN = Response(403, body=b'{"kind": "Status", "code": 403, "reason": "Forb
 OPT_OUT = {Annotation.DISABLE_AUTOMATIC_INSTALLATION: "true"}
 
 
-async def known(fleet: AddonFleet, name: str, strategy: str, **spec: Any) -> str:
+async def known(addon_fleet: AddonFleet, name: str, strategy: str, **spec: Any) -> str:
     """Make an add-on's kind with a strategy, and return its name."""
     obj = CLUSTER_MANAGEMENT_ADDONS.manifest(
-        ObjectKey.cluster(f"{name}{fleet.mark}"), spec={"installStrategy": {"type": strategy, **spec}}
+        ObjectKey.cluster(f"{name}{addon_fleet.mark}"), spec={"installStrategy": {"type": strategy, **spec}}
     )
-    await fleet.client.create(CLUSTER_MANAGEMENT_ADDONS, obj)
-    return f"{name}{fleet.mark}"
+    await addon_fleet.client.create(CLUSTER_MANAGEMENT_ADDONS, obj)
+    return f"{name}{addon_fleet.mark}"
 
 
-async def a_set(fleet: AddonFleet) -> str:
-    name = f"set{fleet.mark}"
-    await fleet.client.create(MANAGED_CLUSTER_SETS, MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(name), spec={}))
+async def a_set(addon_fleet: AddonFleet) -> str:
+    name = f"set{addon_fleet.mark}"
+    await addon_fleet.client.create(
+        MANAGED_CLUSTER_SETS, MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(name), spec={})
+    )
     return name
 
 
-async def move(fleet: AddonFleet, cluster: str, to: str) -> None:
+async def move(addon_fleet: AddonFleet, cluster: str, to: str) -> None:
     patch = {"metadata": {"labels": {Label.CLUSTER_SET: to}}}
-    await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), patch)
+    await addon_fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), patch)
 
 
-async def says(fleet: AddonFleet, addon: str, status: str, reason: str) -> None:
+async def says(addon_fleet: AddonFleet, addon: str, status: str, reason: str) -> None:
     def is_so(obj: Object | None) -> bool:
         said = find_condition(obj or {}, FOLLOWED)
         return said is not None and (said.status, said.reason) == (status, reason)
 
-    await eventually(fleet.client, CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(addon), is_so)
+    await eventually(addon_fleet.client, CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(addon), is_so)
 
 
-async def decide(fleet: AddonFleet, placement: str, *clusters: str, number: int = 1) -> None:
-    """Decide, as the one does who serves placements."""
-    key = ObjectKey(fleet.namespace, f"{placement}-decision-{number}")
-    if await fleet.client.find(PLACEMENT_DECISIONS, key) is None:
+async def decide(addon_fleet: AddonFleet, placement: str, *clusters: str, number: int = 1) -> None:
+    """Decide a placement as its controller does."""
+    key = ObjectKey(addon_fleet.namespace, f"{placement}-decision-{number}")
+    if await addon_fleet.client.find(PLACEMENT_DECISIONS, key) is None:
         obj = PLACEMENT_DECISIONS.manifest(key, metadata={"labels": {Label.PLACEMENT: placement}})
-        await fleet.client.create(PLACEMENT_DECISIONS, obj)
+        await addon_fleet.client.create(PLACEMENT_DECISIONS, obj)
     status = {"decisions": [{"clusterName": name, "reason": ""} for name in clusters]}
-    await fleet.client.patch(PLACEMENT_DECISIONS, key, {"status": status}, subresource="status")
+    await addon_fleet.client.patch(PLACEMENT_DECISIONS, key, {"status": status}, subresource="status")
 
 
-async def test_addon_of_a_set_comes_and_goes_with_the_cluster_s_membership(fleet: AddonFleet) -> None:
-    cluster, name = await fleet.cluster(), await a_set(fleet)
-    addon = ObjectKey(cluster, await known(fleet, "by-set", "ClusterSets", clusterSets=[{"name": name}]))
-    await says(fleet, addon.name, "True", "ClusterSetsFollowed")
+async def test_addon_of_a_set_comes_and_goes_with_the_cluster_s_membership(addon_fleet: AddonFleet) -> None:
+    cluster, name = await addon_fleet.cluster(), await a_set(addon_fleet)
+    addon = ObjectKey(cluster, await known(addon_fleet, "by-set", "ClusterSets", clusterSets=[{"name": name}]))
+    await says(addon_fleet, addon.name, "True", "ClusterSetsFollowed")
 
-    await move(fleet, cluster, name)
-    enabled = await fleet.until(addon, exists)
+    await move(addon_fleet, cluster, name)
+    enabled = await addon_fleet.until(addon, exists)
     assert [owner["kind"] for owner in enabled["metadata"]["ownerReferences"]] == ["ClusterManagementAddOn"]
 
-    await move(fleet, cluster, "default")
-    await fleet.until(addon, is_gone)
+    await move(addon_fleet, cluster, "default")
+    await addon_fleet.until(addon, is_gone)
 
 
-async def test_addon_follows_what_its_strategy_and_the_set_come_to_say(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
-    addon = ObjectKey(cluster, await known(fleet, "by-set", "ClusterSets", clusterSets=[{"name": f"set{fleet.mark}"}]))
-    await says(fleet, addon.name, "False", "ClusterSetNotFound")
+async def test_addon_follows_what_its_strategy_and_the_set_come_to_say(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster()
+    addon = ObjectKey(
+        cluster, await known(addon_fleet, "by-set", "ClusterSets", clusterSets=[{"name": f"set{addon_fleet.mark}"}])
+    )
+    await says(addon_fleet, addon.name, "False", "ClusterSetNotFound")
 
-    name = await a_set(fleet)
-    selector = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"tier": fleet.namespace}}}
-    await fleet.client.patch(MANAGED_CLUSTER_SETS, ObjectKey.cluster(name), {"spec": {"clusterSelector": selector}})
-    patch = {"metadata": {"labels": {"tier": fleet.namespace}}}
-    await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), patch)
-    await fleet.until(addon, exists)
+    name = await a_set(addon_fleet)
+    selector = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"tier": addon_fleet.namespace}}}
+    await addon_fleet.client.patch(
+        MANAGED_CLUSTER_SETS, ObjectKey.cluster(name), {"spec": {"clusterSelector": selector}}
+    )
+    patch = {"metadata": {"labels": {"tier": addon_fleet.namespace}}}
+    await addon_fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), patch)
+    await addon_fleet.until(addon, exists)
 
     strategy: Object = {"spec": {"installStrategy": {"clusterSets": []}}}
-    await fleet.client.patch(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(addon.name), strategy)
-    await fleet.until(addon, is_gone)
+    await addon_fleet.client.patch(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(addon.name), strategy)
+    await addon_fleet.until(addon, is_gone)
 
 
-async def test_removed_addon_of_a_set_returns_unless_its_cluster_opts_out(fleet: AddonFleet) -> None:
-    cluster, name = await fleet.cluster(), await a_set(fleet)
-    addon = ObjectKey(cluster, await known(fleet, "by-set", "ClusterSets", clusterSets=[{"name": name}]))
-    await move(fleet, cluster, name)
-    first = await fleet.until(addon, exists)
+async def test_removed_addon_of_a_set_returns_unless_its_cluster_opts_out(addon_fleet: AddonFleet) -> None:
+    cluster, name = await addon_fleet.cluster(), await a_set(addon_fleet)
+    addon = ObjectKey(cluster, await known(addon_fleet, "by-set", "ClusterSets", clusterSets=[{"name": name}]))
+    await move(addon_fleet, cluster, name)
+    first = await addon_fleet.until(addon, exists)
 
-    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, addon)
+    await addon_fleet.client.delete(MANAGED_CLUSTER_ADDONS, addon)
     uid = first["metadata"]["uid"]
-    await fleet.until(addon, lambda obj: obj is not None and obj["metadata"]["uid"] != uid)
+    await addon_fleet.until(addon, lambda obj: obj is not None and obj["metadata"]["uid"] != uid)
 
     opt_out = {"metadata": {"annotations": OPT_OUT}}
-    await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), opt_out)
-    other = ObjectKey(cluster, await known(fleet, "marker", "Manual"))
-    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, addon)
-    await fleet.enable(other.name, cluster)
-    await fleet.until(other, lambda obj: bool((obj or {})["metadata"].get("ownerReferences")))
-    assert await fleet.client.find(MANAGED_CLUSTER_ADDONS, addon) is None
+    await addon_fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), opt_out)
+    other = ObjectKey(cluster, await known(addon_fleet, "marker", "Manual"))
+    await addon_fleet.client.delete(MANAGED_CLUSTER_ADDONS, addon)
+    await addon_fleet.enable(other.name, cluster)
+    await addon_fleet.until(other, lambda obj: bool((obj or {})["metadata"].get("ownerReferences")))
+    assert await addon_fleet.client.find(MANAGED_CLUSTER_ADDONS, addon) is None
 
 
-async def test_strategy_that_becomes_manual_leaves_addons_where_they_are(fleet: AddonFleet) -> None:
-    cluster, name = await fleet.cluster(), await a_set(fleet)
-    addon = ObjectKey(cluster, await known(fleet, "by-set", "ClusterSets", clusterSets=[{"name": name}]))
-    await move(fleet, cluster, name)
-    first = await fleet.until(addon, exists)
+async def test_strategy_that_becomes_manual_leaves_addons_where_they_are(addon_fleet: AddonFleet) -> None:
+    cluster, name = await addon_fleet.cluster(), await a_set(addon_fleet)
+    addon = ObjectKey(cluster, await known(addon_fleet, "by-set", "ClusterSets", clusterSets=[{"name": name}]))
+    await move(addon_fleet, cluster, name)
+    first = await addon_fleet.until(addon, exists)
 
     manual = {"spec": {"installStrategy": {"type": "Manual"}}}
-    await fleet.client.patch(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(addon.name), manual)
+    await addon_fleet.client.patch(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(addon.name), manual)
     await eventually(
-        fleet.client,
+        addon_fleet.client,
         CLUSTER_MANAGEMENT_ADDONS,
         ObjectKey.cluster(addon.name),
         lambda obj: find_condition(obj or {}, FOLLOWED) is None,
     )
-    await move(fleet, cluster, "default")
-    found = await fleet.until(addon, exists)
+    await move(addon_fleet, cluster, "default")
+    found = await addon_fleet.until(addon, exists)
     assert found["metadata"]["uid"] == first["metadata"]["uid"]
 
 
-async def test_addon_enabled_by_hand_goes_with_its_kind(fleet: AddonFleet) -> None:
-    name = await known(fleet, "by-hand", "Manual")
-    addon = await fleet.enable(name, await fleet.cluster())
-    await fleet.until(addon, lambda obj: bool((obj or {})["metadata"].get("ownerReferences")))
+async def test_addon_enabled_by_hand_goes_with_its_kind(addon_fleet: AddonFleet) -> None:
+    name = await known(addon_fleet, "by-hand", "Manual")
+    addon = await addon_fleet.enable(name, await addon_fleet.cluster())
+    await addon_fleet.until(addon, lambda obj: bool((obj or {})["metadata"].get("ownerReferences")))
 
-    await fleet.client.delete(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(name))
+    await addon_fleet.client.delete(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(name))
 
-    await fleet.until(addon, is_gone)
+    await addon_fleet.until(addon, is_gone)
 
 
-async def test_addon_follows_the_decisions_of_its_placements(fleet: AddonFleet) -> None:
-    await establish_crds(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
-    one, other = await fleet.cluster(), await fleet.cluster()
-    await decide(fleet, "near", one)
-    rows = [{"namespace": fleet.namespace, "name": name} for name in ("near", "far")]
-    name = await known(fleet, "placed", "Placements", placements=rows)
+async def test_addon_follows_the_decisions_of_its_placements(addon_fleet: AddonFleet) -> None:
+    await establish_crds(addon_fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
+    one, other = await addon_fleet.cluster(), await addon_fleet.cluster()
+    await decide(addon_fleet, "near", one)
+    rows = [{"namespace": addon_fleet.namespace, "name": name} for name in ("near", "far")]
+    name = await known(addon_fleet, "placed", "Placements", placements=rows)
 
-    await says(fleet, name, "True", "PlacementsFollowed")
-    await fleet.until(ObjectKey(one, name), exists)
-    await decide(fleet, "far", other)
-    await fleet.until(ObjectKey(other, name), exists)
-    await decide(fleet, "near")
+    await says(addon_fleet, name, "True", "PlacementsFollowed")
+    await addon_fleet.until(ObjectKey(one, name), exists)
+    await decide(addon_fleet, "far", other)
+    await addon_fleet.until(ObjectKey(other, name), exists)
+    await decide(addon_fleet, "near")
 
-    await fleet.until(ObjectKey(one, name), is_gone)
-    assert await fleet.client.find(MANAGED_CLUSTER_ADDONS, ObjectKey(other, name)) is not None
+    await addon_fleet.until(ObjectKey(one, name), is_gone)
+    assert await addon_fleet.client.find(MANAGED_CLUSTER_ADDONS, ObjectKey(other, name)) is not None
 
 
 @pytest.mark.planes("embedded")  # a control plane that tests share may serve decisions already
-async def test_placements_that_nobody_decides_are_said_and_followed_once_somebody_does(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
-    placement = {"namespace": fleet.namespace, "name": "near"}
-    addon = ObjectKey(cluster, await known(fleet, "placed", "Placements", placements=[placement]))
-    await says(fleet, addon.name, "False", "PlacementsNotServed")
+async def test_placements_without_decisions_are_reported_and_followed_once_decided(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster()
+    placement = {"namespace": addon_fleet.namespace, "name": "near"}
+    addon = ObjectKey(cluster, await known(addon_fleet, "placed", "Placements", placements=[placement]))
+    await says(addon_fleet, addon.name, "False", "PlacementsNotServed")
 
-    await establish_crds(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
-    await decide(fleet, "near", cluster)
+    await establish_crds(addon_fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
+    await decide(addon_fleet, "near", cluster)
 
-    await fleet.until(addon, exists)
-    await says(fleet, addon.name, "True", "PlacementsFollowed")
+    await addon_fleet.until(addon, exists)
+    await says(addon_fleet, addon.name, "True", "PlacementsFollowed")
 
 
-@pytest.mark.planes("embedded")  # the definition is everybody's on a control plane that tests share
-async def test_addons_stay_when_decisions_can_be_known_no_longer(fleet: AddonFleet) -> None:
-    await establish_crds(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
-    cluster = await fleet.cluster()
-    await decide(fleet, "near", cluster)
-    placement = {"namespace": fleet.namespace, "name": "near"}
-    addon = ObjectKey(cluster, await known(fleet, "placed", "Placements", placements=[placement]))
-    await fleet.until(addon, exists)
+@pytest.mark.planes("embedded")  # tests share the definition on a shared control plane
+async def test_addons_stay_when_decisions_can_be_known_no_longer(addon_fleet: AddonFleet) -> None:
+    await establish_crds(addon_fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
+    cluster = await addon_fleet.cluster()
+    await decide(addon_fleet, "near", cluster)
+    placement = {"namespace": addon_fleet.namespace, "name": "near"}
+    addon = ObjectKey(cluster, await known(addon_fleet, "placed", "Placements", placements=[placement]))
+    await addon_fleet.until(addon, exists)
 
-    await fleet.client.delete(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(DECISIONS))
+    await addon_fleet.client.delete(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(DECISIONS))
 
-    await says(fleet, addon.name, "False", "PlacementsNotServed")
-    assert await fleet.client.find(MANAGED_CLUSTER_ADDONS, addon) is not None
+    await says(addon_fleet, addon.name, "False", "PlacementsNotServed")
+    assert await addon_fleet.client.find(MANAGED_CLUSTER_ADDONS, addon) is not None
 
 
 @dataclass
@@ -236,16 +242,16 @@ class Refusing:
 
 
 @pytest.mark.planes("embedded")  # the same as above
-async def test_hub_that_may_not_read_decisions_says_so_and_does_the_rest(fleet: AddonFleet) -> None:
-    await fleet.members.stop(fleet.hub)
-    await establish_crds(fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
-    hub = Client(Refusing(fleet.plane.fresh_client().transport, PLACEMENT_DECISIONS.plural))
+async def test_hub_without_access_to_decisions_reports_it_and_does_the_rest(addon_fleet: AddonFleet) -> None:
+    await addon_fleet.members.stop(addon_fleet.hub)
+    await establish_crds(addon_fleet.client, [DECISIONS], manager=prerequisites.FIELD_MANAGER)
+    hub = Client(Refusing(addon_fleet.plane.fresh_client().transport, PLACEMENT_DECISIONS.plural))
     options = HubOptions(settings=AUTOMATIC, auto_approval=True, elect=False, install=False)
-    work = run_hub(hub, options, clock=fleet.plane.clock, random=Random(1), extensions=[hub_addon_controllers])
-    fleet.members.tasks.append(asyncio.create_task(work))
+    work = run_hub(hub, options, clock=addon_fleet.plane.clock, random=Random(1), extensions=[hub_addon_controllers])
+    addon_fleet.members.tasks.append(asyncio.create_task(work))
 
-    cluster = await fleet.cluster()
-    name = await known(fleet, "placed", "Placements", placements=[{"namespace": "a", "name": "b"}])
+    cluster = await addon_fleet.cluster()
+    name = await known(addon_fleet, "placed", "Placements", placements=[{"namespace": "a", "name": "b"}])
 
-    await says(fleet, name, "False", "PlacementsNotReadable")
-    await fleet.refreshed(await fleet.enable("reporter", cluster))
+    await says(addon_fleet, name, "False", "PlacementsNotReadable")
+    await addon_fleet.refreshed(await addon_fleet.enable("reporter", cluster))

@@ -56,38 +56,40 @@ def bound_names(bindings: list[Object]) -> set[str]:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-async def test_no_binding_ever_names_whom_an_agent_claims_to_be(fleet: AddonFleet, part: int) -> None:
-    cluster = await fleet.cluster()
-    fleet.start_addon(AddonDefinition("reporter", grants=(status_writer("r"),), install_namespace=fleet.namespace))
-    key = await fleet.enable("reporter", cluster)
-    await fleet.says(key, APPLIED)
-    before = bound_names((await fleet.client.list(ROLE_BINDINGS, namespace=cluster)).items)
-    await fleet.stop_agent(cluster)
+async def test_no_binding_ever_names_whom_an_agent_claims_to_be(addon_fleet: AddonFleet, part: int) -> None:
+    cluster = await addon_fleet.cluster()
+    addon_fleet.start_addon(
+        AddonDefinition("reporter", grants=(status_writer("r"),), install_namespace=addon_fleet.namespace)
+    )
+    key = await addon_fleet.enable("reporter", cluster)
+    await addon_fleet.says(key, APPLIED)
+    before = bound_names((await addon_fleet.client.list(ROLE_BINDINGS, namespace=cluster)).items)
+    await addon_fleet.stop_agent(cluster)
     own = [{**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": {"user": account_user(cluster)}}}]
 
     for subject in hostile_subjects(cluster)[part::PARTS]:
-        await fleet.register(key, {**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": subject}})
-        await fleet.until(key, lambda obj: registrations_of(obj) == own)
-        assert bound_names((await fleet.client.list(ROLE_BINDINGS, namespace=cluster)).items) == before
+        await addon_fleet.register(key, {**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": subject}})
+        await addon_fleet.until(key, lambda obj: registrations_of(obj) == own)
+        assert bound_names((await addon_fleet.client.list(ROLE_BINDINGS, namespace=cluster)).items) == before
 
 
 def account_user(cluster: str, addon: str = "reporter") -> str:
     return f"system:serviceaccount:{cluster}:{cluster}-{addon}-agent"
 
 
-def agent_of(fleet: AddonFleet, cluster: str) -> Client:
-    return fleet.plane.client(
+def agent_of(addon_fleet: AddonFleet, cluster: str) -> Client:
+    return addon_fleet.plane.client(
         f"system:open-cluster-management:{cluster}:x", [f"system:open-cluster-management:{cluster}"]
     )
 
 
-async def test_agent_can_ask_for_tokens_of_its_own_addons_accounts_alone(fleet: AddonFleet) -> None:
-    one, other = await fleet.cluster(), await fleet.cluster()
-    keys = [await fleet.enable(name, cluster) for cluster in (one, other) for name in ("reporter", "other")]
+async def test_agent_can_ask_for_tokens_of_its_own_addons_accounts_alone(addon_fleet: AddonFleet) -> None:
+    one, other = await addon_fleet.cluster(), await addon_fleet.cluster()
+    keys = [await addon_fleet.enable(name, cluster) for cluster in (one, other) for name in ("reporter", "other")]
     for key in keys:
-        await fleet.says(key, READY)
-    await fleet.client.create(SERVICE_ACCOUNTS, a_service_account("builder", namespace=one))
-    agent = agent_of(fleet, one)
+        await addon_fleet.says(key, READY)
+    await addon_fleet.client.create(SERVICE_ACCOUNTS, a_service_account("builder", namespace=one))
+    agent = agent_of(addon_fleet, one)
 
     for name in (f"{one}-reporter-agent", f"{one}-other-agent"):
         await request_token(agent, ObjectKey(one, name), expiration_seconds=600)
@@ -99,16 +101,16 @@ async def test_agent_can_ask_for_tokens_of_its_own_addons_accounts_alone(fleet: 
 
 
 @pytest.mark.parametrize("verb", ["get", "list", "watch", "update", "patch", "delete", "impersonate"])
-async def test_agent_has_no_other_right_on_accounts(fleet: AddonFleet, verb: str) -> None:
-    cluster = await fleet.cluster()
-    await fleet.says(await fleet.enable("reporter", cluster), READY)
+async def test_agent_has_no_other_right_on_accounts(addon_fleet: AddonFleet, verb: str) -> None:
+    cluster = await addon_fleet.cluster()
+    await addon_fleet.says(await addon_fleet.enable("reporter", cluster), READY)
     who = UserIdentity(
         f"system:open-cluster-management:{cluster}:x", groups=(f"system:open-cluster-management:{cluster}",)
     )
     account = ObjectKey(cluster, f"{cluster}-reporter-agent")
 
-    assert not await may(fleet.client, who, ResourceAccess(verb, SERVICE_ACCOUNTS, account))
-    assert not await may(fleet.client, who, ResourceAccess(verb, SECRETS, ObjectKey(cluster, "")))
+    assert not await may(addon_fleet.client, who, ResourceAccess(verb, SERVICE_ACCOUNTS, account))
+    assert not await may(addon_fleet.client, who, ResourceAccess(verb, SECRETS, ObjectKey(cluster, "")))
 
 
 @pytest.mark.parametrize(
@@ -119,136 +121,142 @@ async def test_agent_has_no_other_right_on_accounts(fleet: AddonFleet, verb: str
         pytest.param(ROLE_BINDINGS, "reporter-token-role", id="binding"),
     ],
 )
-async def test_what_was_there_before_is_never_adopted(fleet: AddonFleet, resource: Any, name: str) -> None:
-    cluster = await fleet.cluster()
+async def test_what_was_there_before_is_never_adopted(addon_fleet: AddonFleet, resource: Any, name: str) -> None:
+    cluster = await addon_fleet.cluster()
     key = ObjectKey(cluster, name.replace("{c}", cluster))
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     more: Object = {"roleRef": reference} if resource is ROLE_BINDINGS else {}
-    planted = await fleet.client.create(resource, resource.manifest(key, **more))
+    planted = await addon_fleet.client.create(resource, resource.manifest(key, **more))
 
-    addon = await fleet.enable("reporter", cluster)
-    said = await fleet.says(addon, READY, "False", "NameConflict")
+    addon = await addon_fleet.enable("reporter", cluster)
+    said = await addon_fleet.says(addon, READY, "False", "NameConflict")
 
     assert str(key) in said.message
-    assert await fleet.client.get(resource, key) == planted
-    await fleet.client.delete(resource, key)
-    await fleet.refreshed(addon, within=90)
+    assert await addon_fleet.client.get(resource, key) == planted
+    await addon_fleet.client.delete(resource, key)
+    await addon_fleet.refreshed(addon, within=90)
 
 
-async def test_secret_that_is_somebodys_own_stays_as_it_is(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
+async def test_secret_of_another_owner_is_left_unchanged(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster()
     name = "reporter-hub-kubeconfig"
-    planted = await fleet.client.create(SECRETS, a_secret(name, namespace=fleet.namespace, data={"mine": "x"}))
+    planted = await addon_fleet.client.create(
+        SECRETS, a_secret(name, namespace=addon_fleet.namespace, data={"mine": "x"})
+    )
 
-    addon = await fleet.enable("reporter", cluster)
-    await fleet.says(addon, ConditionType.ADDON_TOKEN_REFRESHED, "False", "NameConflict")
+    addon = await addon_fleet.enable("reporter", cluster)
+    await addon_fleet.says(addon, ConditionType.ADDON_TOKEN_REFRESHED, "False", "NameConflict")
 
-    assert await fleet.client.get(SECRETS, ObjectKey(fleet.namespace, name)) == planted
+    assert await addon_fleet.client.get(SECRETS, ObjectKey(addon_fleet.namespace, name)) == planted
 
 
-async def test_two_addons_never_share_an_account(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
-    first = await fleet.enable("x", cluster)
-    await fleet.says(first, READY)
-    await fleet.stop_agent(cluster)
+async def test_two_addons_never_share_an_account(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster()
+    first = await addon_fleet.enable("x", cluster)
+    await addon_fleet.says(first, READY)
+    await addon_fleet.stop_agent(cluster)
 
-    # The shipped system's name for this add-on's account is ours for the other one's.
+    # Open Cluster Management's name for this add-on's account is ours for the other one's.
     user = f"system:serviceaccount:{cluster}:{cluster}-x-agent"
-    second = await fleet.enable(
+    second = await addon_fleet.enable(
         f"{cluster}-x", cluster, {**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": {"user": user}}}
     )
 
-    await fleet.says(second, READY, "False", "NameConflict")
+    await addon_fleet.says(second, READY, "False", "NameConflict")
 
 
-async def test_two_addons_never_share_a_secret(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
+async def test_two_addons_never_share_a_secret(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster()
     signers = ("b-cc.io/d", "cc.io/d")
     rows = [
         {"type": "customSigner", "customSigner": {"signerName": name, "subject": {"user": "x"}}} for name in signers
     ]
 
-    await fleet.enable("a", cluster, rows[0])
-    second = await fleet.enable("a-b", cluster, rows[1])
+    await addon_fleet.enable("a", cluster, rows[0])
+    second = await addon_fleet.enable("a-b", cluster, rows[1])
 
-    said = await fleet.says(second, ConditionType.CERTIFICATE_ROTATED, "False", "NameConflict")
+    said = await addon_fleet.says(second, ConditionType.CERTIFICATE_ROTATED, "False", "NameConflict")
     assert "a-b-cc.io-d-client-cert" in said.message
 
 
-async def test_denied_cluster_has_no_tokens_left(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
-    key = await fleet.enable("reporter", cluster)
-    data = await fleet.secret(key)
+async def test_denied_cluster_has_no_tokens_left(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster()
+    key = await addon_fleet.enable("reporter", cluster)
+    data = await addon_fleet.secret(key)
 
-    await fleet.members.accept(cluster, accepted=False)
-    await fleet.says(key, READY, "False", "ClusterNotAccepted")
-    await fleet.gone(SERVICE_ACCOUNTS, ObjectKey(cluster, f"{cluster}-reporter-agent"))
+    await addon_fleet.members.accept(cluster, accepted=False)
+    await addon_fleet.says(key, READY, "False", "ClusterNotAccepted")
+    await addon_fleet.gone(SERVICE_ACCOUNTS, ObjectKey(cluster, f"{cluster}-reporter-agent"))
     with pytest.raises((Unauthorized, Forbidden)):
         await request_token(
-            agent_of(fleet, cluster), ObjectKey(cluster, f"{cluster}-reporter-agent"), expiration_seconds=600
+            agent_of(addon_fleet, cluster), ObjectKey(cluster, f"{cluster}-reporter-agent"), expiration_seconds=600
         )
 
-    await fleet.members.accept(cluster)
-    again = await fleet.secret(key, lambda now: now["service-account-uid"] != data["service-account-uid"], within=120)
-    assert (await who_am_i(fleet.as_token(again["token"]))).username == account_user(cluster)
+    await addon_fleet.members.accept(cluster)
+    again = await addon_fleet.secret(
+        key, lambda now: now["service-account-uid"] != data["service-account-uid"], within=120
+    )
+    assert (await who_am_i(addon_fleet.as_token(again["token"]))).username == account_user(cluster)
 
 
-async def test_denied_agent_cannot_talk_the_hub_into_leaving_its_accounts(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
-    key = await fleet.enable("reporter", cluster)
-    await fleet.says(key, READY)
-    await fleet.stop_agent(cluster)
+async def test_denied_agent_cannot_talk_the_hub_into_leaving_its_accounts(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster()
+    key = await addon_fleet.enable("reporter", cluster)
+    await addon_fleet.says(key, READY)
+    await addon_fleet.stop_agent(cluster)
 
     lie = {"type": READY, "status": "False", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    await fleet.members.accept(cluster, accepted=False)
-    await fleet.register(key, {**KUBE_CLIENT, "kubeClient": {"driver": "csr"}}, conditions=[lie])
+    await addon_fleet.members.accept(cluster, accepted=False)
+    await addon_fleet.register(key, {**KUBE_CLIENT, "kubeClient": {"driver": "csr"}}, conditions=[lie])
 
-    await fleet.gone(SERVICE_ACCOUNTS, ObjectKey(cluster, f"{cluster}-reporter-agent"), within=5)
+    await addon_fleet.gone(SERVICE_ACCOUNTS, ObjectKey(cluster, f"{cluster}-reporter-agent"), within=5)
 
 
-async def test_addon_that_came_back_does_not_inherit_tokens(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
-    key = await fleet.enable("reporter", cluster)
-    await fleet.says(key, READY)
+async def test_addon_that_came_back_does_not_inherit_tokens(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster()
+    key = await addon_fleet.enable("reporter", cluster)
+    await addon_fleet.says(key, READY)
     account = ObjectKey(cluster, f"{cluster}-reporter-agent")
-    before = await fleet.client.get(SERVICE_ACCOUNTS, account)
-    await fleet.members.stop(fleet.hub)
-    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
-    await fleet.gone(MANAGED_CLUSTER_ADDONS, key)
-    await fleet.enable("reporter", cluster)
+    before = await addon_fleet.client.get(SERVICE_ACCOUNTS, account)
+    await addon_fleet.members.stop(addon_fleet.hub)
+    await addon_fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
+    await addon_fleet.gone(MANAGED_CLUSTER_ADDONS, key)
+    await addon_fleet.enable("reporter", cluster)
 
-    fleet.start_hub()
+    addon_fleet.start_hub()
 
     await eventually(
-        fleet.client, SERVICE_ACCOUNTS, account, lambda obj: obj is not None and uid_of(obj) != uid_of(before)
+        addon_fleet.client, SERVICE_ACCOUNTS, account, lambda obj: obj is not None and uid_of(obj) != uid_of(before)
     )
-    await fleet.says(key, READY)
+    await addon_fleet.says(key, READY)
 
 
-async def test_flipping_between_drivers_costs_the_hub_little(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
-    key = await fleet.enable("reporter", cluster)
-    await fleet.says(key, READY)
-    await fleet.stop_agent(cluster)
-    account = await fleet.client.get(SERVICE_ACCOUNTS, ObjectKey(cluster, f"{cluster}-reporter-agent"))
+async def test_flipping_between_drivers_costs_the_hub_little(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster()
+    key = await addon_fleet.enable("reporter", cluster)
+    await addon_fleet.says(key, READY)
+    await addon_fleet.stop_agent(cluster)
+    account = await addon_fleet.client.get(SERVICE_ACCOUNTS, ObjectKey(cluster, f"{cluster}-reporter-agent"))
 
     for _ in range(50):
         for driver in ("csr", "token"):
             subject = {"user": account_user(cluster)}
-            await fleet.register(key, {**KUBE_CLIENT, "kubeClient": {"driver": driver, "subject": subject}})
+            await addon_fleet.register(key, {**KUBE_CLIENT, "kubeClient": {"driver": driver, "subject": subject}})
 
-    said = await fleet.says(key, READY)
+    said = await addon_fleet.says(key, READY)
     assert uid_of(account) in said.message
-    assert await fleet.client.get(SERVICE_ACCOUNTS, ObjectKey.of(account)) == account
+    assert await addon_fleet.client.get(SERVICE_ACCOUNTS, ObjectKey.of(account)) == account
 
 
-async def test_addon_may_do_on_the_hub_what_its_rights_say_and_nothing_else(fleet: AddonFleet) -> None:
-    one, other = await fleet.cluster(), await fleet.cluster()
-    fleet.start_addon(AddonDefinition("reporter", grants=(status_writer("mine"),), install_namespace=fleet.namespace))
+async def test_addon_may_do_on_the_hub_what_its_rights_say_and_nothing_else(addon_fleet: AddonFleet) -> None:
+    one, other = await addon_fleet.cluster(), await addon_fleet.cluster()
+    addon_fleet.start_addon(
+        AddonDefinition("reporter", grants=(status_writer("mine"),), install_namespace=addon_fleet.namespace)
+    )
     for cluster in (one, other):
-        await fleet.says(await fleet.enable("reporter", cluster), APPLIED)
-    await fleet.client.create(CONFIG_MAPS, a_config_map("theirs", namespace=one))
-    hub = fleet.as_token((await fleet.secret(ObjectKey(one, "reporter")))["token"])
+        await addon_fleet.says(await addon_fleet.enable("reporter", cluster), APPLIED)
+    await addon_fleet.client.create(CONFIG_MAPS, a_config_map("theirs", namespace=one))
+    hub = addon_fleet.as_token((await addon_fleet.secret(ObjectKey(one, "reporter")))["token"])
 
     await hub.create(CONFIG_MAPS, a_config_map("mine", namespace=one))
     await hub.patch(CONFIG_MAPS, ObjectKey(one, "mine"), {"data": {"state": "well"}})
@@ -262,14 +270,14 @@ async def test_addon_may_do_on_the_hub_what_its_rights_say_and_nothing_else(flee
         await request_token(hub, ObjectKey(one, f"{one}-reporter-agent"), expiration_seconds=600)
 
 
-async def test_token_turns_up_nowhere_but_in_its_secret(fleet: AddonFleet, canary: Canary) -> None:
-    key = await fleet.enable("reporter", await fleet.cluster())
-    data = await fleet.secret(key)
+async def test_token_turns_up_nowhere_but_in_its_secret(addon_fleet: AddonFleet, canary: Canary) -> None:
+    key = await addon_fleet.enable("reporter", await addon_fleet.cluster())
+    data = await addon_fleet.secret(key)
     canary.look_for("the add-on's token", data["token"])
 
-    await fleet.client.delete(SECRETS, fleet.secret_key(key))
-    again = await fleet.secret(key, lambda now: now["token"] != data["token"])
+    await addon_fleet.client.delete(SECRETS, addon_fleet.secret_key(key))
+    again = await addon_fleet.secret(key, lambda now: now["token"] != data["token"])
     canary.look_for("the add-on's second token", again["token"])
-    await fleet.refreshed(key)
+    await addon_fleet.refreshed(key)
 
-    await canary.assert_cluster_not_leaking(fleet.client, MANAGED_CLUSTER_ADDONS, SERVICE_ACCOUNTS, CONFIG_MAPS)
+    await canary.assert_cluster_not_leaking(addon_fleet.client, MANAGED_CLUSTER_ADDONS, SERVICE_ACCOUNTS, CONFIG_MAPS)

@@ -42,22 +42,22 @@ def test_is_made_for(metadata: Object, expected: bool) -> None:  # noqa: FBT001 
     assert is_made_for(ADDON)({"metadata": {"labels": marks("a"), **metadata}}) is expected
 
 
-async def test_an_account_that_another_manager_made_is_taken_over_with_its_tokens(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
-    addon = await fleet.client.create(MANAGED_CLUSTER_ADDONS, an_addon("reporter", cluster=cluster))
+async def test_an_account_that_another_manager_made_is_taken_over_with_its_tokens(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster()
+    addon = await addon_fleet.client.create(MANAGED_CLUSTER_ADDONS, an_addon("reporter", cluster=cluster))
     account = ObjectKey(cluster, "reporter-agent")
-    made = await fleet.client.create(
+    made = await addon_fleet.client.create(
         SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(account, metadata={"labels": marks("reporter")})
     )
     role = ROLES.manifest(ObjectKey(cluster, "reporter-token-role"), metadata={"labels": marks("reporter")}, rules=[])
-    await fleet.client.create(ROLES, role)
+    await addon_fleet.client.create(ROLES, role)
     subject = {"user": f"system:serviceaccount:{cluster}:reporter-agent"}
 
-    await fleet.register(
+    await addon_fleet.register(
         ObjectKey.of(addon), {"type": "kubeClient", "kubeClient": {"driver": "token", "subject": subject}}
     )
-    said = await fleet.says(ObjectKey.of(addon), READY)
+    said = await addon_fleet.says(ObjectKey.of(addon), READY)
 
     assert f"(UID: {uid_of(made)})" in said.message
-    owners = (await fleet.client.get(SERVICE_ACCOUNTS, account))["metadata"]["ownerReferences"]
+    owners = (await addon_fleet.client.get(SERVICE_ACCOUNTS, account))["metadata"]["ownerReferences"]
     assert [owner["uid"] for owner in owners] == [uid_of(addon)]

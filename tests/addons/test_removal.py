@@ -28,24 +28,24 @@ READING: Object = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["ge
 BOTH = pytest.mark.parametrize("auth", ["csr", "token"])
 
 
-async def with_everything(fleet: AddonFleet, auth: str) -> ObjectKey:
+async def with_everything(addon_fleet: AddonFleet, auth: str) -> ObjectKey:
     """Enable an add-on that has all an add-on can have: rights in two namespaces, works, and a credential."""
-    shared = await fleet.plane.namespace(f"shared{fleet.mark}")
+    shared = await addon_fleet.plane.namespace(f"shared{addon_fleet.mark}")
     definition = AddonDefinition(
-        f"tool{fleet.mark or '-x'}",
+        f"tool{addon_fleet.mark or '-x'}",
         grants=(status_writer("report"), Grant("stations", rules=(READING,), namespace=shared)),
-        manifests=lambda _: [a_config_map("settings", namespace=fleet.namespace)],
-        install_namespace=fleet.namespace,
+        manifests=lambda _: [a_config_map("settings", namespace=addon_fleet.namespace)],
+        install_namespace=addon_fleet.namespace,
     )
-    fleet.start_addon(definition)
-    key = await fleet.enable(definition.name, await fleet.cluster(auth=auth))
-    await fleet.says(key, ConditionType.REGISTRATION_APPLIED)
-    await fleet.says(key, ConditionType.MANIFEST_APPLIED, "False")
-    await fleet.secret(key)
+    addon_fleet.start_addon(definition)
+    key = await addon_fleet.enable(definition.name, await addon_fleet.cluster(auth=auth))
+    await addon_fleet.says(key, ConditionType.REGISTRATION_APPLIED)
+    await addon_fleet.says(key, ConditionType.MANIFEST_APPLIED, "False")
+    await addon_fleet.secret(key)
     return key
 
 
-async def nothing_is_left(fleet: AddonFleet, key: ObjectKey) -> None:
+async def nothing_is_left(addon_fleet: AddonFleet, key: ObjectKey) -> None:
     """Wait until no object anywhere carries the mark of the add-on."""
 
     def is_of_it(obj: Object) -> bool:
@@ -58,7 +58,9 @@ async def nothing_is_left(fleet: AddonFleet, key: ObjectKey) -> None:
         )
 
     for resource in (*ON_HUB, SECRETS):
-        await eventually_all(fleet.client, resource, lambda found: not any(map(is_of_it, found.values())), within=60)
+        await eventually_all(
+            addon_fleet.client, resource, lambda found: not any(map(is_of_it, found.values())), within=60
+        )
 
 
 async def count(client: Client, resource: Resource, key: ObjectKey) -> int:
@@ -67,64 +69,70 @@ async def count(client: Client, resource: Resource, key: ObjectKey) -> int:
 
 
 @BOTH
-async def test_removed_addon_leaves_nothing(fleet: AddonFleet, auth: str) -> None:
-    key = await with_everything(fleet, auth)
-    assert await count(fleet.client, ROLE_BINDINGS, key) == 2
+async def test_removed_addon_leaves_nothing(addon_fleet: AddonFleet, auth: str) -> None:
+    key = await with_everything(addon_fleet, auth)
+    assert await count(addon_fleet.client, ROLE_BINDINGS, key) == 2
 
-    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
+    await addon_fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
 
-    await nothing_is_left(fleet, key)
-
-
-@BOTH
-async def test_removed_cluster_leaves_nothing(fleet: AddonFleet, auth: str) -> None:
-    key = await with_everything(fleet, auth)
-
-    await fleet.members.remove(key.namespace)
-
-    await nothing_is_left(fleet, key)
+    await nothing_is_left(addon_fleet, key)
 
 
 @BOTH
-async def test_hook_has_a_credential_until_it_is_done_although_the_cluster_goes(fleet: AddonFleet, auth: str) -> None:
-    key = await fleet.enable("reporter", await fleet.cluster(auth=auth), finalizers=[Finalizer.ADDON_PRE_DELETE])
-    await fleet.secret(key)
+async def test_removed_cluster_leaves_nothing(addon_fleet: AddonFleet, auth: str) -> None:
+    key = await with_everything(addon_fleet, auth)
+
+    await addon_fleet.members.remove(key.namespace)
+
+    await nothing_is_left(addon_fleet, key)
+
+
+@BOTH
+async def test_hook_has_a_credential_until_it_is_done_although_the_cluster_goes(
+    addon_fleet: AddonFleet, auth: str
+) -> None:
+    key = await addon_fleet.enable(
+        "reporter", await addon_fleet.cluster(auth=auth), finalizers=[Finalizer.ADDON_PRE_DELETE]
+    )
+    await addon_fleet.secret(key)
     cluster = ObjectKey.cluster(key.namespace)
 
-    await fleet.client.delete(MANAGED_CLUSTERS, cluster)
-    await fleet.until(key, lambda obj: "deletionTimestamp" in (obj or {})["metadata"])
-    await fleet.client.delete(SECRETS, fleet.secret_key(key))
-    data = await fleet.secret(key)
-    client = fleet.as_token(data["token"]) if auth == "token" else fleet.as_certificate(data)
+    await addon_fleet.client.delete(MANAGED_CLUSTERS, cluster)
+    await addon_fleet.until(key, lambda obj: "deletionTimestamp" in (obj or {})["metadata"])
+    await addon_fleet.client.delete(SECRETS, addon_fleet.secret_key(key))
+    data = await addon_fleet.secret(key)
+    client = addon_fleet.as_token(data["token"]) if auth == "token" else addon_fleet.as_certificate(data)
     assert key.namespace in (await who_am_i(client)).username
 
-    await fleet.client.patch(MANAGED_CLUSTER_ADDONS, key, {"metadata": {"finalizers": None}})
-    await fleet.gone(MANAGED_CLUSTERS, cluster)
-    await nothing_is_left(fleet, key)
+    await addon_fleet.client.patch(MANAGED_CLUSTER_ADDONS, key, {"metadata": {"finalizers": None}})
+    await addon_fleet.gone(MANAGED_CLUSTERS, cluster)
+    await nothing_is_left(addon_fleet, key)
 
 
 @BOTH
-async def test_hook_has_a_credential_until_it_is_done(fleet: AddonFleet, auth: str) -> None:
-    key = await fleet.enable("reporter", await fleet.cluster(auth=auth), finalizers=[Finalizer.ADDON_PRE_DELETE])
-    first = await fleet.secret(key)
+async def test_hook_has_a_credential_until_it_is_done(addon_fleet: AddonFleet, auth: str) -> None:
+    key = await addon_fleet.enable(
+        "reporter", await addon_fleet.cluster(auth=auth), finalizers=[Finalizer.ADDON_PRE_DELETE]
+    )
+    first = await addon_fleet.secret(key)
 
-    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
-    await fleet.client.delete(SECRETS, fleet.secret_key(key))
-    second = await fleet.secret(key)
+    await addon_fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
+    await addon_fleet.client.delete(SECRETS, addon_fleet.secret_key(key))
+    second = await addon_fleet.secret(key)
     assert second != first
     assert second.get("service-account-uid") == first.get("service-account-uid")
 
-    await fleet.client.patch(MANAGED_CLUSTER_ADDONS, key, {"metadata": {"finalizers": None}})
-    await nothing_is_left(fleet, key)
+    await addon_fleet.client.patch(MANAGED_CLUSTER_ADDONS, key, {"metadata": {"finalizers": None}})
+    await nothing_is_left(addon_fleet, key)
 
 
-async def test_switched_back_and_forth_and_removed_leaves_nothing(fleet: AddonFleet) -> None:
-    key = await with_everything(fleet, "token")
+async def test_switched_back_and_forth_and_removed_leaves_nothing(addon_fleet: AddonFleet) -> None:
+    key = await with_everything(addon_fleet, "token")
     for auth, mark in (("csr", "tls.crt"), ("token", "token"), ("csr", "tls.crt")):
-        await fleet.start_agent(key.namespace, auth=auth)
-        await fleet.secret(key, lambda data, mark=mark: mark in data)  # type: ignore[misc]  # bound now, not later
+        await addon_fleet.start_agent(key.namespace, auth=auth)
+        await addon_fleet.secret(key, lambda data, mark=mark: mark in data)  # type: ignore[misc]  # bound now, not later
 
-    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
+    await addon_fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
 
-    await fleet.until(key, is_gone)
-    await nothing_is_left(fleet, key)
+    await addon_fleet.until(key, is_gone)
+    await nothing_is_left(addon_fleet, key)

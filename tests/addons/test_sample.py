@@ -1,4 +1,4 @@
-"""The sample add-on: what its author writes, who its agent is on either side, and that it really runs on a node."""
+"""The sample add-on: what its author writes, its identities on both sides, and that it runs on a node."""
 
 from __future__ import annotations
 
@@ -46,47 +46,52 @@ AVAILABLE = ConditionType.ADDON_AVAILABLE
 ON_CLUSTER = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, DEPLOYMENTS, LEASES)
 
 
-async def as_own_account(fleet: AddonFleet, cluster: str) -> Client:
+async def as_own_account(addon_fleet: AddonFleet, cluster: str) -> Client:
     """Apply what lets the agent keep its lease, as the cluster's agent does, and be that account."""
-    addon = Addon.read({**an_addon(NAME, cluster=cluster), "status": {"namespace": fleet.namespace}})
+    addon = Addon.read({**an_addon(NAME, cluster=cluster), "status": {"namespace": addon_fleet.namespace}})
     manifests = lease_manifests(AddonInstance(addon, Cluster.read(a_cluster(cluster))))
     for resource, manifest in zip((SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS), manifests, strict=True):
-        await fleet.client.create(resource, manifest)
-    granted = await request_token(fleet.client, ObjectKey(fleet.namespace, NAME), expiration_seconds=3600)
-    return fleet.as_token(granted.token.reveal().encode())
+        await addon_fleet.client.create(resource, manifest)
+    granted = await request_token(addon_fleet.client, ObjectKey(addon_fleet.namespace, NAME), expiration_seconds=3600)
+    return addon_fleet.as_token(granted.token.reveal().encode())
 
 
 def has_beaten_twice(report: Object | None) -> bool:
     return int(((report or {}).get("data") or {}).get("beats") or 0) >= 2
 
 
-async def test_agent_shows_that_it_lives_with_narrow_rights_of_its_own(fleet: AddonFleet) -> None:
-    cluster = await fleet.cluster()
-    fleet.start_addon(replace(SAMPLE, install_namespace=fleet.namespace))
-    addon = await fleet.enable(NAME, cluster)
-    await fleet.says(addon, ConditionType.REGISTRATION_APPLIED)
-    hub, local = fleet.as_token((await fleet.secret(addon))["token"]), await as_own_account(fleet, cluster)
+async def test_agent_renews_its_lease_with_narrow_rights(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster()
+    addon_fleet.start_addon(replace(SAMPLE, install_namespace=addon_fleet.namespace))
+    addon = await addon_fleet.enable(NAME, cluster)
+    await addon_fleet.says(addon, ConditionType.REGISTRATION_APPLIED)
+    hub, local = (
+        addon_fleet.as_token((await addon_fleet.secret(addon))["token"]),
+        await as_own_account(addon_fleet, cluster),
+    )
 
     stop = asyncio.Event()
-    agent = SampleAgent(hub, cluster, fleet.plane.clock, local, fleet.namespace)
+    agent = SampleAgent(hub, cluster, addon_fleet.plane.clock, local, addon_fleet.namespace)
     beating = asyncio.create_task(agent.run(timedelta(seconds=1), stop))
-    await fleet.says(addon, AVAILABLE, "True", "ManagedClusterAddOnLeaseUpdated")
-    report = await eventually(fleet.client, CONFIG_MAPS, ObjectKey(cluster, REPORT), has_beaten_twice)
+    await addon_fleet.says(addon, AVAILABLE, "True", "ManagedClusterAddOnLeaseUpdated")
+    report = await eventually(addon_fleet.client, CONFIG_MAPS, ObjectKey(cluster, REPORT), has_beaten_twice)
     stop.set()
     await beating
     assert report["data"]["cluster"] == cluster
 
 
-async def test_lease_keeper_may_do_nothing_else(fleet: AddonFleet) -> None:
-    local = await as_own_account(fleet, "edge")
-    other = ObjectKey(fleet.namespace, "other")
-    await fleet.client.create(LEASES, a_lease("other", namespace=fleet.namespace, renewed_at=fleet.plane.clock.now()))
+async def test_lease_keeper_may_do_nothing_else(addon_fleet: AddonFleet) -> None:
+    local = await as_own_account(addon_fleet, "edge")
+    other = ObjectKey(addon_fleet.namespace, "other")
+    await addon_fleet.client.create(
+        LEASES, a_lease("other", namespace=addon_fleet.namespace, renewed_at=addon_fleet.plane.clock.now())
+    )
 
     for attempt in (
         local.patch(LEASES, other, {"spec": {"holderIdentity": "me"}}),
-        local.list(LEASES, namespace=fleet.namespace),
-        local.get(SECRETS, ObjectKey(fleet.namespace, f"{NAME}-hub-kubeconfig")),
-        local.create(LEASES, a_lease(NAME, namespace="default", renewed_at=fleet.plane.clock.now())),
+        local.list(LEASES, namespace=addon_fleet.namespace),
+        local.get(SECRETS, ObjectKey(addon_fleet.namespace, f"{NAME}-hub-kubeconfig")),
+        local.create(LEASES, a_lease(NAME, namespace="default", renewed_at=addon_fleet.plane.clock.now())),
     ):
         with pytest.raises(Forbidden):
             await attempt

@@ -72,39 +72,39 @@ def reference(resource: Resource, key: ObjectKey) -> Object:
     return {**row, "namespace": key.namespace} if key.namespace else row
 
 
-async def describe(fleet: AddonFleet, name: str) -> None:
+async def describe(addon_fleet: AddonFleet, name: str) -> None:
     spec = {
         "addonName": name,
-        "agentSpec": {"workload": {"manifests": [a_deployment(fleet.namespace, replicas=3)]}},
+        "agentSpec": {"workload": {"manifests": [a_deployment(addon_fleet.namespace, replicas=3)]}},
         "registration": [{"type": "KubeClient", "kubeClient": {"hubPermissions": []}}],
     }
-    await fleet.client.create(ADDON_TEMPLATES, ADDON_TEMPLATES.manifest(ObjectKey.cluster(name), spec=spec))
+    await addon_fleet.client.create(ADDON_TEMPLATES, ADDON_TEMPLATES.manifest(ObjectKey.cluster(name), spec=spec))
     configs = [reference(ADDON_TEMPLATES, ObjectKey.cluster(name))]
     kind = CLUSTER_MANAGEMENT_ADDONS.manifest(ObjectKey.cluster(name), spec={"defaultConfigs": configs})
-    await fleet.client.create(CLUSTER_MANAGEMENT_ADDONS, kind)
+    await addon_fleet.client.create(CLUSTER_MANAGEMENT_ADDONS, kind)
 
 
-async def enable(fleet: AddonFleet, *, with_config: bool) -> TemplateAddon:
-    cluster, name = await fleet.cluster(), f"described{fleet.mark}"
-    await describe(fleet, name)
+async def enable(addon_fleet: AddonFleet, *, with_config: bool) -> TemplateAddon:
+    cluster, name = await addon_fleet.cluster(), f"described{addon_fleet.mark}"
+    await describe(addon_fleet, name)
     addon = an_addon(name, cluster=cluster)
-    made = TemplateAddon(fleet, ObjectKey.of(addon))
+    made = TemplateAddon(addon_fleet, ObjectKey.of(addon))
     if with_config:
         addon["spec"] = {"configs": [reference(ADDON_DEPLOYMENT_CONFIGS, made.config)]}
-    await fleet.client.create(MANAGED_CLUSTER_ADDONS, addon)
+    await addon_fleet.client.create(MANAGED_CLUSTER_ADDONS, addon)
     return made
 
 
 @pytest.fixture
-async def described(fleet: AddonFleet) -> TemplateAddon:
+async def described(addon_fleet: AddonFleet) -> TemplateAddon:
     """An add-on without a config."""
-    return await enable(fleet, with_config=False)
+    return await enable(addon_fleet, with_config=False)
 
 
 @pytest.fixture
-async def configured(fleet: AddonFleet) -> TemplateAddon:
+async def configured(addon_fleet: AddonFleet) -> TemplateAddon:
     """An add-on that names a config, which does not exist yet."""
-    return await enable(fleet, with_config=True)
+    return await enable(addon_fleet, with_config=True)
 
 
 def pod_of(deployment: Object) -> Object:

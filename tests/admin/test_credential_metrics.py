@@ -1,4 +1,4 @@
-"""Whoever watches over a fleet sees expiry, rotations and refusals in numbers."""
+"""Metrics of an agent: expiry, rotations and refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EDGE = ObjectKey.cluster("edge")
 
 @dataclass
 class HandClock:
-    """Time that moves when the test says so."""
+    """A clock that the test moves."""
 
     at: datetime = START
 
@@ -59,7 +59,7 @@ def issued(at: datetime = START) -> NewCredential:
 REFUSED = Pending("CSRDenied", "no", recheck=DAY, failed=True)
 
 
-async def test_a_rotation_is_counted_with_the_life_that_was_left() -> None:
+async def test_rotation_is_counted_with_the_remaining_validity() -> None:
     counted = Counted()
 
     await counted.hears(issued(), after=timedelta(seconds=3))
@@ -70,7 +70,7 @@ async def test_a_rotation_is_counted_with_the_life_that_was_left() -> None:
     assert counted.value("watchword_rotation_remaining_ratio_sum", kind="cluster") == pytest.approx(0.2)
 
 
-async def test_the_time_left_passes_without_anybody_setting_it() -> None:
+async def test_remaining_time_decreases_without_updates() -> None:
     counted = Counted()
     await counted.hears(issued())
 

@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong, says why, and names the next command."""
+"""`doctor` reports what is wrong, why, and the next command."""
 
 from __future__ import annotations
 
@@ -7,20 +7,30 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from watchword.admin.doctor.api_server import decide_skew_findings
-from watchword.admin.doctor.cluster import decide_acceptance_findings, decide_credential_findings
+from watchword.admin.doctor.cluster import Membership, decide_acceptance_findings, decide_credential_findings
 from watchword.admin.doctor.model import CheckContext, CheckFinding, Level, has_no_failure
+from watchword.admin.doctor.operator import decide_report_findings
 from watchword.admin.doctor.runner import run_doctor
 from watchword.admin.hub_setup import HubSetup, set_up_hub
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
-from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS, NAMESPACES
+from watchword.api.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    LEASES,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    PODS,
+    SERVICE_ACCOUNTS,
+)
 from watchword.api.time import rfc3339_micro
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.token_store import TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.hub.process import LEASE
+from watchword.operator.bundles import OPERATOR, operator_bundle
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
 from watchword.pki.keys import PrivateKey
@@ -29,6 +39,7 @@ from watchword.testing.plane import Plane
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
+EDGE = Membership("edge", "open-cluster-management-agent", "hub.test:6443")
 pytestmark = pytest.mark.planes("embedded")  # the real one is shared, so what others left would be found
 
 
@@ -56,7 +67,7 @@ def one(rows: list[CheckFinding]) -> CheckFinding:
         pytest.param(301, Level.FAILURE, id="so far ahead that new certificates are not valid yet"),
     ],
 )
-def test_judge_skew(seconds: int | None, level: Level) -> None:
+def test_decide_skew(seconds: int | None, level: Level) -> None:
     skew = None if seconds is None else timedelta(seconds=seconds)
 
     assert [finding.level for finding in decide_skew_findings(skew)] == [level]
@@ -70,12 +81,12 @@ def test_judge_skew(seconds: int | None, level: Level) -> None:
         pytest.param(101, Level.FAILURE, "expired", id="expired"),
     ],
 )
-def test_judge_credential(age: int, level: Level, said: str) -> None:
+def test_decide_credential(age: int, level: Level, said: str) -> None:
     authority = Authority.make("ca", now=NOW)
     key = PrivateKey.generate()
     certificate = authority.issue_client(key.public, CertificateSubject("agent"), now=NOW, lifetime=100 * DAY)
 
-    finding = one(decide_credential_findings({"tls.crt": certificate.pem}, now=NOW + age * DAY))
+    finding = one(decide_credential_findings({"tls.crt": certificate.pem}, EDGE, now=NOW + age * DAY))
 
     assert finding.level is level
     assert said in finding.reason
@@ -89,44 +100,116 @@ def test_judge_credential(age: int, level: Level, said: str) -> None:
         pytest.param({"tls.crt": b"garbage"}, Level.FAILURE, id="not a certificate"),
     ],
 )
-def test_judge_damaged_credential(data: dict[str, bytes], level: Level) -> None:
-    assert one(decide_credential_findings(data, now=NOW)).level is level
+def test_decide_damaged_credential(data: dict[str, bytes], level: Level) -> None:
+    assert one(decide_credential_findings(data, EDGE, now=NOW)).level is level
 
 
 @pytest.mark.parametrize(
     ("accepted", "available", "said"),
     [
-        pytest.param(False, True, "does not let edge in", id="denied while its last word still counts"),
+        pytest.param(False, True, "has not accepted edge yet", id="waits while its last word still counts"),
         pytest.param(True, False, "does not hear edge's agent", id="silent"),
         pytest.param(True, True, "lets edge in and hears its agent", id="well"),
     ],
 )
-def test_judge_standing(accepted: bool, available: bool, said: str) -> None:  # noqa: FBT001 - a table
+def test_decide_standing(accepted: bool, available: bool, said: str) -> None:  # noqa: FBT001 - a table
     conditions = [{"type": ConditionType.AVAILABLE, "status": str(available)}]
     cluster = MANAGED_CLUSTERS.manifest(
         ObjectKey.cluster("edge"), spec={"hubAcceptsClient": accepted}, status={"conditions": conditions}
     )
 
-    (finding,) = decide_acceptance_findings(cluster)
+    (finding,) = decide_acceptance_findings(cluster, EDGE)
 
     assert said in finding.reason
 
 
-async def test_a_bare_cluster_is_told_how_to_become_something(plane: Plane) -> None:
+def test_the_key_that_asks_is_shown_as_the_hub_shows_it() -> None:
+    key = PrivateKey.generate()
+
+    finding = one(decide_credential_findings({"pending.key": key.pem.reveal()}, EDGE, now=NOW))
+
+    assert f"asks with the key {key.public.thumbprint[:16]}" in finding.reason
+
+
+async def test_doctor_advises_join_or_init_on_a_bare_cluster(plane: Plane) -> None:
     found = await findings(plane)
 
     finding = one(found["membership"])
     assert finding.level is Level.FAILURE
-    assert finding.command == "watchword join, or watchword init"
+    assert "watchword init" in finding.command
+    assert "watchword token create --print-join-command" in finding.command
     assert "hub" not in found  # no more is asked of what is nothing yet
 
 
-async def test_a_fresh_hub_is_well(plane: Plane) -> None:
+async def its_controllers_run(plane: Plane) -> None:
+    spec = {"holderIdentity": "hub-1", "renewTime": rfc3339_micro(plane.clock.now())}
+    await plane.client().create(LEASES, LEASES.manifest(LEASE, spec=spec))
+
+
+async def test_a_fresh_hub_whose_controllers_run_is_well(plane: Plane) -> None:
     await a_hub(plane)
+    await its_controllers_run(plane)
 
     found = await findings(plane)
 
     assert {row.level for rows in found.values() for row in rows} == {Level.OK}
+
+
+async def test_a_hub_without_controllers_is_not_well(plane: Plane) -> None:
+    await a_hub(plane)
+
+    finding = one((await findings(plane))["controllers"])
+
+    assert (finding.level, finding.command) == (Level.FAILURE, "watchword hub")
+
+
+async def test_the_pod_of_an_operator_that_is_pending_is_named(plane: Plane) -> None:
+    client = plane.client()
+    await a_hub(plane)
+    _, operator = next(row for row in operator_bundle() if row[0] is DEPLOYMENTS)
+    await client.create(DEPLOYMENTS, operator)
+    await client.create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(OPERATOR))
+    template = operator["spec"]["template"]
+    pod = PODS.manifest(
+        ObjectKey(OPERATOR.namespace, "operator-1"), metadata=template["metadata"], spec=template["spec"]
+    )
+    await client.create(PODS, pod)
+    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node fits"}
+    status = {"phase": "Pending", "conditions": [unscheduled]}
+    await client.patch(PODS, ObjectKey.of(pod), {"status": status}, subresource="status")
+
+    (pending, missing, unseen) = (await findings(plane))["operator"]
+
+    assert pending.reason == f"pod {OPERATOR.namespace}/operator-1 is pending: no node fits"
+    assert pending.command == f"kubectl -n {OPERATOR.namespace} describe pod operator-1"
+    assert "cluster-manager-controller" in missing.reason
+    assert "has not looked at ClusterManager cluster-manager yet" in unseen.reason
+
+
+APPLIED = {"type": "Applied", "status": "True", "message": "as wanted"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        pytest.param([], ["has not looked"], id="not seen"),
+        pytest.param([{**APPLIED, "observedGeneration": 1}], ["has not looked at the newest"], id="an old report"),
+        pytest.param([APPLIED, {"type": "Available", "status": "False", "message": "no pods"}], ["no pods"], id="down"),
+        pytest.param(
+            [APPLIED, {"type": "HubRegistrationDegraded", "status": "True", "message": "1 of 1 is not available"}],
+            ["1 of 1 is not available"],
+            id="degraded",
+        ),
+        pytest.param([APPLIED, {"type": "Available", "status": "True"}], [], id="well"),
+    ],
+)
+def test_judge_what_the_operator_reports(rows: list[Object], said: list[str]) -> None:
+    manager: Object = {"metadata": {"name": "cluster-manager", "generation": 2}, "status": {"conditions": rows}}
+
+    reasons = [finding.reason for finding in decide_report_findings("ClusterManager", manager)]
+
+    assert len(reasons) == len(said)
+    assert all(part in reason for part, reason in zip(said, reasons, strict=True))
 
 
 async def test_tokens_without_signature_are_found(plane: Plane) -> None:

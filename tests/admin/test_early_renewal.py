@@ -1,4 +1,4 @@
-"""A cluster renews early when asked, once, and says on the hub how long its credential lives."""
+"""A cluster renews its credential early on request, once, and reports its validity on the hub."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_is_asked_to_renew(asked: str, honoured: bytes, *, expected: bool) -> No
         ),
     ],
 )
-def test_judge_rotated(
+def test_decide_rotated(
     held: ValidCredential | NewCredential | None, refusal: Pending | None, expected: tuple[str, ...] | None
 ) -> None:
     said = decide_credential_conditions(CATALOG.clusters["csr"].credential, held, refusal)
@@ -76,7 +76,7 @@ def test_judge_rotated(
     assert said == ((Condition(ConditionType.CERTIFICATE_ROTATED, *expected),) if expected else ())  # type: ignore[arg-type]
 
 
-async def test_a_joined_cluster_reports_the_life_of_its_certificate(fleet: FleetHarness) -> None:
+async def test_joined_cluster_reports_the_validity_of_its_certificate(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     fleet.start_agent(name)
@@ -91,7 +91,7 @@ async def test_a_joined_cluster_reports_the_life_of_its_certificate(fleet: Fleet
     assert certificate.not_after.strftime("until %Y-%m-%dT%H:%M:%SZ") in _said(found)
 
 
-async def test_an_asked_for_renewal_happens_once(fleet: FleetHarness) -> None:
+async def test_requested_renewal_happens_once(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     fleet.start_agent(name)

@@ -54,7 +54,7 @@ TOLD = CredentialValidity(START, START + 100 * DAY, START + 50 * DAY)
         pytest.param(decide_expiring_health, CredentialValidity(), 0, InventoryHealth.GOOD, id="a token for ever"),
     ],
 )
-def test_judgement(
+def test_decide(
     judge: Callable[..., InventoryHealth], validity: CredentialValidity, age: float, expected: InventoryHealth
 ) -> None:
     assert judge(validity, now=START + age * DAY) is expected

@@ -1,4 +1,4 @@
-"""Whoever watches over a hub sees on its page of metrics whom it refused, and how fast it took rights away."""
+"""Metrics of a hub: refusals, and the time until a denial takes effect."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def shown(look: Callable[[], float], expected: float) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_request_for_somebody_elses_name_is_counted_once(fleet: FleetHarness) -> None:
+async def test_request_for_another_clusters_name_is_counted_once(fleet: FleetHarness) -> None:
     metrics, name = Metrics(), fleet.name()
     fleet.start_hub(AUTOMATIC, metrics=metrics)
     joining = Client(PlaneConnector(fleet.plane).joining())
@@ -85,7 +85,7 @@ async def test_fields_that_another_manager_owns_are_counted(plane: Plane) -> Non
         await guarded.apply(CONFIG_MAPS, CONFIG_MAPS.manifest(key, data={"a": "2", "b": "2"}), manager="second")
     stale = CONFIG_MAPS.manifest(key, metadata={"resourceVersion": "1"}, data={})
     with pytest.raises(Conflict):
-        await guarded.update(CONFIG_MAPS, stale)  # somebody was faster: no field is fought over
+        await guarded.update(CONFIG_MAPS, stale)  # another writer was faster: no conflict is counted
 
     assert read_page(metrics, "watchword_field_conflict_total", manager="first") == 1
     assert read_page(metrics, "watchword_field_conflict_total") == 1

@@ -1,4 +1,4 @@
-"""Which token `init` hands out again, and when it makes a new one."""
+"""Which token `init` prints again, and when it makes a new one."""
 
 from __future__ import annotations
 

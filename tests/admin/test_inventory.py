@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import itertools
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -10,13 +12,24 @@ import pytest
 from watchword.admin.forecast import forecast_expiry
 from watchword.admin.formatting import format_renewal
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import HubFacts, build_inventory, decide_addon_row, decide_cluster_row, natural_sort_key
+from watchword.admin.inventory import (
+    build_inventory,
+    decide_addon_row,
+    decide_cluster_credential_row,
+    decide_cluster_row,
+)
 from watchword.admin.inventory_json import inventory_document
+from watchword.admin.inventory_rows import HubFacts, natural_sort_key
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ConditionType, Label
+from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
+from watchword.api.sensitive import Sensitive
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
+from watchword.drivers.catalog import CATALOG
+from watchword.pki.authority import Authority
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import CertificateSubject
 
 Conditions = Mapping[str, tuple[str, str] | str]
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -73,7 +86,7 @@ WELL: Conditions = {**MEMBER, ConditionType.AVAILABLE: "True"}
         pytest.param(a_cluster("edge", WELL), InventoryHealth.GOOD, "", id="well"),
     ],
 )
-def test_judge_cluster(cluster: Object, health: InventoryHealth, note: str) -> None:
+def test_decide_cluster(cluster: Object, health: InventoryHealth, note: str) -> None:
     row = decide_cluster_row(cluster, [])
 
     assert row.health is health
@@ -105,7 +118,7 @@ def a_request(requester: str, *, addon: str = "", decided: bool = False) -> Obje
         pytest.param(a_request("system:bootstrap:abcdef"), InventoryHealth.PENDING, id="another key"),
     ],
 )
-def test_a_joined_cluster_for_whose_name_another_key_asks_needs_a_person(
+def test_request_of_another_key_for_a_joined_cluster_waits_for_an_administrator(
     request_: Object, health: InventoryHealth
 ) -> None:
     row = decide_cluster_row(a_cluster("edge", WELL), [request_])
@@ -141,17 +154,27 @@ def an_addon(driver: str, conditions: Conditions | None = None) -> Object:
         ),
     ],
 )
-def test_judge_addon(addon: Object, health: InventoryHealth) -> None:
+def test_decide_addon(addon: Object, health: InventoryHealth) -> None:
     assert decide_addon_row(addon).health is health
 
 
 def a_fleet() -> HubFacts:
     rotated = ConditionType.CERTIFICATE_ROTATED
     token = TokenRecord(BootstrapToken.generate(), expires=NOW + DAY)
+    issued = Authority.make("ca", now=NOW).issue_client(
+        PrivateKey.generate().public,
+        CertificateSubject("system:open-cluster-management:edge2:agent1"),
+        now=NOW,
+        lifetime=DAY,
+    )
     request = CERTIFICATE_SIGNING_REQUESTS.manifest(
         ObjectKey.cluster("edge2-1"),
         metadata={"labels": {Label.CLUSTER_NAME: "edge2"}},
-        spec={"username": "system:open-cluster-management:edge2:agent1"},
+        spec={"username": "system:bootstrap:abcdef"},
+        status={
+            "conditions": [{"type": "Approved", "status": "True"}],
+            "certificate": base64.b64encode(issued.pem).decode(),
+        },
     )
     return HubFacts(
         clusters=[
@@ -181,16 +204,41 @@ def test_what_needs_attention_stands_first() -> None:
     assert inventory.credentials[0].subject == "system:open-cluster-management:edge2:agent1"
 
 
+def test_the_subject_is_known_when_the_request_is_gone() -> None:
+    cluster = a_cluster("edge", {**WELL, ConditionType.CERTIFICATE_ROTATED: ("True", validity(-1, 9))})
+    cluster["metadata"]["annotations"] = {Annotation.FIRST_KEY: "agent7 0123 2026-05-01T00:00:00Z"}
+
+    row = decide_cluster_credential_row(cluster, [], now=NOW, catalog=CATALOG)
+
+    assert row is not None
+    assert row.subject == "system:open-cluster-management:edge:agent7"
+
+
 def test_forecast_names_what_ends_soon_and_what_that_means() -> None:
     outlooks = forecast_expiry(build_inventory(a_fleet(), now=NOW), now=NOW, within=7 * DAY)
 
     assert [(each.row.holder, each.renewed_before) for each in outlooks] == [
-        ("agent of edge2", False),  # nobody renews it, although it should have been
+        ("agent of edge2", False),  # its renewal is overdue
         ("joining clusters", False),
         ("add-on sample on edge", True),
     ]
     assert "edge2 loses touch with the hub" in outlooks[0].consequence
     assert [format_renewal(each.row, NOW) for each in outlooks] == ["16d ago", "-", "within 4d"]
+
+
+def test_credentials_that_end_in_the_same_second_keep_one_order() -> None:
+    ends = NOW + DAY
+    tokens = [TokenRecord(BootstrapToken(f"{n}{n}{n}{n}{n}{n}", Sensitive("s" * 16)), expires=ends) for n in "312"]
+    addon = an_addon("token", {ConditionType.TOKEN_REFRESHED: ("True", validity(-1, 1))})
+
+    def listed(order: list[TokenRecord]) -> list[str]:
+        facts = HubFacts(addons=[addon], tokens=order)
+        expiring = forecast_expiry(build_inventory(facts, now=NOW), now=NOW, within=2 * DAY)
+        return [each.row.subject for each in expiring]
+
+    first = listed(tokens)
+    assert [name[-6:] for name in first[1:]] == ["111111", "222222", "333333"]
+    assert all(listed(list(order)) == first for order in itertools.permutations(tokens))
 
 
 def test_the_document_holds_no_secret_and_every_row() -> None:
@@ -203,5 +251,5 @@ def test_the_document_holds_no_secret_and_every_row() -> None:
     assert document["credentials"][0]["secondsLeft"] == 4 * 24 * 3600
 
 
-def test_names_are_ordered_as_people_count() -> None:
-    assert sorted(["c10", "c9", "b", "c1"], key=natural_sort_key) == ["b", "c1", "c9", "c10"]
+def test_names_are_sorted_in_natural_order() -> None:
+    assert sorted(["c10", "c9", "b", "c1", "c²"], key=natural_sort_key) == ["b", "c1", "c9", "c10", "c²"]

@@ -6,6 +6,7 @@ import pytest
 
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.join import ClusterMembership, join
+from watchword.admin.unjoin import Unjoiner, find_membership
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET
 from watchword.api.resources import KLUSTERLETS, SECRETS
@@ -30,3 +31,19 @@ async def test_everything_is_applied_once(private_plane: Plane, deploy: bool) ->
     assert applied[-1] == "klusterlet/klusterlet"  # all that carries it out is there before it
     assert await client.find(KLUSTERLETS, ObjectKey.cluster("klusterlet")) is not None
     assert await client.find(SECRETS, ObjectKey(AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET)) is not None
+
+
+async def test_a_rehearsed_unjoin_names_what_join_brought(private_plane: Plane) -> None:
+    client = private_plane.client()
+    await join(client, ClusterMembership("edge"), an_access(private_plane), deploy=True)
+    membership = await find_membership(client, "klusterlet", "edge")
+    assert membership is not None
+
+    rehearsed = (await Unjoiner(client, private_plane.clock, dry_run=True).run(membership)).removed
+
+    assert await client.find(KLUSTERLETS, ObjectKey.cluster("klusterlet")) is not None
+    assert {
+        "klusterlet/klusterlet",
+        f"secret/{AGENT_NAMESPACE}/{BOOTSTRAP_KUBECONFIG_SECRET}",
+        "deployment/open-cluster-management/watchword-operator",
+    } <= set(rehearsed)

@@ -1,4 +1,4 @@
-"""An agent that no Klusterlet speaks of leaves its hub: with its add-ons' credentials, and with nothing of others."""
+"""An agent without a Klusterlet leaves its hub: with its add-ons' credentials, and with nothing of others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def an_addon_credential(name: str, namespace: str, cluster: str) -> Object:
 async def leave(plane: Plane, namespace: str, cluster: str) -> None:
     stay = await find_membership(plane.client(), "nobody", cluster, namespace)
     assert stay is not None
-    await Unjoiner(plane.client(), purge_operator=False).run(stay)
+    await Unjoiner(plane.client(), plane.clock, purge_operator=False).run(stay)
 
 
 async def test_the_credentials_of_its_add_ons_go_with_it(plane: Plane) -> None:
@@ -42,7 +42,7 @@ async def test_the_credentials_of_its_add_ons_go_with_it(plane: Plane) -> None:
     await eventually(plane.client(), SECRETS, ObjectKey(own, HUB_KUBECONFIG_SECRET), is_gone)
 
 
-async def test_a_namespace_in_which_another_agent_lives_stays(plane: Plane) -> None:
+async def test_namespace_with_another_agent_is_kept(plane: Plane) -> None:
     own = await plane.namespace("agent")
     for name, cluster in ((HUB_KUBECONFIG_SECRET, own), ("hub-of-another", "another-cluster")):
         await plane.client().create(SECRETS, a_credential(name, own, cluster))

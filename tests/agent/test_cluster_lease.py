@@ -50,7 +50,7 @@ class Renewal:
     reconciler: LeaseRenewalReconciler
 
     async def renew(self) -> str:
-        """Renew now, whatever was renewed before; returns what the lease says afterwards."""
+        """Renew now, whatever was renewed before; returns the lease."""
         self.reconciler.due.clear()
         await self.reconciler.reconcile(ObjectKey.cluster(self.name))
         return str((await self.lease())["spec"]["renewTime"])
@@ -84,7 +84,7 @@ async def test_a_lease_is_renewed_again_and_again(plane: Plane, verbs: list[str]
     assert (await agent.lease())["spec"]["holderIdentity"] == "the hub"
 
 
-async def test_a_lease_that_somebody_else_wrote_is_renewed_at_the_second_try(plane: Plane) -> None:
+async def test_lease_written_by_another_client_is_renewed_at_the_second_attempt(plane: Plane) -> None:
     agent = await an_agent(plane, REPLACING)
     await agent.renew()
     await plane.client().patch(LEASES, ObjectKey(agent.name, CLUSTER_LEASE), {"spec": {"holderIdentity": "another"}})

@@ -1,4 +1,4 @@
-"""Certificate requests are followed while somebody waits for a decision, and only then."""
+"""Certificate requests are watched only while a decision is pending."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OWN, OTHER = ObjectKey("agent", "own"), ObjectKey("addons", "other")
 
 
 class Feed:
-    """A server with nothing to tell; knows how many listen."""
+    """A server without events that counts its watches."""
 
     def __init__(self) -> None:
         self.listening = self.begun = 0
@@ -58,7 +58,7 @@ def has() -> ValidCredential:
         pytest.param([(OTHER, waits), (OWN, has), (OTHER, None)], 0, id="not for an add-on that is gone"),
     ],
 )
-async def test_requests_are_followed_while_somebody_waits(
+async def test_requests_are_watched_while_a_caller_waits(
     answers: list[tuple[ObjectKey, object]], listening: int
 ) -> None:
     feed = Feed()
@@ -75,7 +75,7 @@ async def test_requests_are_followed_while_somebody_waits(
         assert feed.listening == listening
 
 
-async def test_a_rest_of_any_length_is_no_reason_to_worry() -> None:
+async def test_idle_watch_is_healthy_after_any_time() -> None:
     cache = Cache(Feed())
     cache.informer(CERTIFICATE_SIGNING_REQUESTS)
     csr_watch = PendingCsrWatch(cache, OWN)

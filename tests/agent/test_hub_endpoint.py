@@ -84,7 +84,7 @@ def test_a_hub_that_moved_is_known_by_its_first_address() -> None:
     assert endpoint.new_configuration() is None
 
 
-def test_a_move_of_a_move_remembers_where_it_began() -> None:
+def test_hub_that_moved_twice_keeps_its_original_address() -> None:
     endpoint = an_endpoint(an_entry())
     endpoint.record_move(B, OLD.certificate.pem)
     endpoint.record_move(C, NEW.certificate.pem)
@@ -190,7 +190,7 @@ async def test_a_hub_that_went_back_to_its_first_address_is_found_there() -> Non
         pytest.param(ClusterEntry(A, ca_data=b"nonsense"), id="by nonsense"),
     ],
 )
-async def test_what_people_arranged_is_left_alone(said: ClusterEntry | None) -> None:
+async def test_manual_configuration_is_left_unchanged(said: ClusterEntry | None) -> None:
     network = FakeNetwork({A: a_hub(info(A, by=(OLD, NEW)))})
 
     assert not await a_monitor(an_endpoint(said), network).check()

@@ -1,4 +1,4 @@
-"""A secret value shows itself to nobody who does not ask for it by name."""
+"""A `Sensitive` value is only returned by `reveal()`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_no_serialiser_takes_the_secret_along(serialise: Callable[[Sensitive[str
     assert CANARY not in str(refusal.value)
 
 
-def test_the_secret_is_told_to_who_asks_by_name_and_equal_to_its_like() -> None:
+def test_reveal_returns_the_secret_and_equal_secrets_compare_equal() -> None:
     assert Sensitive(CANARY).reveal() == CANARY
     assert Sensitive(CANARY) == Sensitive(CANARY)
     assert Sensitive(CANARY) != Sensitive(CANARY[::-1])

@@ -30,7 +30,7 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 class AllowAll:
-    """Lets everybody do everything: for tests of what comes after authorization."""
+    """Allows everything: for tests of what comes after authorization."""
 
     def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
         return AuthorizationDecision(allowed=True)
@@ -41,7 +41,7 @@ async def as_tester(_: HandlerRequest) -> User:
 
 
 class Api:
-    """Speaks raw requests to a control plane, so that tests see codes and headers."""
+    """Sends raw requests to a control plane, so that tests see codes and headers."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
@@ -62,7 +62,7 @@ class Api:
         return await self.plane.handle(request)
 
     async def ask(self, method: str, path: str, body: Any = None, **options: Any) -> dict[str, Any]:
-        """Return the decoded answer, whatever its code."""
+        """Return the decoded response, whatever its code."""
         decoded: dict[str, Any] = orjson.loads((await self.send(method, path, body, **options)).body)
         return decoded
 
@@ -104,14 +104,14 @@ class SecuredApi(Api):
         super().__init__(ControlPlane(MemoryStore(), self.clock.now, access))
 
     async def call(self, method: str, path: str, body: Any = None, *, token: str = ADMIN_TOKEN) -> Any:
-        """Return (code, decoded answer) of a request made with a bearer token; anonymous without one."""
+        """Return (code, decoded response) of a request with a bearer token; anonymous without one."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         response = await self.send(method, path, body, headers=headers)
         await asyncio.sleep(0.001)  # virtual: whatever the controllers have to do happens first
         return response.status, orjson.loads(response.body) if response.body[:1] == b"{" else response.body
 
     async def as_user(self, name: str, method: str, path: str, body: Any = None, *groups: str) -> Any:
-        """Return (code, decoded answer) of a request made in somebody's name."""
+        """Return (code, decoded response) of a request as a user."""
         headers = [("Authorization", f"Bearer {ADMIN_TOKEN}"), ("Impersonate-User", name)]
         headers += [("Impersonate-Group", group) for group in groups]
         data = b"" if body is None else orjson.dumps(body)

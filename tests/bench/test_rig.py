@@ -1,4 +1,4 @@
-"""The rig counts what it says it counts."""
+"""The measurements of the rig are correct."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_subject_file_gives_command_lines_with_their_places_filled(tmp_path: Pat
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "bench" / "subjects").glob("*.toml")), ids=lambda path: path.stem)
-def test_shipped_subject_files_can_be_read(path: Path) -> None:
+def test_bundled_subject_files_can_be_parsed(path: Path) -> None:
     subject = read_subject(path)
 
     assert subject.name == path.stem

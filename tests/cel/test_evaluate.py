@@ -1,4 +1,4 @@
-"""Expressions in CEL: evaluated as the language says, or refused when compiled."""
+"""CEL expressions: evaluated as the language defines, or refused when compiled."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_evaluate(expression: str, expected: Any) -> None:
         ("int('x')", "type conversion error"),
     ],
 )
-def test_what_cannot_be_evaluated_says_why(expression: str, told: str) -> None:
+def test_evaluation_error_is_reported(expression: str, told: str) -> None:
     with pytest.raises(CelError, match=told):
         compile_expression(expression).evaluate({"self": SELF})
 

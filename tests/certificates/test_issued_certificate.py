@@ -70,7 +70,7 @@ def test_certificate_of_an_authority_is_refused() -> None:
     )
 
 
-def test_a_key_is_kept_between_two_tries(tmp_path: Path) -> None:
+def test_key_is_reused_by_a_second_attempt(tmp_path: Path) -> None:
     path = tmp_path / "state" / "key.pem"
     first = load_or_create_key(path)
     assert load_or_create_key(path).public == first.public

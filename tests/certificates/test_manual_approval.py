@@ -1,4 +1,4 @@
-"""Which requests a person who accepts a cluster may approve: refusals before successes."""
+"""Which requests an administrator who accepts a cluster approves: refusals before successes."""
 
 from __future__ import annotations
 

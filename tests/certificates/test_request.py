@@ -23,7 +23,7 @@ KEY, OTHER = PrivateKey.generate(), PrivateKey.generate()
 WISH = CertificateSpec(CertificateSubject("system:a:b", ("system:a", "system:c")), lifetime=timedelta(hours=1))
 
 
-def test_the_same_wish_with_the_same_key_is_the_same_request() -> None:
+def test_same_specification_with_the_same_key_is_the_same_request() -> None:
     assert choose_request_name(WISH, KEY) == choose_request_name(WISH, KEY)
     others = [
         choose_request_name(WISH, OTHER),

@@ -78,7 +78,7 @@ HONEST = Draft()
         pytest.param(replace(HONEST, body=b"-----BEGIN CERTIFICATE REQUEST-----\n" * 4000), id="a huge one"),
     ],
 )
-def test_a_request_that_no_honest_agent_sends_is_refused(draft: Draft) -> None:
+def test_request_that_differs_from_an_agents_own_is_refused(draft: Draft) -> None:
     with pytest.raises(CertificateRequestRefused):
         read_cluster_request(draft.manifest())
 
@@ -98,7 +98,7 @@ def test_a_weak_key_is_refused() -> None:
         pytest.param(lambda d: replace(d, organisations=(cluster_group("prod"),)), False, id="without fleet group"),
     ],
 )
-def test_an_honest_request_is_read(change: Callable[[Draft], Draft], renewal: bool) -> None:  # noqa: FBT001 - a column
+def test_correct_request_is_parsed(change: Callable[[Draft], Draft], renewal: bool) -> None:  # noqa: FBT001 - a column
     request = read_cluster_request(change(HONEST).manifest())
     assert (request.cluster, request.agent, request.is_renewal) == ("prod", "agent1", renewal)
 

@@ -101,7 +101,7 @@ class Fleet:
         return next(csr for csr in state.values() if _asks_for(csr, name))
 
     async def asked(self, name: str) -> None:
-        """Wait until a cluster has introduced itself and asked for its certificate."""
+        """Wait until a cluster has registered and requested its certificate."""
         await eventually(self.client, MANAGED_CLUSTERS, ObjectKey.cluster(name), exists)
         await self.request_of(name)
 
@@ -141,14 +141,14 @@ class Member:
 
     @property
     def own(self) -> list[str]:
-        """The flags that tell this cluster from others on the same control plane."""
+        """The flags that distinguish this cluster from others on the same control plane."""
         return ["--cluster-name", self.name, "--klusterlet-name", self.name, "--namespace", self.namespace]
 
     async def join(self, *flags: str, code: int = 0) -> str:
         return await self.fleet.run("join", *self.join_arguments, *self.own, "--no-deploy", *flags, code=code)
 
     async def asks(self) -> None:
-        """Join, start the agent, and wait until the cluster has asked for its certificate."""
+        """Join, start the agent, and wait until the cluster has requested its certificate."""
         await self.join()
         self.agent = await self.fleet.start_agent(self.name, self.namespace)
         await self.fleet.asked(self.name)
@@ -166,7 +166,7 @@ class Member:
         return base64.b64decode(secret["data"]["kubeconfig"])
 
     async def loses_its_credential(self) -> None:
-        """Start again without the Secret: the agent asks for a certificate of a new key, by its token."""
+        """Start again without the Secret: the agent requests a certificate for a new key, with its token."""
         await self.stop()
         await self.fleet.client.delete(SECRETS, ObjectKey(self.namespace, HUB_KUBECONFIG_SECRET))
         self.agent = await self.fleet.start_agent(self.name, self.namespace)
@@ -183,7 +183,7 @@ class Member:
         await asyncio.gather(self.agent, return_exceptions=True)
 
     async def hub_moves_away(self) -> None:
-        """Let the credential point at a port where nobody listens."""
+        """Let the credential point to a port without a listener."""
         key = ObjectKey(self.namespace, HUB_KUBECONFIG_SECRET)
         text = base64.b64decode((await self.fleet.client.get(SECRETS, key))["data"]["kubeconfig"])
         moved = text.replace(self.fleet.plane.server.encode(), b"https://127.0.0.1:1")
@@ -208,7 +208,7 @@ class Member:
 
 
 @pytest_asyncio.fixture
-async def fleet(plane: Plane, tmp_path: Path, capsys: Output) -> AsyncIterator[Fleet]:
+async def cli_fleet(plane: Plane, tmp_path: Path, capsys: Output) -> AsyncIterator[Fleet]:
     """A control plane on which commands run; its hub's controllers are the test's to start."""
     await plane.controllers(
         "certificatesigningrequest-signing-controller",
@@ -219,7 +219,7 @@ async def fleet(plane: Plane, tmp_path: Path, capsys: Output) -> AsyncIterator[F
     )
     running = Fleet(plane, tmp_path, capsys)
     usual = structlog.get_config()
-    with (tmp_path / "log").open("w") as log:  # what hub and agents say must not mix with what commands print
+    with (tmp_path / "log").open("w") as log:  # logs of hub and agents must not mix with the output of commands
         structlog.configure(logger_factory=structlog.PrintLoggerFactory(log))
         try:
             yield running
@@ -229,8 +229,8 @@ async def fleet(plane: Plane, tmp_path: Path, capsys: Output) -> AsyncIterator[F
 
 
 @pytest_asyncio.fixture
-async def member(fleet: Fleet) -> Member:
-    """A cluster that knows how to join a hub whose controllers run."""
-    arguments = await fleet.init("--no-probe")
-    fleet.start_hub()
-    return Member(fleet, fleet.unique("edge"), arguments)
+async def member(cli_fleet: Fleet) -> Member:
+    """A cluster with a join command for a hub whose controllers run."""
+    arguments = await cli_fleet.init("--no-probe")
+    cli_fleet.start_hub()
+    return Member(cli_fleet, cli_fleet.unique("edge"), arguments)

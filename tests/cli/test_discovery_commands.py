@@ -52,9 +52,7 @@ async def test_a_created_token_is_listed_without_its_secret_and_deleted(hub: Dis
     assert (document["token"], document["allowedClusters"]) == (token.reveal(), ["edge-*"])
 
 
-async def test_a_token_of_ones_own_is_stored_with_everything_that_was_said(
-    hub: DiscoverableHub, capsys: Output
-) -> None:
+async def test_given_token_is_stored_with_all_its_options(hub: DiscoverableHub, capsys: Output) -> None:
     token = BootstrapToken.generate()
     flags = ["--usages", "authentication", "--ttl", "2h", "--description", "of my own"]
     groups = "system:bootstrappers:edge,system:bootstrappers:lab"
@@ -82,23 +80,25 @@ async def test_join_command_in_a_pipe_holds_no_token_unless_asked_for(
     hub: DiscoverableHub, capsys: Output, tmp_path: Path
 ) -> None:
     token, path = BootstrapToken.generate(), tmp_path / "join"
-    await watchword(hub, "token", "create", token.reveal(), "--print-join-command")
-    shown = capsys.readouterr()
-    assert "--token @TOKEN_FILE" in shown.out
-    assert "--output-join-command-file" in shown.err
-    assert token.secret.reveal() not in shown.out + shown.err
+    async with hub.controllers():
+        await watchword(hub, "token", "create", token.reveal(), "--print-join-command")
+        shown = capsys.readouterr()
+        assert "--token @TOKEN_FILE" in shown.out
+        assert "--output-join-command-file" in shown.err
+        assert token.secret.reveal() not in shown.out + shown.err
 
-    await watchword(hub, "token", "create", "--print-join-command", "--output-join-command-file", str(path))
-    assert capsys.readouterr().out == ""
+        await watchword(hub, "token", "create", "--print-join-command", "--output-join-command-file", str(path))
+        assert "watchword join" not in capsys.readouterr().out
     assert "@TOKEN_FILE" not in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 async def test_the_printed_command_discovers_the_hub(hub: DiscoverableHub, capsys: Output, tmp_path: Path) -> None:
-    await watchword(hub, "token", "create", "--print-join-command", "--show-token")
-    program, verb, *arguments = capsys.readouterr().out.split()
-    assert (program, verb) == ("watchword", "join")
     async with hub.controllers():
+        await watchword(hub, "token", "create", "--print-join-command", "--show-token")
+        shown = capsys.readouterr().out.splitlines()  # between lines of the log
+        program, verb, *arguments = next(line for line in shown if line.startswith("watchword")).split()
+        assert (program, verb) == ("watchword", "join")
         await watchword(hub, "discover", *arguments, "-f", str(tmp_path / "config"), "--with-token")
     written = read_kubeconfig(tmp_path / "config").choose()
     assert (written.cluster.server, written.cluster.ca_data) == (hub.plane.server, hub.info.ca_bundle)

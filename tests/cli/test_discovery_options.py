@@ -57,7 +57,7 @@ def test_flags_that_name_no_method_or_several_are_refused(flags: DiscoveryFlags,
         pytest.param(replace(BY_TOKEN, pins=("sha1:aa",)), id="a malformed pin"),
     ],
 )
-def test_malformed_values_are_refused_by_the_rooms_that_know_them(flags: DiscoveryFlags) -> None:
+def test_malformed_values_are_refused_by_the_packages_that_parse_them(flags: DiscoveryFlags) -> None:
     with pytest.raises((DiscoveryError, PinRefused)):
         plan(flags)
 

@@ -18,7 +18,7 @@ TOKEN = "x7k2m9.q8w3e5r1t0y6u4i2"
 
 
 async def on_a_terminal(*argv: str, standard_input: bytes) -> str:
-    """Run a command whose standard output is a terminal, and return what stands there."""
+    """Run a command whose standard output is a terminal, and return what it shows."""
     ours, theirs = pty.openpty()
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "watchword", *argv, stdin=asyncio.subprocess.PIPE, stdout=theirs, stderr=theirs
@@ -43,10 +43,10 @@ def _read_all(descriptor: int) -> bytes:
         shown += chunk
 
 
-async def test_a_person_at_a_terminal_sees_the_whole_join_command(fleet: Fleet) -> None:
-    flags = ["--no-deploy", "--no-probe", "--token", "-", "--kubeconfig", str(fleet.plane.kubeconfig)]
+async def test_terminal_shows_the_complete_join_command(cli_fleet: Fleet) -> None:
+    flags = ["--no-deploy", "--no-probe", "--token", "-", "--kubeconfig", str(cli_fleet.plane.kubeconfig)]
     shown = await on_a_terminal("init", *flags, standard_input=TOKEN.encode())
-    piped = await fleet.run("init", "--no-deploy", "--no-probe")
+    piped = await cli_fleet.run("init", "--no-deploy", "--no-probe")
     assert f"--token {TOKEN}" in shown
     assert TOKEN[7:] not in piped
-    await fleet.run("token", "delete", TOKEN[:6])
+    await cli_fleet.run("token", "delete", TOKEN[:6])

@@ -1,4 +1,4 @@
-"""`join` in clusteradm's words: the token never reaches a hub that has not proved itself."""
+"""`join` with clusteradm's flags: the token is never sent to an unverified hub."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_another_token_needs_an_authority_or_a_pin(member: Member) -> None
     await join_by_address(member, token, "--ca-file", str(path))
 
 
-async def test_a_wrong_pin_keeps_the_token_at_home(member: Member) -> None:
+async def test_token_is_not_sent_to_a_server_with_a_wrong_pin(member: Member) -> None:
     token = await account_token(member)
     said = await join_by_address(member, token, "--discovery-token-ca-cert-hash", "sha256:" + "0" * 64, code=4)
     assert "pinned" in said

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from watchword.cli._exit_codes import UNREACHABLE
+from watchword.cli._exit_codes import ExitCode
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.connect import connect
 from watchword.kube.kubeconfig_files import read_kubeconfig
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
 
 
-async def test_a_machine_gets_in_without_a_person_where_nodes_are_approved(fleet: Fleet) -> None:
-    arguments = await fleet.init("--no-probe", "--approve-nodes")
-    fleet.start_hub()
-    path, name = fleet.folder / "kubelet.conf", fleet.unique("node")
-    await fleet.run("join", *arguments, "--node-name", name, "--credential-file", str(path))
+async def test_machine_joins_where_node_requests_are_approved_automatically(cli_fleet: Fleet) -> None:
+    arguments = await cli_fleet.init("--no-probe", "--approve-nodes")
+    cli_fleet.start_hub()
+    path, name = cli_fleet.folder / "kubelet.conf", cli_fleet.unique("node")
+    await cli_fleet.run("join", *arguments, "--node-name", name, "--credential-file", str(path))
     client = connect(path)
     identity = await who_am_i(client)
     await client.close()
@@ -32,24 +32,24 @@ async def test_a_machine_gets_in_without_a_person_where_nodes_are_approved(fleet
     assert not path.with_name("kubelet.conf.key").exists()
 
 
-async def test_a_second_run_keeps_a_certificate_that_is_good(fleet: Fleet) -> None:
-    arguments = await fleet.init("--no-probe", "--approve-nodes")
-    fleet.start_hub()
-    path, name = fleet.folder / "kubelet.conf", fleet.unique("node")
+async def test_a_second_run_keeps_a_certificate_that_is_good(cli_fleet: Fleet) -> None:
+    arguments = await cli_fleet.init("--no-probe", "--approve-nodes")
+    cli_fleet.start_hub()
+    path, name = cli_fleet.folder / "kubelet.conf", cli_fleet.unique("node")
     for _ in range(2):
-        await fleet.run("join", *arguments, "--node-name", name, "--credential-file", str(path))
+        await cli_fleet.run("join", *arguments, "--node-name", name, "--credential-file", str(path))
     assert read_kubeconfig(path).choose().user.certificate_data
     before = path.stat().st_mtime_ns
-    await fleet.run("join", *arguments, "--node-name", name, "--credential-file", str(path))
+    await cli_fleet.run("join", *arguments, "--node-name", name, "--credential-file", str(path))
     assert path.stat().st_mtime_ns == before
 
 
-async def test_without_approval_waiting_ends_and_the_next_try_continues(fleet: Fleet) -> None:
-    arguments = await fleet.init("--no-probe")
-    fleet.start_hub()
-    path, name = fleet.folder / "kubelet.conf", fleet.unique("node")
+async def test_without_approval_waiting_ends_and_the_next_try_continues(cli_fleet: Fleet) -> None:
+    arguments = await cli_fleet.init("--no-probe")
+    cli_fleet.start_hub()
+    path, name = cli_fleet.folder / "kubelet.conf", cli_fleet.unique("node")
     flags = ["--node-name", name, "--credential-file", str(path), "--timeout", "1s"]
-    said = [await fleet.run("join", *arguments, *flags, code=UNREACHABLE) for _ in range(2)]
+    said = [await cli_fleet.run("join", *arguments, *flags, code=ExitCode.UNREACHABLE) for _ in range(2)]
     assert "was not approved within" in said[0]
     assert said[0].split("request ")[1].split()[0] == said[1].split("request ")[1].split()[0]
     assert not path.exists()

@@ -105,7 +105,7 @@ async def test_unjoin_while_the_hub_is_away_cleans_up_here_and_says_what_is_left
     await member.stop()
     await member.hub_moves_away()
     said = await member.fleet.run("unjoin", *member.own, code=5)
-    assert "the hub was not told" in said
+    assert "the hub was not notified" in said
     assert f"watchword deny --clusters {member.name}" in said
     assert await member.fleet.client.find(SECRETS, ObjectKey(member.namespace, HUB_KUBECONFIG_SECRET)) is None
 
@@ -140,7 +140,7 @@ async def test_a_token_that_expired_before_acceptance_is_replaced_by_another(mem
     await member.joined()
 
 
-async def test_rejoin_hands_the_agent_a_new_token(member: Member) -> None:
+async def test_rejoin_gives_the_agent_a_new_token(member: Member) -> None:
     await member.asks()
     await member.fleet.run("accept", "-c", member.name)
     await member.joined()
@@ -167,8 +167,8 @@ async def test_a_dry_run_changes_nothing(member: Member) -> None:
     assert await member.fleet.client.find(KLUSTERLETS, ObjectKey.cluster(member.name)) is not None
 
 
-@pytest.mark.planes("embedded")  # the other one is shared: somebody is always served there
-async def test_an_operator_that_serves_nobody_any_more_goes_with_the_last_klusterlet(member: Member) -> None:
+@pytest.mark.planes("embedded")  # the other one is shared and always serves
+async def test_operator_is_removed_with_the_last_klusterlet(member: Member) -> None:
     await member.fleet.run("join", *member.join_arguments, *member.own)
     operator = ObjectKey("open-cluster-management", "watchword-operator")
     assert await member.fleet.client.find(DEPLOYMENTS, operator) is not None
@@ -194,7 +194,7 @@ async def test_a_rebuilt_cluster_gets_its_name_only_from_the_hub_s_administrator
     await member.joined()
 
 
-async def test_take_over_does_nothing_unless_a_person_says_yes(member: Member) -> None:
+async def test_take_over_does_nothing_without_confirmation(member: Member) -> None:
     claimed = a_cluster(member.name, accepted=True, annotations={Annotation.CLUSTER_UID: "of the old one"})
     await member.fleet.client.create(MANAGED_CLUSTERS, claimed)
     said = await member.fleet.run("rejoin", "--take-over", "--cluster-name", member.name, code=4)

@@ -1,4 +1,4 @@
-"""Wrong input to the verbs of registration: refused in one sentence, before any server is asked."""
+"""Wrong input to the registration commands is refused in one sentence, before any request."""
 
 from __future__ import annotations
 
@@ -60,7 +60,6 @@ ADDRESS = ["--hub-apiserver", "https://h", "--hub-token", TOKEN]
         pytest.param(["init", "--token", "abcdef.0123456789abcdef"], "printed in manuals", id="a sample token"),
         pytest.param(["init", "--token", "short"], "malformed", id="init with a malformed token"),
         pytest.param(["init", "--token-ttl", "tomorrow"], "24h, 90m", id="init with a strange life"),
-        pytest.param(["init", "--auto-approved-csr-users", "me"], "ManagedClusterAutoApproval=true", id="no gate"),
         pytest.param(["init", "--feature-gates", "X=maybe"], "true or false", id="a switch between on and off"),
     ],
 )

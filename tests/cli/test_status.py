@@ -1,19 +1,21 @@
-"""What a person sees of three hundred clusters: what needs attention, and not much more."""
+"""The status of three hundred clusters: what needs attention, and not much more."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from watchword.admin.doctor.hub import decide_fleet_findings
 from watchword.admin.doctor.model import CheckResult, Level
-from watchword.admin.inventory import HubFacts, Inventory, build_inventory
+from watchword.admin.inventory import build_inventory
+from watchword.admin.inventory_rows import HubFacts, Inventory
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.cli.doctor import render_results
-from watchword.cli.status import MAX_HEALTHY_ROWS, render_inventory, summarise
+from watchword.cli.status import MAX_HEALTHY_ROWS, describe_troubles, render_inventory, summarise
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 MANY = 300
@@ -75,11 +77,30 @@ def test_everything_is_shown_to_those_who_want_it(form: str, width: int | None) 
         pytest.param(1, "300 clusters, 300 credentials: 1 cluster to look at", id="one is silent"),
     ],
 )
-def test_one_line_says_how_the_fleet_fares(silent: int, sentence: str) -> None:
+def test_one_line_summarizes_the_fleet(silent: int, sentence: str) -> None:
     assert summarise(a_fleet(silent)) == sentence
 
 
-def test_the_doctor_names_some_of_many_and_says_where_the_rest_is() -> None:
+def test_check_names_what_needs_attention_and_nothing_else() -> None:
+    assert list(describe_troubles(a_fleet(0))) == []
+    assert list(describe_troubles(a_fleet(1))) == ["cluster cluster300: failing: silent"]
+    unseen = list(describe_troubles(replace(a_fleet(0), unseen={"clusters": "the server does not let you read them"})))
+    assert unseen == ["not checked: clusters (the server does not let you read them)"]
+
+
+LONG = "a-cluster-with-a-name-of-sixty-three-letters-which-is-the-longest"
+
+
+def test_names_and_explanations_are_never_cut_at_eighty_columns() -> None:
+    waiting = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(LONG), spec={"hubAcceptsClient": False}, status={})
+    page = render_inventory(build_inventory(HubFacts(clusters=[waiting]), now=NOW), NOW, "table", 80)
+
+    assert "…" not in page
+    assert page.splitlines()[1].split()[:5] == [LONG, "no", "no", "unknown", "Pending"]
+    assert page.splitlines()[2] == f"  has introduced itself: watchword accept --clusters {LONG}"
+
+
+def test_doctor_names_some_of_many_and_where_to_find_the_rest() -> None:
     findings = decide_fleet_findings(a_fleet(60))
 
     page = render_results([CheckResult("fleet", findings)]).splitlines()

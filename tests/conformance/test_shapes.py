@@ -31,13 +31,13 @@ def golden(scenario: Path) -> dict[str, Answer]:
 
 
 def record(scenario: Path, answers: dict[str, Answer]) -> None:
-    """Write one line per shape: a changed answer is a changed line."""
+    """Write one line per shape, so that a changed response is a changed line."""
     lines = [f"{orjson.dumps(name).decode()}: {orjson.dumps(answer).decode()}" for name, answer in answers.items()]
     (HERE / "golden" / f"{scenario.stem}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def compared(scenario: Path, expected: dict[str, Answer], found: dict[str, Answer]) -> tuple[list[str], set[str]]:
-    """Return the differences that nobody accepted, and the accepted ones that were met."""
+    """Return the differences that are not accepted, and the accepted ones that occurred."""
     unexpected: list[str] = []
     met: set[str] = set()
     assert list(expected) == list(found), "the shapes were changed: run `make conformance-record`"

@@ -36,7 +36,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass
 class ServedClusterInfo:
-    """A hub on loopback, or somebody who poses as one."""
+    """A hub on loopback, or an impostor."""
 
     server: TlsServer
     publisher: ClusterInfoServer
@@ -134,7 +134,7 @@ async def test_a_relay_of_the_genuine_cluster_info_is_refused_by_its_certificate
     impostor.assert_nothing_secret_was_heard()
 
 
-async def test_nothing_that_lies_around_in_the_environment_reaches_the_unproven_server(
+async def test_nothing_of_the_environment_is_sent_to_an_unverified_server(
     hub: ServedClusterInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     netrc, kubeconfig = tmp_path / "netrc", tmp_path / "config"
@@ -175,7 +175,7 @@ async def test_an_answer_that_is_no_cluster_info_is_refused_with_one_sentence(an
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-async def test_old_tls_is_not_spoken(tmp_path: Path) -> None:
+async def test_old_tls_versions_are_refused(tmp_path: Path) -> None:
     publisher = ClusterInfoServer(OURS)
     async with serve_tls(publisher.handle, OURS, tmp_path, newest_tls=ssl.TLSVersion.TLSv1_1) as server:
         with pytest.raises(DiscoveryError, match="handshake"):

@@ -155,7 +155,7 @@ def test_what_is_accepted_holds_only_addresses_and_authorities(top: Document, in
         ("https://hub.example:6443/k8s/clusters/a/", "https://hub.example:6443/k8s/clusters/a"),
     ],
 )
-def test_addresses_are_read_as_people_type_them(text: str, url: str) -> None:
+def test_addresses_are_parsed_in_all_usual_forms(text: str, url: str) -> None:
     assert parse_endpoint(text) == url
 
 

@@ -1,4 +1,4 @@
-"""A client that looks at cluster-info now and then finds its cluster again, and believes nobody else."""
+"""A client that refreshes cluster-info finds a hub that moved, and trusts no other server."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ async def test_address_that_stalls_in_the_middle_of_an_answer_is_passed_over_in_
     assert asyncio.get_running_loop().time() - started == EXCHANGE_SECONDS
 
 
-async def test_a_client_that_looks_now_and_then_survives_a_rotation_of_the_authority() -> None:
+async def test_client_that_polls_survives_a_rotation_of_the_authority() -> None:
     hub, seen = a_hub(info(A)), list[RefreshResult]()
     client = a_client(FakeNetwork({A: hub}), info(A))
     for published, serving in (
-        (info(A, by=(OLD, NEW)), OLD),  # first everybody learns the new authority
+        (info(A, by=(OLD, NEW)), OLD),  # first every member learns the new authority
         (info(A, by=(OLD, NEW)), NEW),  # then the server uses it
         (info(A, by=(NEW,)), NEW),  # then the old one is forgotten
     ):
@@ -72,7 +72,7 @@ async def test_a_client_follows_a_hub_that_moves() -> None:
     client = a_client(network, info(A))
     old_place.publish(info(B))
     network.servers[B] = a_hub(info(B))
-    assert (await client.refresh(), client.address) == (RefreshResult.UPDATED, A)  # it still answers there
+    assert (await client.refresh(), client.address) == (RefreshResult.UPDATED, A)  # the server still responds there
 
     old_place.up = False
     assert (await client.refresh(), client.address) == (RefreshResult.UPDATED, B)
@@ -84,7 +84,7 @@ async def test_a_client_follows_a_hub_that_moves() -> None:
     assert (await client.refresh(), client.address, client.info) == (RefreshResult.UPDATED, C, info(C))
 
 
-async def test_an_address_that_somebody_chose_is_kept_while_it_works() -> None:
+async def test_configured_address_is_kept_while_it_works() -> None:
     published = info(A, by=(OLD, NEW))
     network = FakeNetwork({A: a_hub(published), B: a_hub(published)})
     client = a_client(network, info(B))
@@ -102,7 +102,7 @@ async def test_what_is_published_is_not_taken_over_before_it_works() -> None:
     assert (await client.refresh(), client.info) == (RefreshResult.LOST, info(A))
 
 
-async def test_a_stranger_in_between_changes_nothing() -> None:
+async def test_cluster_info_of_an_untrusted_server_changes_nothing() -> None:
     stranger = a_hub(info(A, by=(STRANGER,)), STRANGER)
     client = a_client(FakeNetwork({A: stranger}), info(A))
 
@@ -110,8 +110,10 @@ async def test_a_stranger_in_between_changes_nothing() -> None:
     assert not any(request.header("Authorization") for request in stranger.requests)
 
 
-async def test_an_authority_without_an_address_that_proves_it_is_not_believed() -> None:
-    network = FakeNetwork({A: a_hub(info(C, by=(STRANGER,)))})  # whoever could write there has no such server
+async def test_authority_without_an_address_that_proves_it_is_not_trusted() -> None:
+    network = FakeNetwork(
+        {A: a_hub(info(C, by=(STRANGER,)))}
+    )  # an attacker who can write cluster-info has no such server
 
     client = a_client(network, info(A))
 

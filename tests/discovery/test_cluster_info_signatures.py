@@ -98,7 +98,9 @@ WITH_TOKEN = TEXT.replace("users: null", "users: [{name: x, user: {token: y}}]")
         pytest.param("clusters: [1]", "certificate-authority-data", id="a number as cluster"),
         pytest.param("clusters: [{cluster: {server: 'https://x'}}]", "embed the cluster's CA", id="no authority"),
         pytest.param(
-            TEXT.replace("    server", "    insecure-skip-tls-verify: true\n    server"), "blindly", id="insecure"
+            TEXT.replace("    server", "    insecure-skip-tls-verify: true\n    server"),
+            "clients must verify TLS",
+            id="insecure",
         ),
     ],
 )
@@ -119,7 +121,7 @@ def test_without_knowing_the_own_authority_nothing_is_signed() -> None:
     assert (decision.data, "kube-root-ca.crt" in decision.refusal) == ({}, True)
 
 
-def test_a_refusal_is_said_once_and_taken_back() -> None:
+def test_refusal_is_reported_once_and_withdrawn() -> None:
     refused = judge(a_map("hello"))
     assert judge(a_map("hello", refused=refused.refusal)).annotation is None
     assert judge(a_map(refused=refused.refusal), a_token(ONE)).annotation == ""

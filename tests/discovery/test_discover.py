@@ -163,7 +163,7 @@ async def test_a_hub_that_boots_later_than_the_client_is_found() -> None:
     assert any("not signed" in line for line in told)
 
 
-async def test_a_cluster_info_that_changes_between_the_looks_is_refused() -> None:
+async def test_cluster_info_that_changes_between_two_reads_is_refused() -> None:
     hub = a_hub()
     network = FakeNetwork({HUB: hub})
     other = ClusterInfo((HUB, "https://other:6443"), (OURS.certificate,))

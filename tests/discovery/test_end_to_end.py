@@ -77,7 +77,7 @@ async def approve(hub: DiscoverableHub, key: ObjectKey, kind: str = "Approved") 
     await hub.client.update(CERTIFICATE_SIGNING_REQUESTS, changed, subresource="approval")
 
 
-async def test_a_denied_request_is_told_and_a_second_try_finds_it(hub: DiscoverableHub) -> None:
+async def test_denied_request_is_reported_and_found_by_a_second_attempt(hub: DiscoverableHub) -> None:
     token = await hub.has_token(groups=GROUPS)
     bootstrap = TlsBootstrap(hub.holding(token), hub.plane.clock)
     key = PrivateKey.generate()
@@ -96,7 +96,7 @@ async def refusal_of(bootstrap: TlsBootstrap, key: PrivateKey) -> BootstrapFaile
     return refusal.value
 
 
-async def test_a_request_that_nobody_approves_ends_with_advice(hub: DiscoverableHub) -> None:
+async def test_request_that_is_never_approved_times_out_with_advice(hub: DiscoverableHub) -> None:
     token = await hub.has_token(groups=GROUPS)
     bootstrap = TlsBootstrap(hub.holding(token), hub.plane.clock, patience=timedelta(milliseconds=300))
     refused = await refusal_of(bootstrap, PrivateKey.generate())

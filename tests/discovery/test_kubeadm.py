@@ -1,4 +1,4 @@
-"""The real kubeadm understands our tokens and believes our cluster-info, and the other way round."""
+"""The real kubeadm accepts our tokens and cluster-info, and the other way round."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ discovery:
     return "".join(str(part) for part in await run(kubeadm, *arguments))
 
 
-async def test_kubeadm_believes_the_cluster_info_that_we_sign(
+async def test_kubeadm_accepts_the_cluster_info_that_we_sign(
     kubeadm: Path, hub: DiscoverableHub, tmp_path: Path
 ) -> None:
     token = await hub.has_token()

@@ -38,7 +38,7 @@ def a_request(certificate: bytes = b"", **conditions: str) -> Object:
         pytest.param(a_request(Approved="", Failed="no"), DiscoveryReason.REQUEST_FAILED, id="failed"),
     ],
 )
-def test_a_request_that_will_never_be_answered_is_given_up(request_: Object, reason: DiscoveryReason) -> None:
+def test_request_without_a_response_times_out(request_: Object, reason: DiscoveryReason) -> None:
     with pytest.raises(BootstrapFailed) as refusal:
         decide_bootstrap_request(request_)
     assert refusal.value.reason == reason
@@ -55,13 +55,13 @@ class _Clock:
         return NOW
 
 
-async def test_a_request_under_our_name_by_somebody_else_is_not_used() -> None:
+async def test_request_of_the_same_name_by_another_requester_is_not_used() -> None:
     api = MemoryApi()
     client = Client.from_handler(api.handle)
     ours = certificate_request_manifest(WISH, KEY)
     path = f"/apis/certificates.k8s.io/v1/certificatesigningrequests/{ours['metadata']['name']}"
     api.put(path, {**certificate_request_manifest(WISH, OTHER), "metadata": ours["metadata"]})
-    with pytest.raises(BootstrapFailed, match="somebody else") as refusal:
+    with pytest.raises(BootstrapFailed, match="another requester") as refusal:
         await TlsBootstrap(client, _Clock()).obtain(WISH, KEY)
     assert refusal.value.reason == DiscoveryReason.REQUEST_REFUSED
 

@@ -1,4 +1,4 @@
-"""What a bootstrap token opens, and what nobody may open without one: the same answers on every control plane."""
+"""The rights of a bootstrap token and of anonymous clients, the same on every control plane."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_an_id_is_read_from_an_id_or_a_whole_token() -> None:
         pytest.param(None, "2", "edge-1", 1, True, id="one use left"),
     ],
 )
-def test_judge_binding(patterns: str | None, maximum: str | None, cluster: str, used: int, allowed: bool) -> None:  # noqa: FBT001 - a column
+def test_decide_binding(patterns: str | None, maximum: str | None, cluster: str, used: int, allowed: bool) -> None:  # noqa: FBT001 - a column
     annotations = {"watchword.dev/allowed-clusters": patterns, "watchword.dev/max-uses": maximum}
     limits = BootstrapTokenLimits.from_annotations({k: v for k, v in annotations.items() if v is not None})
     assert (validate_token_use(limits, cluster, other_clusters=used) == "") == allowed

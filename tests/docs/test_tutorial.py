@@ -26,7 +26,7 @@ PATIENCE = 90
 
 @dataclass(frozen=True)
 class Block:
-    """A console block: what is typed, what is answered, and how to run it."""
+    """A console block: commands, expected output, and how to run it."""
 
     mark: str
     commands: tuple[str, ...]
@@ -52,14 +52,14 @@ def _read(mark: str, lines: list[str]) -> Block:
 
 
 def missing(answers: tuple[str, ...], said: str) -> set[str]:
-    """Return what an answer lacks to be the one that is printed on the page: steps whole, else first words."""
+    """Return the parts of the expected output that are missing: whole steps, else first words."""
     telltales = (line.partition(":")[0] if line.startswith("✓") else line.split()[0] for line in answers)
     return {telltale for telltale in telltales if telltale not in said}
 
 
 @contextmanager
 def staying(block: Block, home: Path, env: Mapping[str, str]) -> Iterator[None]:
-    """Run a command that stays, as in a terminal of its own, from the word it says until Ctrl-C."""
+    """Run a command that keeps running, as in a terminal of its own, from its ready message until Ctrl-C."""
     (command,) = block.commands
     process = subprocess.Popen(
         ["bash", "-c", f"exec {command}"], cwd=home, env=env, stdout=PIPE, stderr=STDOUT, text=True
@@ -86,7 +86,7 @@ def staying(block: Block, home: Path, env: Mapping[str, str]) -> Iterator[None]:
 
 
 def typed(block: Block, home: Path, env: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Run the commands of a block; return what they said, and the environment that they leave."""
+    """Run the commands of a block; return their output and the environment that they leave."""
     script = "\n".join(["set -euo pipefail", *block.commands, "env -0 > .environment"])
     done = subprocess.run(
         ["bash", "-c", script], cwd=home, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False

@@ -175,7 +175,7 @@ def test_the_certificate_that_was_asked_for_is_taken_with_its_key() -> None:
     assert answer.data["tls.key"] == KEY.pem.reveal()
 
 
-def test_a_request_nobody_has_decided_is_waited_for() -> None:
+def test_undecided_request_is_waited_for() -> None:
     answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, request_manifest(WANTED, KEY), now=NOW)
 
     assert isinstance(answer, Pending)

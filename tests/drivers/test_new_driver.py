@@ -23,15 +23,16 @@ from tests.drivers.voucher_driver import (
 
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.deny import deny
-from watchword.admin.doctor.cluster import decide_credential_findings
+from watchword.admin.doctor.cluster import Membership, decide_credential_findings
 from watchword.admin.doctor.hub import decide_fleet_findings
 from watchword.admin.forecast import count_unknown_expiry, forecast_expiry
 from watchword.admin.health import InventoryHealth
 from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.hub_reader import read_hub_facts
 from watchword.admin.hub_setup import HubSetup, cluster_manager
-from watchword.admin.inventory import CredentialRow, build_inventory
-from watchword.admin.join import ClusterMembership, klusterlet_manifest
+from watchword.admin.inventory import build_inventory
+from watchword.admin.inventory_rows import CredentialRow
+from watchword.admin.join import ClusterMembership, klusterlet_manifest, validate_membership
 from watchword.agent.options import AgentOptions, validate_agent_options
 from watchword.agent.secret_data import decode_data
 from watchword.api.meta import Object, ObjectKey, annotations_of
@@ -107,7 +108,10 @@ async def test_credential_without_expiry_is_good_in_inventory_and_doctor(voucher
     assert (row.validity.expires, row.next_rotation) == (None, None)
     secret = await vouchers.members.client.get(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}"))
     (finding,) = decide_credential_findings(
-        decode_data(secret), now=vouchers.members.plane.clock.now(), catalog=vouchers.catalog
+        decode_data(secret),
+        Membership(name, AGENTS_NAMESPACE, "hub.test:6443"),
+        now=vouchers.members.plane.clock.now(),
+        catalog=vouchers.catalog,
     )
     assert finding.reason == f"acme vouches for {name} does not expire"
 
@@ -169,9 +173,9 @@ def a_catalog() -> Catalog:
 
 
 def test_options_travel_from_join_through_the_klusterlet_to_the_agent() -> None:
-    membership = ClusterMembership("edge", registration_auth="coupon", settings=SETTINGS)
+    membership = ClusterMembership("edge", registration_auth="coupon", settings=SETTINGS, catalog=a_catalog())
 
-    klusterlet = klusterlet_manifest(membership, a_catalog())
+    klusterlet = klusterlet_manifest(membership)
 
     driver = klusterlet["spec"]["registrationConfiguration"]["registrationDriver"]
     assert driver == {"authType": VOUCHER, VOUCHER: {"issuer": "acme"}}
@@ -179,9 +183,10 @@ def test_options_travel_from_join_through_the_klusterlet_to_the_agent() -> None:
 
 
 def test_options_travel_from_init_through_the_cluster_manager_to_the_hub() -> None:
-    setup = HubSetup(ClusterInfo(("https://hub",), ()), drivers=("csr", VOUCHER), settings=HUB_SETTINGS)
+    info = ClusterInfo(("https://hub",), ())
+    setup = HubSetup(info, drivers=("csr", VOUCHER), settings=HUB_SETTINGS, catalog=a_catalog())
 
-    manager = cluster_manager(setup, a_catalog())
+    manager = cluster_manager(setup)
 
     entries = manager["spec"]["registrationConfiguration"]["registrationDrivers"]
     assert entries == [{"authType": "csr"}, {"authType": VOUCHER, VOUCHER: {"issuers": ["acme", "zenith"]}}]
@@ -190,6 +195,29 @@ def test_options_travel_from_init_through_the_cluster_manager_to_the_hub() -> No
         f"{TRUSTED.flag}=acme",
         f"{TRUSTED.flag}=zenith",
     ]
+
+
+def test_repeated_init_keeps_the_entry_of_each_driver() -> None:
+    info, catalog = ClusterInfo(("https://hub",), ()), a_catalog()
+    first = HubSetup(info, drivers=("csr", VOUCHER), settings=HUB_SETTINGS, catalog=catalog)
+
+    again = HubSetup(info, image="registry.example/hub:2", present=cluster_manager(first), catalog=catalog)
+    changed = replace(again, settings={TRUSTED.flag: "zenith"})
+
+    assert again.spec == {**first.spec, "imagePullSpec": "registry.example/hub:2"}
+    assert changed.spec["registrationConfiguration"]["registrationDrivers"] == [
+        {"authType": "csr"},
+        {"authType": VOUCHER, VOUCHER: {"issuers": ["zenith"]}},
+    ]
+
+
+def test_repeated_join_keeps_the_options_of_its_driver() -> None:
+    first = ClusterMembership("edge", registration_auth=VOUCHER, settings=SETTINGS, catalog=a_catalog())
+
+    again = ClusterMembership("edge", present=klusterlet_manifest(first), catalog=a_catalog())
+
+    assert again.spec == first.spec
+    assert validate_membership(again) == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How a token is asked for, and what happens when the hub says no."""
+"""How a token is requested, and what happens when the hub refuses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LATER = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class Hub:
-    """Answers token requests as it is told to."""
+    """Responds to token requests as configured."""
 
     def __init__(self, answer: Callable[[Object], Response]) -> None:
         self.answer = answer
@@ -70,7 +70,7 @@ def unreachable(_: Object) -> Response:
     raise Unreachable("connection refused", maybe_processed=False)
 
 
-async def test_token_is_asked_for_that_very_account_and_no_audience() -> None:
+async def test_token_is_requested_for_that_account_without_an_audience() -> None:
     hub = an_honest_hub()
 
     answer = await hub.driver.obtain(wanted(), {})
@@ -140,7 +140,7 @@ async def test_refusal_is_reported_and_not_repeated_at_once(answer: Callable[[Ob
     assert len(hub.asked) == attempts
 
 
-async def test_wakes_without_end_cause_few_requests() -> None:
+async def test_endless_triggers_cause_few_requests() -> None:
     hub = Hub(lambda _: refusing(403, "Forbidden", "no"))
 
     for _ in range(600):
@@ -150,7 +150,7 @@ async def test_wakes_without_end_cause_few_requests() -> None:
     assert len(hub.asked) <= 5
 
 
-async def test_new_account_is_asked_for_at_once() -> None:
+async def test_token_of_a_new_account_is_requested_immediately() -> None:
     hub = Hub(lambda _: refusing(409, "Conflict", "uid"))
     await hub.driver.obtain(wanted(), {})
 

@@ -150,7 +150,7 @@ def test_first_token_is_refreshed_anywhere_in_the_second_half_and_later_ones_nea
         ),
     ],
 )
-def test_message_says_what_was_issued(asked: timedelta, issued: timedelta, expected: str) -> None:
+def test_message_contains_what_was_issued(asked: timedelta, issued: timedelta, expected: str) -> None:
     facts = TokenClaims(USER, "u1", NOW, NOW + issued)
 
     said = describe_token(wanted(), facts, NOW, asked=asked)

@@ -1,4 +1,4 @@
-"""A control plane that strangers may ask anything, and the budget of a run."""
+"""A control plane for arbitrary requests, and the budget of a run."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ SHAPES = Path(__file__).parents[1] / "conformance" / "shapes"
 bounded = settings(
     max_examples=EXAMPLES,
     deadline=None,
-    derandomize="WATCHWORD_FUZZ_EXAMPLES" not in os.environ,  # the default suite is the same for everybody
+    derandomize="WATCHWORD_FUZZ_EXAMPLES" not in os.environ,  # the default suite is the same in every run
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 
 @dataclass(frozen=True)
 class Target:
-    """Sends requests as the administrator; whatever is sent, an answer comes back."""
+    """Sends requests as the administrator; every request must get a response."""
 
     loop: VirtualLoop
     plane: ControlPlane
     token: str
 
     def ask(self, request: Request, *, as_admin: bool = True) -> Response:
-        """Return the answer; a server that is at fault is a failure."""
+        """Return the response; a server error is a failure."""
         headers = (("Authorization", f"Bearer {self.token}"), *request.headers) if as_admin else request.headers
         response = self.loop.run_until_complete(self._answer(replace(request, headers=headers)))
         assert 100 <= response.status < 600

@@ -1,4 +1,4 @@
-"""What strangers send: anything, and real requests with something wrong in them."""
+"""Untrusted input: arbitrary bytes, and real requests with a defect."""
 
 from __future__ import annotations
 

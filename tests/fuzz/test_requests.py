@@ -1,4 +1,4 @@
-"""Nothing that a client sends makes the control plane fail: it is answered, or refused in words."""
+"""No client input makes the control plane fail: it is processed, or refused with a message."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_any_selector_and_token_is_answered(
     st.one_of(st.text(max_size=80), st.binary(max_size=60).map(lambda raw: raw.decode("latin-1"))),
     st.binary(max_size=80),
 )
-def test_any_credential_is_answered_and_opens_nothing(target: Target, authorization: str, certificate: bytes) -> None:
+def test_any_malformed_credential_is_refused(target: Target, authorization: str, certificate: bytes) -> None:
     asked = Request(
         "GET",
         "/api/v1/secrets",

@@ -159,7 +159,7 @@ def test_how_a_connection_goes_on(lines: bytes, *, keep_alive: bool) -> None:
     assert found.keep_alive is keep_alive
 
 
-def test_a_client_that_waits_for_leave_is_told_once() -> None:
+def test_client_that_expects_100_continue_receives_it_once() -> None:
     reader = RequestParser(LIMITS, Peer())
     reader.feed(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 

@@ -9,7 +9,7 @@ from watchword.http.response_writer import LARGE, encode_response, encode_respon
 from watchword.http.server import http_date
 
 
-def test_an_answer_says_how_long_it_is_and_whether_another_may_follow() -> None:
+def test_response_has_its_length_and_connection_header() -> None:
     written = encode_response(Response(201, (("Content-Type", "text/plain"),), b"hi"), "now", keep_alive=False)
 
     assert written == (

@@ -1,4 +1,4 @@
-"""Whether a server is believed to refuse those who would accept themselves."""
+"""Whether a server refuses clusters that would accept themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JSON = (("Content-Type", "application/json"),)
 
 @dataclass
 class Server:
-    """Knows clusters; refuses what is not for everybody once it has taken up the policy."""
+    """Knows clusters; refuses protected fields once it enforces the policy."""
 
     enforces: bool = False
     asked: int = 0
@@ -43,9 +43,7 @@ async def guard(server: Server) -> AcceptanceGuard:
     return AcceptanceGuard(Client.from_handler(server.handle), VirtualClock(asyncio.get_running_loop()))
 
 
-async def test_server_that_takes_up_the_policy_a_moment_later_is_believed_then(
-    server: Server, guard: AcceptanceGuard
-) -> None:
+async def test_server_that_enforces_the_policy_later_is_accepted_then(server: Server, guard: AcceptanceGuard) -> None:
     before = await guard.is_enforced()
     server.enforces = True
     await asyncio.sleep(UNENFORCED_TTL.total_seconds())

@@ -1,4 +1,4 @@
-"""Clusters that left are deleted; a cluster that came back never is."""
+"""A cluster that left by its own side is announced, then deleted; a denied cluster never is."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
 from watchword.hub import prerequisites
-from watchword.hub.cluster_cleanup import PATIENCE, ClusterCleanup, is_left_over
+from watchword.hub.cluster_cleanup import RETENTION, ClusterCleanup, is_due_for_deletion
 from watchword.kube.client import Client
 from watchword.testing.builders import a_cluster
 from watchword.testing.plane import Plane
@@ -20,38 +21,44 @@ from watchword.testing.plane import Plane
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-def denied(since: timedelta, *, status: str = "False", reason: str = "HubClusterAdminDenied") -> Object:
-    row = {
-        "type": "HubAcceptedManagedCluster",
-        "status": status,
-        "reason": reason,
-        "message": "",
-        "lastTransitionTime": rfc3339(NOW - since),
-    }
-    return {"conditions": [row]}
+def a_condition(type_: str, status: str, reason: str, since: str) -> Object:
+    return {"type": type_, "status": status, "reason": reason, "message": "", "lastTransitionTime": since}
+
+
+def said(announced: timedelta | None, *, status: str = "False", reason: str = "HubClusterAdminDenied") -> Object:
+    rows = [a_condition("HubAcceptedManagedCluster", status, reason, rfc3339(NOW - 2 * RETENTION))]
+    if announced is not None:
+        rows.append(a_condition("CleanupScheduled", "True", "ManagedClusterLeft", rfc3339(NOW - announced)))
+    return {"conditions": rows}
+
+
+LEFT = {Annotation.LEFT_ON: rfc3339(NOW - RETENTION)}
 
 
 @pytest.mark.parametrize(
-    ("accepted", "status", "expected"),
+    ("annotations", "accepted", "status", "expected"),
     [
-        pytest.param(True, denied(timedelta(days=1)), False, id="accepted again"),
-        pytest.param(False, {}, False, id="never decided upon"),
-        pytest.param(False, denied(timedelta(days=1), status="True"), False, id="the hub has not withdrawn yet"),
-        pytest.param(False, denied(timedelta(days=1), reason="Error"), False, id="another reason"),
-        pytest.param(False, denied(timedelta(minutes=9)), False, id="too soon"),
-        pytest.param(False, denied(timedelta(minutes=10)), True, id="long enough ago"),
-        pytest.param(
-            False,
-            {"conditions": [{**denied(PATIENCE)["conditions"][0], "lastTransitionTime": "?"}]},
-            False,
-            id="unreadable",
-        ),
+        pytest.param({}, False, said(RETENTION), False, id="denied by the administrator"),
+        pytest.param({**LEFT, Annotation.DENIED_ON: "x"}, False, said(RETENTION), False, id="left, and denied"),
+        pytest.param(LEFT, True, said(RETENTION), False, id="accepted again"),
+        pytest.param(LEFT, False, {}, False, id="never decided upon"),
+        pytest.param(LEFT, False, said(RETENTION, status="True"), False, id="the hub has not withdrawn yet"),
+        pytest.param(LEFT, False, said(RETENTION, reason="Error"), False, id="another reason"),
+        pytest.param(LEFT, False, said(None), False, id="not announced"),
+        pytest.param(LEFT, False, said(RETENTION - timedelta(seconds=1)), False, id="announced too recently"),
+        pytest.param(LEFT, False, said(RETENTION), True, id="announced long enough ago"),
     ],
 )
-def test_is_left_over(accepted: bool, status: Object, expected: bool) -> None:  # noqa: FBT001 - columns
+def test_is_due_for_deletion(
+    annotations: dict[str, str],
+    accepted: bool,  # noqa: FBT001 - a column
+    status: Object,
+    expected: bool,  # noqa: FBT001 - a column
+) -> None:
     found = {**a_cluster("edge", accepted=accepted), "status": status}
+    found["metadata"] = {**found["metadata"], "annotations": annotations}
 
-    assert is_left_over(found, patience=PATIENCE, now=NOW) is expected
+    assert is_due_for_deletion(found, retention=RETENTION, now=NOW) is expected
 
 
 @pytest.fixture
@@ -60,11 +67,13 @@ async def hub(plane: Plane) -> Client:
     return plane.client()
 
 
-async def has_denied(plane: Plane, name: str) -> Object:
+async def has_left(plane: Plane, name: str) -> None:
     client, key = plane.client(), ObjectKey.cluster(name)
-    await client.create(MANAGED_CLUSTERS, a_cluster(name))
-    since = denied(NOW - plane.clock.now() + timedelta(hours=1))
-    return await client.patch(MANAGED_CLUSTERS, key, {"status": since}, subresource="status")
+    cluster = a_cluster(name)
+    cluster["metadata"] = {**cluster["metadata"], "annotations": LEFT}
+    await client.create(MANAGED_CLUSTERS, cluster)
+    announced = said(NOW - plane.clock.now() + RETENTION)
+    await client.patch(MANAGED_CLUSTERS, key, {"status": announced}, subresource="status")
 
 
 class RejoinsFirst:
@@ -86,7 +95,7 @@ class RejoinsFirst:
 
 async def test_a_cluster_that_left_is_deleted(plane: Plane, hub: Client) -> None:
     name = plane.unique("gone")
-    await has_denied(plane, name)
+    await has_left(plane, name)
     cleanup = ClusterCleanup(hub, plane.clock)
 
     assert name in await ClusterCleanup(hub, plane.clock, dry_run=True).run()
@@ -99,7 +108,7 @@ async def test_a_cluster_that_left_is_deleted(plane: Plane, hub: Client) -> None
 
 async def test_a_cluster_that_rejoins_at_the_last_moment_stays(plane: Plane, hub: Client) -> None:
     key = ObjectKey.cluster(plane.unique("back"))
-    await has_denied(plane, key.name)
+    await has_left(plane, key.name)
     racing = Client(RejoinsFirst(hub.transport, key))
 
     assert key.name not in await ClusterCleanup(racing, plane.clock).run()

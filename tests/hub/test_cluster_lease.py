@@ -56,7 +56,7 @@ def reasons(conditions: tuple[Condition, ...]) -> list[str]:
         pytest.param(seen(-4 * MINUTE, 4 * MINUTE), [], id="late but within patience"),
     ],
 )
-def test_silence_is_reported_when_patience_ends(observed: LeaseObservation, expected: list[str]) -> None:
+def test_silence_is_reported_after_the_timeout(observed: LeaseObservation, expected: list[str]) -> None:
     decision = decide_lease_conditions(a_cluster(), observed, now=NOW)
     silence = [reason for reason in reasons(decision.conditions) if "Lease" in reason]
     assert silence == expected
@@ -100,7 +100,7 @@ def test_the_clock_check_can_be_switched_off() -> None:
     assert decide_lease_conditions(cluster, seen(60 * MINUTE, timedelta(0)), now=NOW).conditions == ()
 
 
-def test_the_next_look_is_at_the_very_end_of_patience() -> None:
+def test_next_check_is_at_the_end_of_the_grace_period() -> None:
     decision = decide_lease_conditions(a_cluster(), seen(-MINUTE, MINUTE), now=NOW)
     assert decision.recheck_in == 4 * MINUTE
 
@@ -113,9 +113,7 @@ def test_the_next_look_is_at_the_very_end_of_patience() -> None:
         pytest.param(seen(None, MINUTE), [], id="its lease is just gone"),
     ],
 )
-def test_a_deleted_cluster_is_judged_on_for_its_removal_waits_for_its_agent(
-    observed: LeaseObservation, expected: list[str]
-) -> None:
+def test_availability_of_a_deleted_cluster_is_still_decided(observed: LeaseObservation, expected: list[str]) -> None:
     metadata = {"name": "edge-1", "uid": "u", "deletionTimestamp": rfc3339_micro(NOW)}
     deleted = Cluster.read({"metadata": metadata, "spec": {"hubAcceptsClient": True, "leaseDurationSeconds": 60}})
     decision = decide_lease_conditions(deleted, observed, now=NOW)

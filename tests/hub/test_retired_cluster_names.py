@@ -45,7 +45,7 @@ def test_name_is_leased_to_the_deleted_cluster_for_as_long_as_certificates_live(
     assert clusters_with_retired_name(lease) == [ObjectKey.cluster("c1")]
 
 
-def test_lease_of_a_cluster_that_lives_is_not_taken_for_one() -> None:
+def test_agents_lease_is_not_taken_for_a_retired_name() -> None:
     assert clusters_with_retired_name(lease_manifest(Cluster.read(a_cluster("c1")), now=NOW)) == []
 
 

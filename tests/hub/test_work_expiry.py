@@ -34,5 +34,5 @@ def a_work(seconds: Any, status: str = "True", since: str = rfc3339(NOW)) -> Obj
         pytest.param(a_work(0), NOW, id="at once"),
     ],
 )
-def test_judge_expiry(work: Object, due: datetime | None) -> None:
+def test_decide_expiry(work: Object, due: datetime | None) -> None:
     assert decide_work_expiry(work) == due

@@ -27,7 +27,7 @@ def authority() -> Authority:
 
 @pytest.fixture
 async def serve(authority: Authority, tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Endpoint]]]:
-    """Start servers that answer by one function; `issued` and `hosts` shape the certificate they show."""
+    """Start servers that respond by one function; `issued` and `hosts` define their certificate."""
     runners: list[web.AppRunner] = []
 
     async def start(

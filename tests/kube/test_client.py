@@ -56,7 +56,7 @@ def status(code: int, reason: str = "", **headers: str) -> Response:
 
 
 class Server:
-    """Answers from a list and remembers the requests."""
+    """Responds from a list and records the requests."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -98,7 +98,7 @@ async def test_each_verb_sends_what_kubernetes_expects() -> None:
     ]
 
 
-async def test_apply_names_its_manager_and_forces_only_when_told() -> None:
+async def test_apply_names_its_manager_and_forces_only_on_request() -> None:
     server = Server(ok(), ok())
 
     await server.client().apply(SECRETS, SECRETS.manifest(KEY), manager="me")
@@ -156,7 +156,7 @@ def page(version: str, names: str, token: str = "") -> Response:
     return ok({"metadata": {"resourceVersion": version, "continue": token}, "items": items})
 
 
-async def test_a_list_is_read_page_by_page_and_every_item_says_its_kind() -> None:
+async def test_list_is_read_page_by_page_and_every_item_has_its_kind() -> None:
     server = Server(page("5", "ab", "t"), page("5", "c"))
 
     found = await server.client().list(SECRETS, limit=2)
@@ -235,12 +235,12 @@ async def test_a_wait_beyond_the_deadline_is_left_to_the_caller() -> None:
     assert caught.value.retry_after == 600
 
 
-async def test_a_server_that_never_answers_costs_a_bounded_time() -> None:
+async def test_server_that_never_responds_takes_bounded_time() -> None:
     async def hang(_: Request) -> Response:
         return await asyncio.Future()
 
     start = asyncio.get_running_loop().time()
-    with pytest.raises(TimedOut, match="no answer within"):
+    with pytest.raises(TimedOut, match="no response within"):
         await Client.from_handler(hang, retry=RetryPolicy(attempt_timeout=5, deadline=12)).get(SECRETS, KEY)
     assert asyncio.get_running_loop().time() - start <= 12
 
@@ -298,13 +298,13 @@ STATUS = st.fixed_dictionaries({}, optional=dict.fromkeys(("kind", "reason", "me
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(100, 599), st.binary() | (JSON | STATUS).map(orjson.dumps), st.text(max_size=20))
-def test_no_answer_raises_anything_but_our_errors(code: int, body: bytes, header: str) -> None:
+def test_no_response_raises_anything_but_our_errors(code: int, body: bytes, header: str) -> None:
     response = Response(code, (("Retry-After", header), ("Content-Type", header)), body)
     with suppress(KubeError):
         assert isinstance(decode(response), dict)
 
 
-async def test_a_refused_watch_that_never_finishes_its_answer_costs_a_bounded_time() -> None:
+async def test_refused_watch_with_an_endless_body_takes_bounded_time() -> None:
     async def endless() -> AsyncIterator[bytes]:
         yield b'{"kind":'
         await asyncio.Event().wait()

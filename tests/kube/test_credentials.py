@@ -108,7 +108,7 @@ def test_a_password_and_an_impersonation_become_headers() -> None:
     )
 
 
-def test_an_impersonation_cannot_smuggle_a_header() -> None:
+def test_impersonation_cannot_inject_a_header() -> None:
     with pytest.raises(ConfigError, match="no HTTP header may have"):
         impersonation("u\r\nAuthorization: x", "", (), {})
 

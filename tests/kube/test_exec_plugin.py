@@ -1,4 +1,4 @@
-"""Credential plugins: real programs that answer, hang, fail and talk nonsense."""
+"""Credential plugins: real programs that succeed, hang, fail and print invalid output."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def test_a_bad_plugin_is_one_sentence_without_its_output(install: Install,
 
 
 @pytest.mark.real_time
-async def test_a_missing_plugin_says_how_to_get_it() -> None:
+async def test_missing_plugin_error_contains_the_install_hint() -> None:
     plugin = ExecPlugin("no-such-plugin", install_hint="brew install it", interactive_mode="Never")
 
     with pytest.raises(ConfigError, match="no-such-plugin is not installed: brew install it"):
@@ -166,8 +166,8 @@ def test_choose_interactive(mode: str, terminal: bool, interactive: bool) -> Non
     assert choose_interactive(mode, terminal=terminal) is interactive
 
 
-def test_a_plugin_that_must_ask_needs_somebody_to_ask() -> None:
-    with pytest.raises(ConfigError, match="there is no terminal"):
+def test_plugin_that_needs_a_terminal_is_refused_without_one() -> None:
+    with pytest.raises(ConfigError, match="needs a terminal for input"):
         choose_interactive("Always", terminal=False)
 
 
@@ -179,7 +179,7 @@ STATUS = st.dictionaries(
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=50) | STATUS.map(lambda status: answer(**status).encode()))
-def test_no_answer_raises_anything_but_our_error(output: bytes) -> None:
+def test_no_response_raises_anything_but_our_error(output: bytes) -> None:
     try:
         credential, _ = parse_exec_credential(output, ExecPlugin("p"))
     except ConfigError:

@@ -1,4 +1,4 @@
-"""Broken transports: the same seed breaks the same way, and a follower ends up right all the same."""
+"""Faulty transports: the same seed injects the same faults, and a watch still ends with the true state."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Store:
 
 
 class View:
-    """What a consumer of `list_and_watch` believes."""
+    """The state as a consumer of `list_and_watch` sees it."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -132,7 +132,7 @@ async def run_with_faults(writes: list[tuple[str, bool, float]], seed: int, *, s
 
 @settings(max_examples=40, deadline=None)
 @given(writes=WRITES, seed=st.integers(0, 2**32), streams=st.booleans())
-def test_a_follower_knows_the_truth_after_any_storm(
+def test_watch_reports_the_true_state_after_any_faults(
     writes: list[tuple[str, bool, float]],
     seed: int,
     streams: bool,  # noqa: FBT001 - drawn by name

@@ -1,4 +1,4 @@
-"""The transport over real sockets and real TLS: what arrives, what is refused, what is said about it."""
+"""The transport over real sockets and real TLS: what arrives, what is refused, and the error messages."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def test_a_certificate_for_another_name_is_refused_unless_that_name_is_exp
         assert await client.get(SECRETS, KEY)
 
 
-async def test_a_refused_connection_says_so() -> None:
+async def test_refused_connection_is_reported() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"https://127.0.0.1:{probe.getsockname()[1]}"
@@ -147,11 +147,11 @@ async def test_a_refused_connection_says_so() -> None:
     assert "the connection was refused: is the API server running" in await complaint(Endpoint(address))
 
 
-async def test_a_name_that_does_not_resolve_says_so() -> None:
+async def test_unresolvable_name_is_reported() -> None:
     assert "its name cannot be resolved" in await complaint(Endpoint("https://no-such-host.invalid:6443"))
 
 
-async def test_a_server_without_tls_says_so() -> None:
+async def test_server_without_tls_is_reported() -> None:
     async def speak_plainly(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
@@ -214,7 +214,7 @@ async def test_a_certificate_rotated_half_way_leaves_the_old_pair_in_use(
         assert await client.get(SECRETS, KEY)
 
 
-async def test_an_answer_cut_short_says_so(serve: Serve) -> None:
+async def test_truncated_response_is_reported(serve: Serve) -> None:
     async def cut(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "100"})
         await response.prepare(request)
@@ -223,7 +223,7 @@ async def test_an_answer_cut_short_says_so(serve: Serve) -> None:
         request.transport.abort()
         return response
 
-    assert "cut its answer short" in await complaint(await serve(cut))
+    assert "closed the connection in the middle of a response" in await complaint(await serve(cut))
 
 
 async def test_a_credential_never_travels_over_plain_http_to_another_machine() -> None:
@@ -264,7 +264,7 @@ async def test_a_watch_event_may_be_larger_than_any_buffer(serve: Serve) -> None
     assert events[0].decode()["data"] == payload
 
 
-async def test_a_closed_client_says_so(serve: Serve) -> None:
+async def test_closed_client_raises_a_clear_error(serve: Serve) -> None:
     client = make_client(await serve(echo), NOBODY, retry=NO_RETRY)
     await client.get(SECRETS, KEY)
     await client.close()
@@ -290,7 +290,7 @@ async def test_a_proxy_that_is_not_there_is_named(serve: Serve) -> None:
 async def a_proxy(
     answer: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n",
 ) -> AsyncIterator[tuple[str, list[str]]]:
-    """Run a proxy that opens tunnels, or answers something else; yields its address and what it was asked."""
+    """Run a proxy that opens tunnels, or responds otherwise; yields its address and its requests."""
     asked: list[str] = []
 
     async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -358,7 +358,7 @@ async def test_an_unproved_server_cannot_fill_our_memory(serve: Serve) -> None:
     await client.close()
 
 
-async def test_a_compressed_bomb_stays_packed(serve: Serve) -> None:
+async def test_compressed_body_is_not_decompressed(serve: Serve) -> None:
     packed = gzip.compress(b" " * 50_000_000)
 
     async with connected(await serve(answering(body=packed, headers={"Content-Encoding": "gzip"}))) as client:

@@ -42,7 +42,7 @@ async def namespace(plane: Plane) -> str:
     return await plane.namespace()
 
 
-async def test_an_object_lives_through_every_verb(plane: Plane, namespace: str) -> None:
+async def test_object_goes_through_every_verb(plane: Plane, namespace: str) -> None:
     client, key = plane.client(), ObjectKey(namespace, "x")
 
     created = await client.create(CONFIG_MAPS, config_map(namespace, "x", a="1"))
@@ -133,7 +133,7 @@ async def test_a_token_is_issued_to_that_very_account_and_no_other(plane: Plane,
         await request_token(client, key, expiration_seconds=600, uid="another")
 
 
-async def test_the_server_says_who_one_is_and_what_one_may(plane: Plane, namespace: str) -> None:
+async def test_server_reports_own_identity_and_rights(plane: Plane, namespace: str) -> None:
     read = ResourceAccess("get", CONFIG_MAPS, ObjectKey(namespace, "x"))
     eve = plane.client("eve", ["visitors"])
 
@@ -150,7 +150,7 @@ async def test_any_path_can_be_read(plane: Plane) -> None:
 
 
 class View:
-    """What `list_and_watch` has told so far."""
+    """The updates of `list_and_watch` so far."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
@@ -229,7 +229,7 @@ async def test_a_revision_from_before_memory_is_gone(private_plane: Plane) -> No
 
 @pytest.mark.real_time
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "stopped"])
-async def test_a_follower_outlives_the_server(private_plane: Plane, kill: bool) -> None:  # noqa: FBT001 - a table
+async def test_watch_survives_a_restart_of_the_server(private_plane: Plane, kill: bool) -> None:  # noqa: FBT001 - a table
     namespace = await private_plane.namespace()
     client, view = private_plane.client(), View()
     await client.create(CONFIG_MAPS, config_map(namespace, "before"))
@@ -244,7 +244,7 @@ async def test_a_follower_outlives_the_server(private_plane: Plane, kill: bool) 
 
 
 @pytest.mark.planes(REAL)
-async def test_a_follower_outlives_compaction(private_plane: Plane) -> None:
+async def test_watch_survives_compaction(private_plane: Plane) -> None:
     namespace = await private_plane.namespace()
     client, view = private_plane.client(), View()
     await client.create(CONFIG_MAPS, config_map(namespace, "before"))
@@ -279,7 +279,7 @@ async def test_a_kubeconfig_is_all_that_is_needed(plane: Plane) -> None:
 
 
 async def under_load(client: Client, rotate: Callable[[], object]) -> list[str]:
-    """Ask without pause who one is, rotate in the middle, and go on until the new name has been told."""
+    """Request the own identity repeatedly, rotate meanwhile, and go on until the new name is returned."""
     seen: list[str] = []
 
     async def ask() -> None:

@@ -1,4 +1,4 @@
-"""What counts as one answer, in whatever pieces its bytes come."""
+"""What counts as one response, in any chunks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNSIZED = b"HTTP/1.1 200 OK\r\n\r\nhello, world"
     [pytest.param(CHUNKED, id="in chunks"), pytest.param(SIZED, id="sized"), pytest.param(NOTICED, id="announced")],
 )
 @given(cuts=st.lists(st.integers(0, 120), max_size=8))
-def test_an_answer_is_the_same_however_it_is_cut(answer: bytes, cuts: list[int]) -> None:
+def test_response_is_parsed_alike_in_any_chunks(answer: bytes, cuts: list[int]) -> None:
     reader, body = ResponseParser(), b""
 
     places = sorted({0, len(answer), *(cut for cut in cuts if cut < len(answer))})
@@ -42,7 +42,7 @@ def test_an_answer_without_a_length_ends_with_its_connection() -> None:
     assert (reader.is_complete, reader.keeps_alive, reader.take()) == (True, False, b"hello, world")
 
 
-def test_the_answer_to_a_question_for_the_head_ends_with_it() -> None:
+def test_response_to_a_head_request_ends_with_its_head() -> None:
     reader = ResponseParser(has_body=False)
 
     reader.feed(SIZED.removesuffix(b"hello, world"))
@@ -53,7 +53,7 @@ def test_the_answer_to_a_question_for_the_head_ends_with_it() -> None:
 @pytest.mark.parametrize(
     "part", [pytest.param(CHUNKED[:-8], id="in chunks"), pytest.param(SIZED[:-1], id="sized"), b"HTTP/1.1 200 OK\r\n"]
 )
-def test_an_answer_that_says_where_it_ends_is_cut_before_that(part: bytes) -> None:
+def test_response_that_ends_before_its_length_is_incomplete(part: bytes) -> None:
     reader = ResponseParser()
     reader.feed(part)
 
@@ -76,7 +76,7 @@ def test_an_answer_that_says_where_it_ends_is_cut_before_that(part: bytes) -> No
         pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n", id="a chunk without length"),
     ],
 )
-def test_what_no_server_may_answer_is_refused(data: bytes) -> None:
+def test_invalid_response_is_refused(data: bytes) -> None:
     with pytest.raises(HttpProtocolError):
         ResponseParser().feed(data)
 
@@ -120,7 +120,7 @@ def test_trailers_are_not_headers() -> None:
     assert (parser.is_complete, parser.headers) == (True, [("Transfer-Encoding", "chunked")])
 
 
-def test_what_comes_unasked_is_refused() -> None:
+def test_unrequested_data_is_refused() -> None:
     reader = ResponseParser()
     reader.feed(SIZED)
 

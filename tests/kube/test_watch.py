@@ -57,7 +57,7 @@ def listing(version: int, *items: dict[str, Any]) -> Step:
 
 
 class Script:
-    """A server that answers by a list of steps and remembers what it was asked."""
+    """A server that responds by a list of steps and records the requests."""
 
     def __init__(self, *steps: Step) -> None:
         self.steps = list(steps)
@@ -145,10 +145,10 @@ async def test_a_request_that_was_given_up_below_is_made_again() -> None:
     script = Script(given_up, watching(bookmark(5, end=True)))
 
     assert await facts(script, 1, on_error=troubles.append) == [Snapshot([], "5")]
-    assert [str(trouble) for trouble in troubles] == ["the request was given up with its connection"]
+    assert [str(trouble) for trouble in troubles] == ["the request was cancelled when its connection was closed"]
 
 
-async def test_a_follower_that_is_asked_to_end_ends() -> None:
+async def test_watch_that_is_cancelled_ends() -> None:
     asked = asyncio.Event()
 
     def silent(request: Request) -> Response:
@@ -195,7 +195,7 @@ async def test_a_silent_watch_is_reconnected_and_twice_silent_listed_again() -> 
 
 
 def resting(*chunks: bytes) -> Step:
-    """Watch a kind of which nothing more happens: the server says nothing, and ends the watch when it was asked to."""
+    """Watch a kind without changes: the server sends nothing, and ends the watch at its timeout."""
 
     async def stream(seconds: int) -> AsyncIterator[bytes]:
         for chunk in chunks:
@@ -207,7 +207,7 @@ def resting(*chunks: bytes) -> Step:
 
 async def test_a_kind_at_rest_costs_one_request_in_each_session() -> None:
     start, troubles = asyncio.get_running_loop().time(), list[KubeError]()
-    once = bookmark(5)  # kube-apiserver says once where it stands, and no more
+    once = bookmark(5)  # kube-apiserver sends its revision once, and no more
     script = Script(resting(bookmark(5, end=True), once), *[resting(once)] * 10, resting(bookmark(7)))
 
     await facts(script, 13, on_error=troubles.append)
@@ -223,7 +223,7 @@ async def test_a_server_that_went_back_in_time_is_listed_again() -> None:
     assert await facts(script, 2) == [Snapshot([], "50"), Snapshot([], "9")]
 
 
-async def test_a_repeated_event_is_told_once() -> None:
+async def test_repeated_event_is_delivered_once() -> None:
     added = line("ADDED", secret("a", 6))
     script = Script(watching(bookmark(5, end=True), added, added, bookmark(7)))
 

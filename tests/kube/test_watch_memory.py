@@ -1,4 +1,4 @@
-"""A collection is held once: by whoever follows it, not by the following."""
+"""A collection is held once: by the reader of a watch, not by the watch itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from watchword.testing.plane import Plane
 
 @pytest.mark.planes("embedded")
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "listed"])
-async def test_snapshot_is_let_go_once_it_is_told(plane: Plane, streamed: bool) -> None:  # noqa: FBT001 - a row
+async def test_snapshot_is_released_once_it_is_delivered(plane: Plane, streamed: bool) -> None:  # noqa: FBT001 - a row
     namespace = await plane.namespace()
     await plane.client().create(CONFIG_MAPS, a_config_map("large", namespace=namespace))
     options = WatchOptions(send_initial_events=streamed)

@@ -42,7 +42,7 @@ def test_an_event_keeps_its_object_as_it_came() -> None:
     assert event.decode()["x"] == 1.5
 
 
-def test_an_error_event_is_raised_as_what_it_says() -> None:
+def test_error_event_is_raised_as_the_error_it_describes() -> None:
     status = {"kind": "Status", "code": 410, "message": "too old resource version"}
 
     with pytest.raises(Gone, match="too old"):

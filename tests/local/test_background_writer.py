@@ -1,4 +1,4 @@
-"""Nobody is held up by a terminal that does not take what is written."""
+"""A terminal that does not accept output delays nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_everything_written_arrives_in_order(pipe: tuple[int, int]) -> None:
         assert received.read() == "one\nzwö\n"
 
 
-def test_a_reader_that_does_not_read_holds_nobody_up(pipe: tuple[int, int]) -> None:
+def test_slow_reader_does_not_delay_others(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     stream = os.fdopen(writer, "w", encoding="utf-8")
     background_writer = BackgroundWriter(stream)

@@ -1,4 +1,4 @@
-"""A control plane that cannot start says what to do about it."""
+"""A control plane that cannot start reports what to do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def a_member(folder: Path, *, port: int = 1, in_memory: bool = False) -> LocalCo
 @pytest.mark.parametrize(
     ("in_memory", "advice"),
     [
-        pytest.param(False, "begin anew on other ports with `watchword reset`", id="kept"),
+        pytest.param(False, "begin anew with `watchword reset --data-dir ", id="kept"),
         pytest.param(True, "give another --port", id="in memory"),
     ],
 )
@@ -51,7 +51,7 @@ async def test_a_port_of_another_program_is_named(tmp_path: Path, in_memory: boo
             id="a small port",
         ),
         pytest.param(
-            OSError(28, "No space left on device"), InvalidInput, "choose another --data-dir", id="a full disk"
+            OSError(28, "No space left on device"), InvalidInput, "is full: free some space", id="a full disk"
         ),
     ],
 )

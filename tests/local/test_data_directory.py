@@ -26,6 +26,9 @@ TWO = FleetLayout(
 )
 
 
+FOLDER = Path("/home/me/fleet")
+
+
 def ports() -> int:
     return next(_NUMBERS)
 
@@ -48,7 +51,7 @@ _NUMBERS = count(9000)
 def test_choose_blueprint(
     recorded: FleetLayout | None, requested: LayoutRequest, names: list[str], hub_port: int
 ) -> None:
-    chosen = choose_layout(recorded, requested, ports)
+    chosen = choose_layout(recorded, requested, ports, FOLDER)
 
     assert [address.name for address in chosen.clusters] == names
     assert chosen.hub.port == hub_port
@@ -59,13 +62,14 @@ def test_choose_blueprint(
     ("recorded", "requested", "why"),
     [
         pytest.param(TWO, LayoutRequest(1), "has 2 clusters", id="fewer than there are"),
+        pytest.param(TWO, LayoutRequest(1), "`watchword reset --data-dir /home/me/fleet`", id="the fleet is named"),
         pytest.param(TWO, LayoutRequest(None, 6443), "listens on port 7000", id="another port for a hub that is known"),
         pytest.param(None, LayoutRequest(2, 65534), "no port 65536", id="beyond the last port"),
     ],
 )
-def test_contradictory_wishes_are_refused(recorded: FleetLayout | None, requested: LayoutRequest, why: str) -> None:
+def test_contradictory_options_are_refused(recorded: FleetLayout | None, requested: LayoutRequest, why: str) -> None:
     with pytest.raises(OperationRefused, match=why):
-        choose_layout(recorded, requested, ports)
+        choose_layout(recorded, requested, ports, FOLDER)
 
 
 def test_free_ports_are_free_each_once_and_of_those_that_no_connection_gets() -> None:
@@ -84,7 +88,7 @@ def test_free_ports_are_free_each_once_and_of_those_that_no_connection_gets() ->
 def test_a_new_cluster_is_given_no_port_of_the_others() -> None:
     wanted = iter([7001, 7000, 7005])
 
-    grown = choose_layout(TWO, LayoutRequest(3), lambda: next(wanted))
+    grown = choose_layout(TWO, LayoutRequest(3), lambda: next(wanted), FOLDER)
 
     assert grown.clusters[-1] == ControlPlaneAddress("cluster3", 7005)
 
@@ -115,7 +119,7 @@ def test_claim_follows_a_crash(tmp_path: Path) -> None:
         assert (path / "lock").read_text() == str(os.getpid())
 
 
-def test_folder_of_somebody_else_is_neither_used_nor_removed(tmp_path: Path) -> None:
+def test_foreign_folder_is_neither_used_nor_removed(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "letters.txt").write_text("dear friend")
     folder = FleetDirectory(tmp_path)

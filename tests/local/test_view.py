@@ -1,4 +1,4 @@
-"""What a person sees fits the terminal, whatever its size."""
+"""The view fits the terminal, whatever its size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from watchword.admin.formatting import format_age, format_time_left
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import ClusterRow, CredentialRow, Inventory
+from watchword.admin.inventory_rows import ClusterRow, CredentialRow, Inventory
 from watchword.admin.recent_events import FleetEvent, collect_fleet_events
 from watchword.admin.terminal import (
     Screen,
@@ -137,7 +137,7 @@ def test_a_picture_is_drawn_over_the_last_one() -> None:
     assert stream.getvalue().endswith("\x1b[?7h\x1b[?25h")
 
 
-def test_a_picture_that_says_the_same_is_not_sent() -> None:
+def test_unchanged_picture_is_not_sent() -> None:
     stream = io.StringIO()
     screen = Screen(stream, color=False, size=lambda: TerminalSize(80, 24))
 
@@ -177,7 +177,16 @@ def test_lines_are_cut_with_a_mark_and_painted_only_when_asked() -> None:
     assert render_line(line, color=True) == "\x1b[1mwatch\x1b[0m\x1b[32mword\x1b[0m"
 
 
-def test_happenings_are_told_once_in_order() -> None:
+def test_what_a_cluster_says_moves_no_cursor() -> None:
+    stream = io.StringIO()
+    screen = Screen(stream, color=False, size=lambda: TerminalSize(80, 24))
+
+    screen.draw([[("edge\x1b[2J\r\nfalse \u202eline", Style.PLAIN)]])
+
+    assert "edge\\u001b[2J\\r\\nfalse \\u202eline\r\n" in stream.getvalue()
+
+
+def test_events_are_printed_once_in_order() -> None:
     row = {"type": "Joined", "status": "True", "message": "joined", "lastTransitionTime": "2026-06-01T00:00:02Z"}
     cluster = {"metadata": {"name": "edge"}, "status": {"conditions": [row]}}
     event = {"regarding": {"name": "edge"}, "note": "accepted", "eventTime": "2026-06-01T00:00:01Z", "type": "Warning"}
@@ -194,5 +203,5 @@ def test_write_span(seconds: int, expected: str) -> None:
     assert format_age(timedelta(seconds=seconds)) == expected
 
 
-def test_what_has_expired_says_so() -> None:
+def test_time_left_is_formatted() -> None:
     assert [format_time_left(each, NOW) for each in (None, NOW, NOW + timedelta(hours=1))] == ["-", "expired", "60m"]

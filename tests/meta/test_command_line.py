@@ -11,7 +11,8 @@ import click
 import pytest
 
 from watchword import __version__
-from watchword.cli._exit_codes import BUG, CREDENTIAL_UNKNOWN, FAILED, NOT_USABLE, REFUSED, UNREACHABLE, decide_failure
+from watchword.cli import main
+from watchword.cli._exit_codes import CREDENTIAL_UNKNOWN, ExitCode, decide_failure
 from watchword.cli.main import COMMANDS, cli, run
 from watchword.kube.errors import ConfigError, Conflict, Forbidden, Unauthorized, Unreachable
 
@@ -32,12 +33,13 @@ def test_help_imports_nothing_heavy(argv: list[str]) -> None:
     assert {name for name in done.stderr.split() if name.startswith("watchword.")} <= {
         "watchword.cli",
         "watchword.cli.main",
+        "watchword.cli._exit_codes",
         "watchword.cli._lazy",
     }
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_keeps_the_promise_of_its_line_of_help(name: str) -> None:
+def test_every_command_has_the_summary_that_the_overview_shows(name: str) -> None:
     module, summary = COMMANDS[name]
 
     command = import_module(module).command
@@ -52,8 +54,8 @@ def test_version_comes_from_the_package(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == f"watchword {__version__}\n"
 
 
-def test_misspelt_command_is_answered_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["completoin"]) == NOT_USABLE
+def test_misspelt_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completoin"]) == ExitCode.NOT_USABLE
     assert "did you mean completion?" in capsys.readouterr().err
 
 
@@ -66,20 +68,22 @@ def test_completion_prints_code_for_the_shell(shell: str, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("error", "exit_code", "sentence"),
     [
-        pytest.param(ConfigError("no such context"), NOT_USABLE, "no such context", id="configuration"),
-        pytest.param(Unreachable("no answer"), UNREACHABLE, "no answer", id="no answer"),
+        pytest.param(ConfigError("no such context"), ExitCode.NOT_USABLE, "no such context", id="configuration"),
+        pytest.param(Unreachable("no answer"), ExitCode.UNREACHABLE, "no answer", id="no answer"),
         pytest.param(
             Unauthorized("who are you", code=401),
-            REFUSED,
+            ExitCode.REFUSED,
             f"{CREDENTIAL_UNKNOWN} (who are you); get a new kubeconfig",
             id="unknown identity",
         ),
-        pytest.param(Forbidden("not for you", code=403), REFUSED, "not for you", id="refused"),
-        pytest.param(Conflict("moved on", code=409), FAILED, "moved on", id="any other answer"),
-        pytest.param(FileNotFoundError(2, "No such file", "x.yaml"), FAILED, "x.yaml: no such file", id="system"),
+        pytest.param(Forbidden("not for you", code=403), ExitCode.REFUSED, "not for you", id="refused"),
+        pytest.param(Conflict("moved on", code=409), ExitCode.FAILED, "moved on", id="any other answer"),
+        pytest.param(
+            FileNotFoundError(2, "No such file", "x.yaml"), ExitCode.FAILED, "x.yaml: no such file", id="system"
+        ),
     ],
 )
-def test_judge_failure(error: Exception, exit_code: int, sentence: str) -> None:
+def test_decide_failure(error: Exception, exit_code: int, sentence: str) -> None:
     failure = decide_failure(error)
 
     assert (failure.exit_code, failure.sentence) == (exit_code, sentence)
@@ -88,7 +92,7 @@ def test_judge_failure(error: Exception, exit_code: int, sentence: str) -> None:
 def test_unexpected_failure_does_not_quote_what_it_says() -> None:
     failure = decide_failure(ValueError("token=abcdef.0123456789abcdef"))
 
-    assert failure.exit_code == BUG
+    assert failure.exit_code == ExitCode.BUG
     assert "abcdef" not in failure.sentence
 
 
@@ -103,8 +107,10 @@ def _command_raising(error: BaseException) -> click.Command:
     ("error", "exit_code", "printed"),
     [
         pytest.param(KeyboardInterrupt(), 130, [""], id="interrupt"),
-        pytest.param(Unreachable("no answer from hub"), UNREACHABLE, ["watchword: no answer from hub"], id="ours"),
-        pytest.param(click.UsageError("two methods"), NOT_USABLE, ["Error: two methods"], id="usage"),
+        pytest.param(
+            Unreachable("no answer from hub"), ExitCode.UNREACHABLE, ["watchword: no answer from hub"], id="ours"
+        ),
+        pytest.param(click.UsageError("two methods"), ExitCode.NOT_USABLE, ["Error: two methods"], id="usage"),
     ],
 )
 def test_failures_end_in_one_sentence_and_a_code(
@@ -136,4 +142,11 @@ def test_a_closed_standard_stream_is_not_mistaken_for_a_socket(closed: str, tmp_
 
     done = subprocess.run(["sh", "-c", script, sys.executable, kubeconfig], capture_output=True, check=False)
 
-    assert done.returncode == UNREACHABLE
+    assert done.returncode == ExitCode.UNREACHABLE
+
+
+def test_commands_print_by_the_one_function_that_escapes() -> None:
+    sources = Path(main.__file__).parent.glob("*.py")
+    direct = {path.name for path in sources if "click.echo(" in path.read_text() and path.name != "output.py"}
+
+    assert direct <= {"up.py"}  # which prints one constant text before anything is imported

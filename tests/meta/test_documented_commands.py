@@ -18,12 +18,12 @@ RENDERED = ROOT / "docs" / "reference"  # made from the commands themselves
 FENCE = re.compile(r"```(?:console|sh|bash|shell)?\n(.*?)```", re.DOTALL)
 TYPED = re.compile(r"^(?:\$ )?(?:watchword|ww) (?P<line>.*)$", re.MULTILINE)
 MENTIONED = re.compile(r"`(?:watchword|ww) (?P<line>[^`]+)`")
-ENDS = {"|", ">", "<", "&&", ";"}  # of a command, where the shell goes on
+ENDS = {"|", ">", "<", "&&", ";"}  # of a command, where the shell continues
 LEFT_OUT = "…"
 
 
 def command_lines(text: str) -> Iterable[tuple[str, bool]]:
-    """Return the lines after `watchword`, and whether each is meant to be typed as it stands."""
+    """Return the lines after `watchword`, and whether each is complete."""
     for fence in FENCE.findall(text.replace("\\\n", " ")):
         yield from ((match["line"], True) for match in TYPED.finditer(fence))
     yield from ((match["line"], False) for match in MENTIONED.finditer(re.sub(r"```.*?```", "", text, flags=re.DOTALL)))

@@ -1,4 +1,4 @@
-"""Dashboard and alert rules speak only of what the processes really measure."""
+"""Dashboard and alert rules use only metrics that the processes export."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def expressions() -> list[str]:
     return asked + [target["expr"] for panel in panels for target in panel["targets"]]
 
 
-def test_every_metric_that_is_asked_for_exists() -> None:
+def test_every_metric_in_alerts_and_dashboards_exists() -> None:
     asked = {name for expression in expressions() for name in NAMED.findall(expression)}
 
     assert asked

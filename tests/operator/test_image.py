@@ -1,4 +1,4 @@
-"""The image recipe keeps what the manifests promise: no root, nothing to write, nothing from elsewhere."""
+"""The image recipe fits the manifests: no root, a read-only file system, no other source."""
 
 from __future__ import annotations
 

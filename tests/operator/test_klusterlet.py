@@ -1,4 +1,4 @@
-"""A Klusterlet becomes an agent; what is wrong is said, and nothing is left behind."""
+"""A Klusterlet becomes an agent; errors are reported, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_an_unknown_driver_is_a_condition_and_leaves_the_agent_alone(opera
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-async def test_unknown_switches_are_said_and_not_passed_on(operated: Operated) -> None:
+async def test_unknown_feature_gates_are_reported_and_not_passed_on(operated: Operated) -> None:
     gates = [{"feature": "Nonsense", "mode": "Enable"}, {"feature": "ClusterClaim", "mode": "Enable"}]
     await a_joined_klusterlet(operated, registrationConfiguration={"featureGates": gates})
 
@@ -115,7 +115,7 @@ async def test_what_others_change_or_delete_comes_back(operated: Operated) -> No
     await operated.until(SERVICE_ACCOUNTS, "klusterlet-sa", lambda found: found is not None, AGENT_NAMESPACE)
 
 
-async def test_a_bootstrap_secret_that_comes_or_changes_starts_the_agent_anew(operated: Operated) -> None:
+async def test_new_or_changed_bootstrap_secret_restarts_the_agent(operated: Operated) -> None:
     await a_joined_klusterlet(operated)
     key = ObjectKey(AGENT_NAMESPACE, "bootstrap-hub-kubeconfig")
     seen: set[str] = set()
@@ -132,7 +132,7 @@ async def test_a_bootstrap_secret_that_comes_or_changes_starts_the_agent_anew(op
     await operated.until(DEPLOYMENTS, AGENT, has_another_mark, AGENT_NAMESPACE)
 
 
-async def test_somebody_elses_deployment_is_left_alone(operated: Operated) -> None:
+async def test_foreign_deployment_is_left_alone(operated: Operated) -> None:
     container = {"name": "theirs", "image": "theirs"}
     template = {"metadata": {"labels": {"app": "theirs"}}, "spec": {"containers": [container]}}
     spec = {"replicas": 3, "selector": {"matchLabels": {"app": "theirs"}}, "template": template}
@@ -195,7 +195,7 @@ def a_certificate(life: timedelta) -> str:
         pytest.param(timedelta(hours=1), "HubKubeConfigUnauthorized", id="expired"),
     ],
 )
-def test_judge_hub_connection_by_certificate(life: timedelta, reason: str) -> None:
+def test_decide_hub_connection_by_certificate(life: timedelta, reason: str) -> None:
     data = {"kubeconfig": SET, "cluster-name": SET, "tls.crt": a_certificate(life)}
 
     assert decide_hub_connection(None, {"data": data}, now=NOW).reason == reason
@@ -234,7 +234,7 @@ BY_CERTIFICATE = base64.b64encode(
         ),
     ],
 )
-def test_judge_hub_connection(bootstrap: Object | None, hub: Object | None, reason: str) -> None:
+def test_decide_hub_connection(bootstrap: Object | None, hub: Object | None, reason: str) -> None:
     first, second = ({"data": data} if data is not None else None for data in (bootstrap, hub))
 
     condition = decide_hub_connection(first, second, now=NOW)

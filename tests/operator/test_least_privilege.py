@@ -1,4 +1,4 @@
-"""Every right of the operator is needed: without any one of them, something it promises does not happen."""
+"""The operator needs every right that it has: without any one of them, one of its functions fails."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from watchword.testing.errors import EventuallyTimeout
 from watchword.testing.eventually import eventually, exists, is_gone
 from watchword.testing.plane import Plane
 
-pytestmark = pytest.mark.planes("embedded")  # a dozen lives of an operator, in virtual time
+pytestmark = pytest.mark.planes("embedded")  # a dozen runs of an operator, in virtual time
 EVERY_RIGHT = (*OPERATOR_RIGHTS, *OPERATOR_OWN_RIGHTS, *ELECTION_RIGHTS)
 CLUSTER_MANAGER_KEY, KLUSTERLET_KEY = ObjectKey.cluster("cluster-manager"), ObjectKey.cluster("klusterlet")
 
 
 async def apply_without(client: Client, missing: RbacRule | None) -> None:
-    """Apply the published manifests, in which one rule is left out wherever it stands."""
+    """Apply the published manifests without one rule."""
     for resource, obj in operator_bundle():
         if resource is CUSTOM_RESOURCE_DEFINITIONS:
             continue
@@ -67,7 +67,7 @@ async def an_operator(plane: Plane) -> AsyncIterator[None]:
 
 
 async def live(client: Client) -> None:
-    """Let an operator do all that it promises: install, deploy, mend, report, remove."""
+    """Let an operator do everything: install, deploy, repair, report, remove."""
     for definition in (KLUSTERLET, CLUSTER_MANAGER):
         await see(client, CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(definition), says("Established", "True"))
     await client.create(KLUSTERLETS, KLUSTERLETS.manifest(KLUSTERLET_KEY, spec={"clusterName": "edge"}))

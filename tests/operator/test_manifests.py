@@ -1,4 +1,4 @@
-"""What `watchword manifests` prints is accepted by API servers, and its rights suffice to run a whole fleet."""
+"""API servers accept the output of `watchword manifests`, and its rights suffice to run a fleet."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_the_server_takes_every_object_as_it_stands(plane: Plane, rows: Se
 
     for resource, obj in rows:
         if resource is CUSTOM_RESOURCE_DEFINITIONS:
-            continue  # installed above, for the others to be judged
+            continue  # installed above, so that the others can be validated
         await client.apply(resource, obj, manager="rehearsal", force=True, dry_run=True)
 
 

@@ -21,7 +21,7 @@ async def test_namespaces_that_the_operator_made_go_with_the_klusterlet(plane: P
     client, stop, key = plane.client(), asyncio.Event(), ObjectKey.cluster(plane.unique("klusterlet"))
     place = f"open-cluster-management-{key.name}"
     await install_crds(client)
-    await client.create(NAMESPACES, a_namespace(place))  # somebody else's; only the one for add-ons is missing
+    await client.create(NAMESPACES, a_namespace(place))  # of another owner; only the one for add-ons is missing
     options = OperatorOptions(elect=False)
 
     async with asyncio.TaskGroup() as group:

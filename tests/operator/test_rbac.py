@@ -48,7 +48,7 @@ def test_every_right_is_narrow_and_has_a_reason(right: RbacRule) -> None:
     assert not any(resource.startswith("pods") for resource in right.resources)
 
 
-def test_nobody_sees_secrets_everywhere() -> None:
+def test_no_role_reads_secrets_in_all_namespaces() -> None:
     wide = [rule for (namespace, _), rows in roles().items() if not namespace for rule in rows]
     unnamed = [rule for rule in wide if "secrets" in rule.get("resources", ()) and not rule.get("resourceNames")]
 

@@ -1,4 +1,4 @@
-"""What a Klusterlet or ClusterManager says becomes flags, pods and rights, word for word."""
+"""Klusterlet and ClusterManager are rendered as flags, pods and rights."""
 
 from __future__ import annotations
 
@@ -114,14 +114,14 @@ def test_hub_flags(registration: Object, flags: list[str]) -> None:
         ),
     ],
 )
-def test_what_cannot_be_carried_out_is_said_in_one_sentence(spec: Object, reason: str, named: str) -> None:
+def test_invalid_klusterlet_is_refused_in_one_sentence(spec: Object, reason: str, named: str) -> None:
     objection = validate_klusterlet(a_klusterlet(**spec))
 
     assert objection is not None
     assert (objection.reason, named in objection.message) == (reason, True)
 
 
-def test_an_unknown_driver_of_a_hub_is_said_in_one_sentence() -> None:
+def test_unknown_driver_of_a_hub_is_reported_in_one_sentence() -> None:
     manager = a_manager(registrationConfiguration={"registrationDrivers": [{"authType": "magic"}]})
 
     objection = validate_cluster_manager(manager)

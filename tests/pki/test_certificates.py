@@ -40,7 +40,7 @@ def test_an_expired_authority_signs_nothing() -> None:
         choose_validity(now=NOW, lifetime=HOUR, signer_not_after=NOW)
 
 
-def test_a_client_certificate_says_what_was_decided() -> None:
+def test_client_certificate_has_the_specified_fields() -> None:
     subject = CertificateSubject("system:bootstrap:x", ("g2", "g1"))
 
     issued = CA.issue_client(KEY.public, subject, now=NOW, lifetime=HOUR)
@@ -53,7 +53,7 @@ def test_a_client_certificate_says_what_was_decided() -> None:
     assert not issued.is_current(NOW + HOUR + timedelta(seconds=1))
 
 
-def test_a_serving_certificate_carries_the_names_it_answers_to() -> None:
+def test_serving_certificate_contains_the_servers_names() -> None:
     names = AlternativeNames.for_hosts(["hub.example", "127.0.0.1"])
     issued = CA.issue_serving(KEY.public, names, now=NOW, lifetime=HOUR)
     assert (issued.names, issued.extended_usages, issued.common_name) == (names, ("server auth",), "hub.example")

@@ -74,14 +74,14 @@ ODD = _intermediate(CA, critical=x509.UnrecognizedExtension(x509.ObjectIdentifie
         pytest.param(LEAF, [CA], (CA,) * 17, NOW, "too many", id="too many intermediates"),
     ],
 )
-def test_a_certificate_nobody_vouches_for_is_refused(
+def test_certificate_of_an_untrusted_authority_is_refused(
     leaf: Certificate, roots: list[Authority], middle: tuple[Authority, ...], now: datetime, complaint: str
 ) -> None:
     with pytest.raises(ChainRefused, match=complaint):
         verify_chain(leaf, [r.certificate for r in roots], now=now, intermediates=[m.certificate for m in middle])
 
 
-def test_a_client_certificate_without_alternative_names_is_believed() -> None:
+def test_client_certificate_without_alternative_names_is_accepted() -> None:
     assert verify_chain(LEAF, [NAMESAKE.certificate, CA.certificate], now=NOW) == (LEAF, CA.certificate)
 
 
@@ -94,5 +94,5 @@ def test_a_chain_through_intermediates_is_found_in_any_order() -> None:
         assert verify_chain(leaf, [CA.certificate], now=NOW, intermediates=order) == expected
 
 
-def test_a_serving_certificate_is_believed_for_serving() -> None:
+def test_serving_certificate_is_accepted_for_server_auth() -> None:
     assert verify_chain(SERVING, [CA.certificate], now=NOW, usage=Usage.SERVER_AUTH)[-1] == CA.certificate

@@ -44,7 +44,7 @@ def _name(*pairs: tuple[x509.ObjectIdentifier, str]) -> x509.Name:
     return x509.Name([x509.NameAttribute(oid, value) for oid, value in pairs])
 
 
-def test_everything_unusual_in_a_request_is_visible_to_the_judge() -> None:
+def test_every_unusual_part_of_a_request_is_parsed() -> None:
     name = _name(
         (NameOID.COMMON_NAME, "n"),
         (NameOID.ORGANIZATION_NAME, "g"),

@@ -81,7 +81,7 @@ def test_a_token_no_known_key_signed_is_refused(token: str) -> None:
 
 @given(position=st.integers(0, len(GOOD) - 1), character=st.sampled_from("Aa0-_.= "))
 @settings(max_examples=60, deadline=None)
-def test_a_changed_token_is_never_believed_for_other_claims(position: int, character: str) -> None:
+def test_modified_token_never_verifies_with_other_claims(position: int, character: str) -> None:
     changed = GOOD[:position] + character + GOOD[position + 1 :]
     try:
         assert jwt.verify(changed, [EC.public]) == CLAIMS
@@ -101,7 +101,7 @@ def test_an_ed25519_key_signs_no_tokens() -> None:
         pytest.param({"exp": None}, "expired", id="never ends"),
         pytest.param({"exp": "soon"}, "not a number", id="unreadable end"),
         pytest.param({"nbf": NOW.timestamp() + 1}, "not valid yet", id="starts later"),
-        pytest.param({"iss": "https://other"}, "somebody else", id="another issuer"),
+        pytest.param({"iss": "https://other"}, "another issuer", id="another issuer"),
         pytest.param({"aud": "elsewhere"}, "another audience", id="another audience"),
         pytest.param({"aud": [1]}, "another audience", id="an audience that is a number"),
     ],
@@ -112,6 +112,6 @@ def test_claims_for_another_time_place_or_reader_are_refused(change: dict[str, A
         check_claims(claims, now=NOW, issuers=["https://hub"], audiences=["hub"])
 
 
-def test_the_shared_audiences_are_told() -> None:
+def test_shared_audiences_are_returned() -> None:
     claims = {**CLAIMS, "aud": ["a", "hub", "b"]}
     assert check_claims(claims, now=NOW, audiences=["b", "hub"]) == ("hub", "b")

@@ -25,7 +25,7 @@ OF_THE_AGENT_AT_HOME = {
     "watch clusterclaims": 1,
     "watch appliedmanifestworks": 1,
     "get /version": 1,
-    "create secrets": 1,  # the key, before anybody is asked about it
+    "create secrets": 1,  # the key, before it is used in a request
     "patch secrets": 1,  # the certificate
 }
 OF_THE_AGENT_ON_THE_HUB = {
@@ -47,9 +47,10 @@ OF_THE_HUB = {
     "create rolebindings": 2,
     "create leases": 1,
     "patch managedclusters/status": 2,  # accepted; clocks agree
+    "create events": 1,  # accepted
 }
 OF_THE_HUB_FOR_ANY_NUMBER = {
-    "create managedclusters": 3,  # tries whether somebody may accept a cluster who must not
+    "create managedclusters": 3,  # tests whether an identity may accept a cluster that must not
     "patch managedclustersets/status": 2,
 }
 

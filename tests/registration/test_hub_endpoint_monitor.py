@@ -1,4 +1,4 @@
-"""A hub that changes its authority or its address keeps its members, without anybody touching a cluster."""
+"""A hub that changes its CA or its address keeps its members, without a change on any cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HERE, THERE = "https://here.test:6443", "https://there.test:6443"
 
 @dataclass
 class BelievingConnector(PlaneConnector):
-    """Reaches the hub of the test, and says that it is trusted by an authority of ours."""
+    """Reaches the hub of the test, with a CA of ours."""
 
     def entry(self) -> ClusterEntry:
         return ClusterEntry(HERE, ca_data=OLD.certificate.pem)
@@ -60,7 +60,7 @@ def a_hub(published: ClusterInfo) -> ClusterInfoServer:
 
 
 async def stored(fleet: FleetHarness, name: str, is_so: Callable[[ClusterEntry], bool]) -> ClusterEntry:
-    """Wait until the kubeconfig in the agent's Secret says so about the hub."""
+    """Wait until the kubeconfig in the agent's Secret has this hub."""
 
     def entry(secret: Object | None) -> ClusterEntry:
         return parse_kubeconfig(decode_data(secret)[KUBECONFIG]).choose().cluster

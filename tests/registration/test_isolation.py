@@ -1,6 +1,6 @@
-"""What every identity of a fleet may do on the hub, asked with its real credential, as a golden file.
+"""What every identity of a fleet may do on the hub, tried with its real credential, as a golden file.
 
-Record anew with WATCHWORD_RECORD=1 after a change of rights that is meant.
+Record again with WATCHWORD_RECORD=1 after an intended change of rights.
 """
 
 from __future__ import annotations

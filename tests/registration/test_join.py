@@ -26,11 +26,12 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
-from watchword.drivers.interface import KUBECONFIG
+from watchword.drivers.interface import KUBECONFIG, CredentialSubject, WantedCredential
 from watchword.hub.retired_cluster_names import retired_name_key
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.pki.keys import PrivateKey
 from watchword.testing.builders import lifetime_settings
 from watchword.testing.eventually import eventually, exists, is_gone
 from watchword.testing.fleet import (
@@ -56,7 +57,7 @@ async def agent_client(fleet: FleetHarness, name: str) -> Client:
     return fleet.plane.adopt(Client(transport_with(fleet.plane, data["tls.crt"], data["tls.key"])))
 
 
-async def test_an_allow_listed_cluster_joins_without_a_person(fleet: FleetHarness) -> None:
+async def test_allow_listed_cluster_joins_without_an_administrator(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     fleet.start_agent(name)
@@ -76,7 +77,7 @@ async def test_an_allow_listed_cluster_joins_without_a_person(fleet: FleetHarnes
         assert labels_of(await fleet.client.get(resource, key)) == {Label.CLUSTER_NAME: name} or resource is NAMESPACES
 
 
-async def test_a_cluster_of_nobody_on_the_list_waits_for_a_person(fleet: FleetHarness) -> None:
+async def test_cluster_that_no_list_approves_waits_for_an_administrator(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub()
     fleet.start_agent(name)
@@ -111,7 +112,7 @@ async def test_the_secret_holds_everything_another_agent_needs(fleet: FleetHarne
     assert subject.common_name == f"system:open-cluster-management:{name}:{data[AGENT_NAME].decode()}"
 
 
-async def test_a_restarted_agent_stays_itself_without_its_bootstrap_credential(fleet: FleetHarness) -> None:
+async def test_restarted_agent_keeps_its_identity_without_the_bootstrap_credential(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     agent = fleet.start_agent(name)
@@ -157,7 +158,7 @@ async def test_a_deleted_cluster_leaves_nothing_behind(fleet: FleetHarness) -> N
     for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS):
         assert not (await fleet.client.list(resource, labels=f"{Label.CLUSTER_NAME}={name}")).items
     leases = (await fleet.client.list(LEASES, labels=f"{Label.CLUSTER_NAME}={name}")).items
-    assert [ObjectKey.of(lease) for lease in leases] == [retired_name_key(name)]  # while its certificate lives
+    assert [ObjectKey.of(lease) for lease in leases] == [retired_name_key(name)]  # while its certificate is valid
 
 
 async def test_a_joining_cluster_cannot_accept_itself(fleet: FleetHarness) -> None:
@@ -191,8 +192,6 @@ async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: FleetHarnes
 
 async def request_as_a_stranger(joining: Client, name: str) -> str:
     from watchword.drivers.csr.decisions import request_manifest  # noqa: PLC0415 - the stranger's own tool
-    from watchword.drivers.interface import CredentialSubject, WantedCredential  # noqa: PLC0415 - same
-    from watchword.pki.keys import PrivateKey  # noqa: PLC0415 - same
 
     groups = (f"system:open-cluster-management:{name}", "system:open-cluster-management:managed-clusters")
     wanted = WantedCredential(name, CredentialSubject(f"system:open-cluster-management:{name}:intruder", groups))

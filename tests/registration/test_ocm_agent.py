@@ -1,4 +1,4 @@
-"""What a shipped agent was seen to send: our hub serves each of its requests, from joining to add-on tokens."""
+"""Our hub serves every request that Open Cluster Management's agent sends, from joining to add-on tokens."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from watchword.testing.builders import an_addon
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import AUTOMATIC, BOOTSTRAP_USER, FleetHarness, transport_with
 
-YEAR = 31_536_000  # seconds: what a shipped agent asks for
+YEAR = 31_536_000  # seconds: what Open Cluster Management's agent requests
 USAGES = ["digital signature", "key encipherment", "client auth"]
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 
@@ -51,7 +51,7 @@ class OcmAgent:
     key: PrivateKey = field(default_factory=PrivateKey.generate)
 
     async def ask(self, hub: Client) -> bytes:
-        """Ask for a certificate and wait until it is issued."""
+        """Request a certificate and wait until it is issued."""
         user = agent_user(self.name, "x7k2m")
         subject = CertificateSubject(user, (cluster_group(self.name), MANAGED_CLUSTERS_GROUP))
         labels = {Label.CLUSTER_NAME: self.name}
@@ -76,7 +76,7 @@ class OcmAgent:
         return base64.b64decode(issued["status"]["certificate"])
 
     async def join(self) -> Client:
-        """Introduce the cluster with the bootstrap credential; returns the agent as itself."""
+        """Register the cluster with the bootstrap credential; returns the agent under its own identity."""
         joining = self.fleet.plane.client(BOOTSTRAP_USER, (MANAGED_CLUSTER_GROUP,))
         key = ObjectKey.cluster(self.name)
         assert await joining.find(MANAGED_CLUSTERS, key) is None
@@ -87,7 +87,7 @@ class OcmAgent:
         return self.fleet.plane.adopt(Client(transport_with(self.fleet.plane, certificate, self.key.pem.reveal())))
 
     async def say(self, own: Client, type_: str, reason: str) -> None:
-        """Write one condition of the ManagedCluster, the whole list at once; again when somebody was faster."""
+        """Write one condition of the ManagedCluster, the whole list at once; again after a conflict."""
         row = {"type": type_, "status": "True", "reason": reason, "message": "", "lastTransitionTime": _now(self.fleet)}
         for _ in range(10):
             (cluster,) = (await own.list(MANAGED_CLUSTERS, fields=f"metadata.name={self.name}")).items
@@ -126,7 +126,7 @@ async def test_it_joins_reports_and_renews(fleet: FleetHarness) -> None:
     assert (await own.list(MANIFEST_WORKS, namespace=agent.name)).items == []
 
     await fleet.condition(agent.name, ConditionType.CLOCK_SYNCED, "True")
-    assert await agent.ask(own)  # renewed as itself, without a person
+    assert await agent.ask(own)  # renewed under its own identity, without an administrator
 
 
 async def test_its_add_ons_get_tokens_under_its_name_for_their_account(fleet: FleetHarness) -> None:

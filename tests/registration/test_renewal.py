@@ -1,4 +1,4 @@
-"""Certificates are renewed in time in bad weather, and each of them is asked for once."""
+"""Certificates are renewed in time under faults, and each is requested once."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_no_certificate_expires_or_is_asked_for_twice_while_one_request_in
         assert len(diary.uids) == 1
 
 
-async def test_an_agent_whose_every_request_is_denied_asks_now_and_then_not_again_and_again(
+async def test_agent_whose_requests_are_denied_backs_off(
     fleet: FleetHarness,
 ) -> None:
     name = fleet.name()

@@ -1,4 +1,4 @@
-"""What was made for a cluster and taken away by somebody comes back."""
+"""The hub recreates deleted objects of a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 
 @pytest.mark.parametrize("what", ["role", "role-binding", "registration", "work", "lease"])
-async def test_whatever_somebody_deletes_is_made_again(fleet: FleetHarness, what: str) -> None:
+async def test_deleted_object_is_recreated(fleet: FleetHarness, what: str) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
     fleet.start_agent(name)

@@ -87,7 +87,7 @@ async def test_the_store_follows_the_facts(facts: list[WatchUpdate], expected: d
     assert versions(informer) == expected
 
 
-async def test_listeners_hear_each_version_once() -> None:
+async def test_handlers_receive_each_version_once() -> None:
     informer = told(Snapshot([raw(A, 1)], "5"))
     heard: list[tuple[str, bool, bool]] = []
     informer.add_handler(lambda delta: heard.append((delta.key.name, delta.old is not None, delta.new is not None)))
@@ -112,7 +112,7 @@ async def test_a_listener_that_fails_on_one_object_does_not_stop_the_others() ->
     assert heard == ["a"]
 
 
-async def test_an_answer_to_our_own_write_is_read_at_once_and_told_once() -> None:
+async def test_response_to_an_own_write_is_cached_immediately_and_reported_once() -> None:
     cache, heard = Cache(no_feed), list[str]()
     informer = cache.informer(SECRETS)
     informer.handle_update(Snapshot([raw(A, 1)], "5"))
@@ -140,7 +140,7 @@ async def test_an_answer_to_our_own_write_is_read_at_once_and_told_once() -> Non
         ),
     ],
 )
-async def test_an_answer_that_the_watch_might_contradict_is_left_to_the_watch(scope: WatchScope, answer: bytes) -> None:
+async def test_response_that_the_watch_may_not_select_is_not_cached(scope: WatchScope, answer: bytes) -> None:
     cache = Cache(no_feed)
     informer = cache.informer(SECRETS, scope)
     informer.handle_update(Snapshot([raw(A, 4)], "5"))
@@ -208,7 +208,7 @@ async def test_a_list_is_in_key_order_and_selected() -> None:
     assert [str(ObjectKey.of(obj)) for obj in cache.list(SECRETS, namespace="a", labels="name!=b")] == ["a/z"]
 
 
-async def test_everybody_who_asks_for_the_same_thing_shares_one_informer() -> None:
+async def test_callers_with_the_same_scope_share_one_informer() -> None:
     cache = Cache(no_feed)
 
     assert cache.informer(SECRETS) is cache.informer(SECRETS)
@@ -226,7 +226,7 @@ async def test_several_scopes_of_one_kind_read_as_one() -> None:
         cache.get(SECRETS, ObjectKey("three", "a"))
 
 
-async def test_reading_what_nobody_follows_is_an_error_not_an_empty_answer() -> None:
+async def test_reading_an_unwatched_kind_raises_instead_of_returning_nothing() -> None:
     cache = Cache(no_feed)
     cache.informer(SECRETS)
 
@@ -244,7 +244,7 @@ async def test_two_projections_of_one_scope_are_refused() -> None:
         cache.informer(SECRETS, project=dict)
 
 
-async def test_a_running_cache_syncs_also_what_is_asked_for_later_and_knows_its_age() -> None:
+async def test_running_cache_syncs_informers_added_later_and_reports_their_age() -> None:
     cache = Cache(one_snapshot)
     cache.informer(SECRETS)
     running = asyncio.create_task(cache.run())

@@ -25,7 +25,7 @@ from watchword.testing.memory_api import MemoryApi
 
 @dataclass
 class Server:
-    """The whole history of a collection; state and events of any revision can be asked for."""
+    """The history of a collection, with state and events of any revision."""
 
     history: list[ObjectChange] = field(default_factory=list)
 
@@ -130,7 +130,7 @@ STEPS = [name for name in vars(FaultScript) if not name.startswith("_") and name
 
 @settings(max_examples=60, deadline=None)
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=60), seed=st.integers(0, 2**32))
-def test_the_cache_equals_the_servers_list_after_any_trouble(steps: list[str], seed: int) -> None:
+def test_cache_equals_the_servers_list_after_any_faults(steps: list[str], seed: int) -> None:
     async def main() -> None:
         trouble = FaultScript(Random(seed))
         for step in steps:
@@ -151,7 +151,7 @@ ROUGH = FaultPlan(
 
 
 async def cache_after_faults(random: Random) -> tuple[dict[ObjectKey, Object], dict[ObjectKey, Object]]:
-    """Write at random while everything between server and cache breaks; return what each holds in the end."""
+    """Write at random while everything between server and cache fails; return what each holds in the end."""
     api = MemoryApi()
     weather = FaultyTransport(InProcessTransport(api.handle), ROUGH, random)
     cache = Cache.of(Client(weather, random=random), WatchOptions(random=random))

@@ -42,7 +42,7 @@ def throttled(seconds: float) -> TooManyRequests:
 
 @dataclass
 class Scripted:
-    """Does what the script says on each visit of a key, then nothing; remembers when it was asked."""
+    """Does what the script says on each reconcile of a key, then nothing; records the times."""
 
     script: dict[ObjectKey, list[Callable[[], Awaitable[Outcome]]]] = field(default_factory=dict)
     visits: list[tuple[str, float]] = field(default_factory=list)
@@ -111,7 +111,7 @@ async def test_every_object_that_exists_is_reconciled_once() -> None:
     assert reconciler.visits == [("a", 0), ("b", 0)]
 
 
-async def test_a_bell_wakes_a_key_and_is_unheard_before_the_controller_runs() -> None:
+async def test_trigger_enqueues_a_key_and_has_no_effect_before_the_controller_runs() -> None:
     reconciler, trigger_source = Scripted(), TriggerSource()
     trigger_source.enqueue(A)
     async with running(reconciler, trigger_source=trigger_source):
@@ -130,7 +130,7 @@ async def test_retry_after_comes_back_at_the_instant_and_only_then() -> None:
     assert [visit for visit in reconciler.visits if visit[0] == "a"] == [("a", 0), ("a", 3600), ("a", 7200)]
 
 
-async def test_a_failing_object_backs_off_and_delays_nobody_else() -> None:
+async def test_failing_object_backs_off_without_delaying_others() -> None:
     reconciler = Scripted({A: [is_broken] * 4})
     async with running(reconciler, workers=1):
         await asyncio.sleep(60)
@@ -179,7 +179,7 @@ async def test_a_cancellation_out_of_thin_air_does_not_cost_a_worker() -> None:
     assert [name for name, _ in reconciler.visits] == ["a", "b", "a"]
 
 
-async def test_another_kind_wakes_the_objects_it_points_to_and_those_it_no_longer_does() -> None:
+async def test_another_kind_triggers_the_objects_it_refers_to_and_referred_to_before() -> None:
     def target(obj: Object) -> list[ObjectKey]:
         return [ObjectKey("ns", obj["data"]["for"])]
 
@@ -235,5 +235,5 @@ async def test_draining_gives_up_at_its_bound() -> None:
         pytest.param(TimeoutError(), RequeueDecision(ReconcileResult.ERROR, expected=False), id="a timeout of its own"),
     ],
 )
-def test_judge_failure(error: Exception, expected: RequeueDecision) -> None:
+def test_decide_failure(error: Exception, expected: RequeueDecision) -> None:
     assert decide_requeue(error, overdue=False) == expected

@@ -20,7 +20,7 @@ CLUSTER = MANAGED_CLUSTERS.manifest(ObjectKey.cluster("edge"), metadata={"uid": 
 
 
 class RecorderHarness:
-    """A recorder at work, the server it speaks to, and what it dropped."""
+    """A running recorder, its server, and what it dropped."""
 
     def __init__(self) -> None:
         self.api = MemoryApi()
@@ -50,7 +50,7 @@ async def harness() -> AsyncIterator[RecorderHarness]:
     task.cancel()
 
 
-async def test_an_event_says_everything_that_the_api_demands(harness: RecorderHarness) -> None:
+async def test_event_has_every_field_that_the_api_requires(harness: RecorderHarness) -> None:
     harness.recorder.warning(CLUSTER, "LeaseExpired", "the agent went silent", action="Judge")
     await asyncio.sleep(1)
 
@@ -103,7 +103,7 @@ async def test_a_flood_is_bounded_in_rate_and_number_and_what_is_dropped_is_coun
     assert harness.dropped() == 900
 
 
-async def test_a_server_that_is_away_delays_nobody(harness: RecorderHarness) -> None:
+async def test_unreachable_server_does_not_delay_others(harness: RecorderHarness) -> None:
     harness.line.delay = lambda: None
     harness.recorder.normal(CLUSTER, "Joined", "welcome")
     await asyncio.sleep(1)

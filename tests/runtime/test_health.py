@@ -20,13 +20,13 @@ def broken() -> str:
     raise ZeroDivisionError
 
 
-def test_a_process_without_troubles_is_alive_and_ready(health: HealthEndpoints) -> None:
+def test_healthy_process_is_live_and_ready(health: HealthEndpoints) -> None:
     health.readiness["cache"] = str
 
     assert (health.answer("/healthz").status, health.answer("/readyz").status) == (200, 200)
 
 
-def test_a_trouble_with_readiness_does_not_concern_liveness(health: HealthEndpoints) -> None:
+def test_failed_readiness_check_does_not_affect_liveness(health: HealthEndpoints) -> None:
     health.readiness["cache"] = lambda: "not synced"
 
     assert (health.answer("/healthz").status, health.answer("/readyz").status) == (200, 503)
@@ -52,7 +52,7 @@ async def test_the_endpoints_are_served(health: HealthEndpoints) -> None:
 
 
 @pytest.mark.real_time
-async def test_who_asks_for_the_head_alone_gets_the_next_answer_in_order(health: HealthEndpoints) -> None:
+async def test_head_request_keeps_later_responses_in_order(health: HealthEndpoints) -> None:
     async with serve_health(health, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
         async with session.head(f"http://127.0.0.1:{port}/metrics") as response:
             length = int(response.headers["Content-Length"])

@@ -46,7 +46,7 @@ def test_when_a_lease_may_be_taken(seen: ObservedLease, now: float, *, free: boo
     assert seen.is_free(now) is free
 
 
-def test_a_lease_that_changed_is_seen_anew_and_one_that_did_not_is_not() -> None:
+def test_changed_lease_gets_a_new_observation_time_and_an_unchanged_one_does_not() -> None:
     before = lease("other")
 
     assert observe_lease(before.lease, before, now=110).since == 100
@@ -216,5 +216,5 @@ def restart_stopped(candidates: list[Replica]) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_in_any_weather_at_most_one_may_write_and_after_it_one_leads(seed: int) -> None:
+def test_under_any_faults_at_most_one_candidate_may_write_and_afterwards_one_leads(seed: int) -> None:
     run_virtual(run_with_request_loss(Random(seed)), seed=seed)

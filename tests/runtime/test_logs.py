@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from watchword.api.sensitive import Sensitive
+from watchword.api.text import is_safe_text
 from watchword.runtime.logs import configure_logging
 from watchword.runtime.redaction import redact, redact_text
 
@@ -48,7 +49,7 @@ def log_lines(stream: io.StringIO) -> io.StringIO:
         pytest.param("edge.cluster.example.com:6443", "edge.cluster.example.com:6443", id="a host name"),
     ],
 )
-def test_what_looks_like_a_secret_is_taken_out_of_a_text(text: str, expected: str) -> None:
+def test_text_that_looks_like_a_secret_is_redacted(text: str, expected: str) -> None:
     assert redact_text(text) == expected
 
 
@@ -112,7 +113,16 @@ def test_lines_of_libraries_take_the_same_road(log_lines: io.StringIO) -> None:
     assert json.loads(log_lines.getvalue())["message"] == "sent ***"
 
 
-def test_a_person_at_a_terminal_gets_text(stream: io.StringIO) -> None:
+def test_what_a_cluster_says_moves_no_cursor(stream: io.StringIO) -> None:
+    configure_logging(stream=stream, json=False)
+
+    structlog.get_logger().info("refused\x1b[2J\nfalse line", message="\x1b[1mbold", other="\u202eenil")
+
+    assert is_safe_text(stream.getvalue(), keep="\n")
+    assert len(stream.getvalue().splitlines()) == 1
+
+
+def test_terminal_gets_text(stream: io.StringIO) -> None:
     configure_logging(stream=stream, json=False)
 
     structlog.get_logger().info("reconciled", key="ns/a")
@@ -135,7 +145,7 @@ class FullDisk(io.StringIO):
 
 @pytest.mark.usefixtures("stream")  # puts logging back
 @pytest.mark.parametrize("closed", [pytest.param(False, id="full"), pytest.param(True, id="closed")])
-def test_a_log_that_cannot_be_written_stops_nobody(closed: bool, capfd: pytest.CaptureFixture[str]) -> None:  # noqa: FBT001 - a column
+def test_unwritable_log_does_not_stop_the_process(closed: bool, capfd: pytest.CaptureFixture[str]) -> None:  # noqa: FBT001 - a column
     target = FullDisk()
     configure_logging(stream=target, json=True)
     if closed:

@@ -32,7 +32,7 @@ KEY = ObjectKey("ns", "a")
 
 @dataclass
 class Marker:
-    """Marks every Secret once, and says how often it was asked."""
+    """Marks every Secret once, and counts the reconciles."""
 
     hub: ApiServerConnection
     visits: list[str] = field(default_factory=list)
@@ -178,7 +178,7 @@ async def crashes() -> None:
 @pytest.mark.parametrize(
     ("job", "error"), [pytest.param(ends, UnexpectedExit, id="ends"), pytest.param(crashes, Unreachable, id="crashes")]
 )
-async def test_a_part_that_dies_takes_the_whole_process_down(
+async def test_failed_part_ends_the_whole_process(
     api: MemoryApi, job: Callable[[], asyncio.Future[None]], error: type[Exception]
 ) -> None:
     one = Process(api, "one")

@@ -1,4 +1,4 @@
-"""The runtime on whole control planes: the same promises as in memory, kept over the wire."""
+"""The runtime on complete control planes behaves as it does in memory."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_the_cache_follows_a_collection(plane: Plane) -> None:
         assert "managedFields" not in obj["metadata"]
 
 
-async def test_a_cache_outlives_its_server(private_plane: Plane) -> None:
+async def test_cache_survives_a_restart_of_its_server(private_plane: Plane) -> None:
     client, namespace = private_plane.client(), await private_plane.namespace()
     cache = Cache.of(client)
     informer = cache.informer(CONFIG_MAPS, WatchScope(namespace=namespace))
@@ -82,7 +82,7 @@ async def test_a_cache_outlives_its_server(private_plane: Plane) -> None:
 
 
 class Labeller:
-    """Labels every ConfigMap, and tells an event about it."""
+    """Labels every ConfigMap, and records an event about it."""
 
     def __init__(self, manager: Manager, plane: Plane, namespace: str) -> None:
         self.hub = manager.connect(plane.client())
@@ -100,7 +100,7 @@ def is_seen(obj: Object | None) -> bool:
     return obj is not None and obj["metadata"].get("labels", {}).get("seen") == "yes"
 
 
-async def test_a_manager_reconciles_leads_and_tells(plane: Plane) -> None:
+async def test_manager_reconciles_leads_and_records_events(plane: Plane) -> None:
     client, namespace = plane.client(), await plane.namespace()
     lease = ObjectKey(namespace, "leader")
     options = ManagerOptions("watchword.io/test", "one", lease=lease)
@@ -143,7 +143,7 @@ async def test_a_status_is_not_written_onto_a_successor(plane: Plane) -> None:
 
 
 class Replica:
-    """One process of its own that leads when it can and says so, with the machine's monotonic time."""
+    """One process that prints when it leads, with the machine's monotonic time."""
 
     def __init__(self, process: Process) -> None:
         self.process = process

@@ -14,7 +14,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 @settings(max_examples=60, deadline=None)
 @given(life=st.timedeltas(timedelta(seconds=1), timedelta(days=36500)), seed=st.text(max_size=20))
-def test_renewal_lies_in_the_window_of_the_issued_life(life: timedelta, seed: str) -> None:
+def test_renewal_lies_in_the_window_of_the_issued_validity(life: timedelta, seed: str) -> None:
     renewal = choose_renewal_time(START, START + life, seed=seed)
 
     assert START + life * 0.699 <= renewal <= START + life * 0.801
@@ -28,12 +28,12 @@ def test_the_choice_is_the_same_after_a_restart_and_differs_between_holders() ->
 
 
 @pytest.mark.parametrize("life", [timedelta(0), timedelta(seconds=-5)])
-def test_a_credential_without_life_is_due_at_once(life: timedelta) -> None:
+def test_credential_without_validity_is_due_immediately(life: timedelta) -> None:
     assert choose_renewal_time(START, START + life, seed="a") == START
 
 
 @pytest.mark.parametrize("bounds", [(0.8, 0.7), (0.5, 0.5), (-0.1, 0.5), (0.5, 1.1)])
-def test_a_window_outside_the_life_is_refused(bounds: tuple[float, float]) -> None:
+def test_window_outside_the_validity_is_refused(bounds: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="window"):
         RenewalWindow(*bounds)
 

@@ -89,7 +89,7 @@ async def test_real_waiting_is_refused_where_it_is_asked_for(use: Callable[[], A
         await use()
 
 
-def test_a_program_that_can_never_go_on_says_so_at_once() -> None:
+def test_deadlocked_program_fails_immediately() -> None:
     async def main() -> None:
         await asyncio.Event().wait()
 

@@ -39,7 +39,7 @@ async def test_a_key_added_many_times_is_handed_out_once(queue: WorkQueue[str]) 
 
 
 @pytest.mark.real_time
-async def test_a_key_that_is_due_within_a_millisecond_wakes_beside_others(queue: WorkQueue[str]) -> None:
+async def test_key_due_within_a_millisecond_is_enqueued_with_others(queue: WorkQueue[str]) -> None:
     queue.add_after("now", 0.0001)  # for so little, uvloop sets no timer
     queue.add_after("later", 60)
 
@@ -119,7 +119,7 @@ async def test_a_key_that_always_comes_back_does_not_starve_the_others(queue: Wo
     assert others < seen
 
 
-async def test_failures_wait_longer_each_time_and_success_forgets_them(queue: WorkQueue[str]) -> None:
+async def test_delays_grow_with_each_failure_and_reset_on_success(queue: WorkQueue[str]) -> None:
     delays = [queue.retry("a") for _ in range(4)]
     assert all(0.0025 * 2**n <= delay <= 0.005 * 2**n for n, delay in enumerate(delays))
 
@@ -143,7 +143,7 @@ async def test_a_poison_key_is_slowed_and_its_own_changes_cannot_hurry_it(queue:
 @pytest.mark.parametrize(
     ("drain", "expected"), [pytest.param(True, ["a"], id="drain"), pytest.param(False, [], id="drop")]
 )
-async def test_a_closed_queue_hands_out_what_is_ready_or_nothing(
+async def test_closed_queue_returns_ready_keys_or_none(
     queue: WorkQueue[str], *, drain: bool, expected: list[str]
 ) -> None:
     queue.add("a")
@@ -160,7 +160,7 @@ async def test_a_closed_queue_hands_out_what_is_ready_or_nothing(
     assert queue.delayed == 0
 
 
-async def test_closing_releases_everybody_who_waits(queue: WorkQueue[str]) -> None:
+async def test_closing_wakes_all_waiting_workers(queue: WorkQueue[str]) -> None:
     waiting = [asyncio.create_task(queue.get()) for _ in range(3)]
     await asyncio.sleep(1)
 
@@ -199,7 +199,7 @@ def test_every_retry_waits_between_the_bounds(failures: int, seed: int) -> None:
 
 @dataclass
 class World:
-    """Workers and a crowd of adders around one queue; remembers what was asked and what was done."""
+    """Workers and many producers around one queue; records what was added and what was done."""
 
     random: Random
     queue: WorkQueue[int]

@@ -78,7 +78,7 @@ async def test_writes_end_with_the_time_that_was_won(fence: Fence, clock: Virtua
         await client.patch(SECRETS, A, {})
 
 
-async def test_a_machine_that_slept_does_not_write_before_it_has_asked_again(fence: Fence, clock: VirtualClock) -> None:
+async def test_suspended_leader_does_not_write_before_it_renewed_the_lease(fence: Fence, clock: VirtualClock) -> None:
     extend(fence, clock, 10)
 
     clock.skew = timedelta(hours=1)  # the wall clock went on while the loop's time stood still
@@ -125,7 +125,7 @@ async def test_closing_the_fence_cuts_a_write_at_once(fence: Fence, clock: Virtu
     assert asyncio.get_running_loop().time() == 1
 
 
-async def test_answers_to_writes_are_remembered_and_nothing_else() -> None:
+async def test_only_responses_to_writes_are_cached() -> None:
     folded: list[bytes] = []
     client = Client.from_handler(SlowServer().handle)
     client = client.over(WriteThroughTransport(client.transport, folded.append))

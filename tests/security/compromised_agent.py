@@ -1,4 +1,4 @@
-"""What somebody can do who has taken over the agent of one cluster."""
+"""What an attacker with the credential of one cluster's agent can do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def taken_over(fleet: FleetHarness, cluster: str) -> Client:
 
 
 async def until_refused(attempt: Callable[[], Awaitable[object]]) -> None:
-    """Try until a policy is in force: kube-apiserver takes one up a moment after it is stored, and tells nobody."""
+    """Retry until a policy is enforced: kube-apiserver does so some time after it is stored, without a signal."""
     async with asyncio.timeout(60):
         while True:
             try:

@@ -1,4 +1,4 @@
-"""A hub under attack, with and without add-ons."""
+"""Add-ons on the hub of the fixture `fleet`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.addons.fleet import AddonFleet
 
-from watchword.testing.fleet import FleetHarness, run_fleet
-from watchword.testing.plane import Plane
-
-
-@pytest.fixture
-async def fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
-    async with run_fleet(plane) as running:
-        yield running
+from watchword.testing.fleet import FleetHarness
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ async def test_no_addon_makes_a_node_of_the_hub(addons: AddonFleet, signer: str)
     assert not approved(await addons.client.get(CERTIFICATE_SIGNING_REQUESTS, hostile))
 
 
-async def test_role_that_is_not_there_yet_is_judged_before_it_is_granted(addons: AddonFleet) -> None:
+async def test_missing_role_is_validated_before_it_is_granted(addons: AddonFleet) -> None:
     cluster, role = await addons.cluster(), f"later{addons.mark}"
     grants = (Grant("later", role=role),)
     addons.start_addon(AddonDefinition("reporter", grants=grants, install_namespace=addons.namespace))
@@ -125,7 +125,7 @@ async def test_grant_that_is_trusted_no_longer_is_taken_back(addons: AddonFleet)
 
 
 async def describe(addons: AddonFleet, name: str, *registration: Object, trusted: str = "") -> None:
-    """Describe an add-on by a template, as whoever may write templates does."""
+    """Describe an add-on by a template, as an author of templates does."""
     spec = {"addonName": name, "agentSpec": {"workload": {"manifests": []}}, "registration": list(registration)}
     template, kind = ADDON_TEMPLATES.manifest(ObjectKey.cluster(name), spec=spec), ObjectKey.cluster(name)
     await addons.client.create(ADDON_TEMPLATES, template)

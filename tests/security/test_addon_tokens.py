@@ -19,7 +19,7 @@ YEAR = 365 * 24 * 3600
 
 @pytest.fixture
 async def agent(addons: AddonFleet) -> tuple[Client, ObjectKey]:
-    """Whoever has taken over an agent, and an account whose tokens it may ask for."""
+    """An attacker with an agent's credential, and an account whose tokens that agent may request."""
     await install_agent_token_policy(addons.client)
     cluster = await addons.cluster()
     await addons.says(await addons.enable("reporter", cluster), READY)
@@ -41,7 +41,7 @@ async def test_no_token_for_others_or_for_ever(
     agent: tuple[Client, ObjectKey], seconds: int, audiences: list[str]
 ) -> None:
     intruder, account = agent
-    with pytest.raises(Forbidden, match="agents may ask"):
+    with pytest.raises(Forbidden, match="agents may request"):
         await request_token(intruder, account, expiration_seconds=seconds, audiences=audiences)
 
 

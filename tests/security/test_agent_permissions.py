@@ -1,4 +1,4 @@
-"""What somebody tries on the hub who has taken over the agent of one cluster, and does not get."""
+"""What an attacker with the credential of one cluster's agent is refused on the hub."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def approved(csr: Object) -> bool:
     return find_condition(csr, "Approved") is not None
 
 
-async def test_nobody_asks_for_the_group_that_may_do_everything(fleet: FleetHarness) -> None:
+async def test_request_for_the_superuser_group_is_refused(fleet: FleetHarness) -> None:
     (name,) = await members(fleet, 1)
     ask = Ask(OF_A, f"{OCM}:{name}:x", ("system:masters",))
 

@@ -1,4 +1,4 @@
-"""What somebody tries on the hub who holds nothing but a bootstrap token, and does not get."""
+"""What a holder of a bootstrap token is refused on the hub."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ def joining(fleet: FleetHarness) -> Client:
 
 
 @pytest.mark.parametrize("cluster_set", ["prod", "global"])
-async def test_no_token_puts_a_cluster_into_a_set_that_somebody_works_with(
-    fleet: FleetHarness, cluster_set: str
-) -> None:
+async def test_no_token_adds_a_cluster_to_a_cluster_set(fleet: FleetHarness, cluster_set: str) -> None:
     labels = {Label.CLUSTER_SET: cluster_set}
     manifest = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(fleet.name()), metadata={"labels": labels}, spec={})
 
@@ -27,7 +25,7 @@ async def test_no_token_puts_a_cluster_into_a_set_that_somebody_works_with(
         await joining(fleet).create(MANAGED_CLUSTERS, manifest)
 
 
-async def test_no_token_says_to_which_key_a_name_belongs(fleet: FleetHarness) -> None:
+async def test_no_token_changes_the_key_on_record_for_a_name(fleet: FleetHarness) -> None:
     note = {Annotation.FIRST_KEY: f"agent {'0' * 64} 2026-01-01T00:00:00Z"}
     manifest = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(fleet.name()), metadata={"annotations": note}, spec={})
 

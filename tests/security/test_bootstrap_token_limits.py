@@ -1,4 +1,4 @@
-"""Bootstrap tokens that may bring in one cluster, in the hands of somebody who wants two."""
+"""A bootstrap token for one cluster cannot bring in a second one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_of_several_clusters_at_once_a_token_for_one_brings_in_one(fleet: 
     assert sum(approved(found[key]) for key in keys) == 1
 
 
-async def test_use_of_a_token_is_remembered_by_the_next_hub(fleet: FleetHarness) -> None:
+async def test_use_of_a_token_is_known_to_the_next_hub(fleet: FleetHarness) -> None:
     holder = await a_token(fleet, "onceon", **{ANNOTATION_MAXIMUM_USES: "1"})
     other = await a_token(fleet, "others")
     hub = fleet.start_hub(BY_TOKEN)

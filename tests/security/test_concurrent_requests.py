@@ -65,7 +65,7 @@ async def approved(fleet: FleetHarness, keys: list[ObjectKey]) -> int:
     return sum([is_approved(await fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, key)) for key in keys])
 
 
-async def test_while_a_token_is_looked_up_nobody_else_gets_the_name(fleet: FleetHarness) -> None:
+async def test_name_is_reserved_while_a_token_is_looked_up(fleet: FleetHarness) -> None:
     keys, looked_up = await two_requests(fleet), asyncio.Event()
 
     async def slowly(_requester: str, _cluster: str) -> str | None:
@@ -81,7 +81,7 @@ async def test_while_a_token_is_looked_up_nobody_else_gets_the_name(fleet: Fleet
     assert await approved(fleet, keys) == 1
 
 
-async def test_of_two_hubs_that_believe_to_lead_one_gives_the_name_away(fleet: FleetHarness) -> None:
+async def test_of_two_hubs_that_assume_leadership_one_accepts_the_name(fleet: FleetHarness) -> None:
     keys, looked_up = await two_requests(fleet), asyncio.Event()
 
     async def together(_requester: str, _cluster: str) -> str | None:
@@ -97,7 +97,7 @@ async def test_of_two_hubs_that_believe_to_lead_one_gives_the_name_away(fleet: F
     assert await approved(fleet, keys) == 1
 
 
-async def test_first_key_is_remembered_when_its_request_is_forgotten(fleet: FleetHarness) -> None:
+async def test_first_key_stays_on_record_after_its_request_is_deleted(fleet: FleetHarness) -> None:
     first, second = await two_requests(fleet)
     async with approver(fleet, freely) as before:
         await before.reconcile(first)

@@ -27,7 +27,7 @@ async def reporter(addons: AddonFleet, cluster: str) -> ObjectKey:
     return key
 
 
-async def test_certificate_of_a_denied_clusters_addon_opens_no_door(addons: AddonFleet) -> None:
+async def test_certificate_of_a_denied_clusters_addon_has_no_rights(addons: AddonFleet) -> None:
     cluster = await addons.cluster(auth="csr")
     key = await reporter(addons, cluster)
     hub = addons.as_certificate(await addons.secret(key, lambda data: "tls.crt" in data))
@@ -53,7 +53,7 @@ async def test_addon_of_a_cluster_that_is_accepted_again_has_its_rights_back(add
     await eventually(addons.client, ROLE_BINDINGS, ObjectKey(cluster, BINDING))
 
 
-async def test_addon_of_a_cluster_whose_finalizers_somebody_stripped_keeps_no_rights(addons: AddonFleet) -> None:
+async def test_addon_of_a_cluster_without_finalizers_keeps_no_rights(addons: AddonFleet) -> None:
     cluster = await addons.cluster(auth="csr")
     await reporter(addons, cluster)
     await addons.stop_agent(cluster)

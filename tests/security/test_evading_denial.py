@@ -24,7 +24,7 @@ async def member(fleet: FleetHarness) -> str:
     return name
 
 
-async def test_agent_that_forges_its_refusal_before_the_hub_looks_loses_its_rights_all_the_same(
+async def test_agent_that_forges_its_denial_before_the_hub_reconciles_loses_its_rights(
     fleet: FleetHarness,
 ) -> None:
     hub = fleet.start_hub(AUTOMATIC)

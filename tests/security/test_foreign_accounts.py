@@ -1,4 +1,4 @@
-"""What lies under the name of an add-on's account without having been made for it, and whose tokens nobody gets."""
+"""ServiceAccounts under an add-on's name that were not made for it: their tokens are issued to no agent."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 
 
 async def deleted(fleet: FleetHarness) -> tuple[str, Client]:
-    """Return the name of a cluster that was a member, and what its agent still holds."""
+    """Return the name of a former member, and the credential that its agent still holds."""
     name = fleet.name()
     agent = fleet.start_agent(name)
     await fleet.joined(name)
@@ -84,7 +84,7 @@ async def test_agent_that_is_let_in_later_locks_out_who_went_on(fleet: FleetHarn
         MANAGED_CLUSTERS, MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec={"hubAcceptsClient": True})
     )
     await fleet.condition(name, ConditionType.HUB_ACCEPTED, "True")
-    await earlier.list(MANIFEST_WORKS, namespace=name)  # its record was made again, and nobody else has asked
+    await earlier.list(MANIFEST_WORKS, namespace=name)  # its record was made again, and there is no other request
     await fleet.client.delete(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}"))
 
     fleet.start_agent(name)
@@ -96,7 +96,7 @@ async def test_agent_that_is_let_in_later_locks_out_who_went_on(fleet: FleetHarn
 
 
 async def approve_and_accept(fleet: FleetHarness, name: str) -> None:
-    """Let in whoever asks for the name first, with nothing but what kubectl does."""
+    """Approve the first request for the name, with nothing but what kubectl does."""
 
     def pending(found: ObjectsByKey) -> list[Object]:
         return [

@@ -1,4 +1,4 @@
-"""Each kind of fault by itself, and the combinations that broke a promise before."""
+"""Each kind of incident by itself, and the combinations that broke an invariant before."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ def test_a_fleet_gets_over_it(images: PlaneImages, kind: IncidentKind) -> None:
         ),
     ],
 )
-def test_what_broke_a_promise_once_breaks_none_again(images: PlaneImages, incidents: tuple[Incident, ...]) -> None:
+def test_incident_that_once_broke_an_invariant_breaks_none(
+    images: PlaneImages, incidents: tuple[Incident, ...]
+) -> None:
     short_lived = SimulationSettings(
         seed=1, clusters=2, days=14, quiet=5 * DAY, lease=DAY, shortest_life=3 * DAY, longest_life=4 * DAY
     )

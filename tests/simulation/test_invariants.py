@@ -1,4 +1,4 @@
-"""Every promise that a simulation watches over is broken on purpose once, and each time it is noticed."""
+"""Every invariant of the simulation is broken on purpose once, and is detected each time."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def log_an_error(_: SimulatedFleet) -> None:
         pytest.param(EARLY, log_an_error, "an error that nobody foresaw", id="an error in the log"),
     ],
 )
-def test_a_broken_promise_is_noticed(
+def test_broken_invariant_is_detected(
     images: PlaneImages, at: timedelta, deed: Callable[[SimulatedFleet], Awaitable[None]], noticed: str
 ) -> None:
     report = simulate(LIFE, images, SimulationScript(sabotage=(at, deed)))
@@ -189,7 +189,7 @@ def test_a_request_that_was_granted_for_another_cluster_is_noticed() -> None:
     assert "was granted to system:open-cluster-management:edge-2:agent" in granted_to
 
 
-def test_a_request_for_an_add_on_by_a_stranger_is_noticed() -> None:
+def test_request_for_an_addon_by_another_identity_is_reported() -> None:
     labels = {Label.CLUSTER_NAME: "edge-1", Label.ADDON_NAME: "reporter"}
     request = {"metadata": {"name": "addon-edge-1", "labels": labels}, "spec": {"username": "a-bootstrap-user"}}
 

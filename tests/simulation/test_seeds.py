@@ -1,4 +1,4 @@
-"""Fleets live through weeks of faults and keep every promise; a seed that breaks one is printed with its trace."""
+"""Simulated fleets keep every invariant through weeks of faults; a failing seed is printed with its trace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIFE = SimulationSettings(clusters=6, days=20, incidents_per_day=3.0)
 
 
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
-def test_a_fleet_keeps_its_promises_through_everything_that_happens(images: PlaneImages, seed: int) -> None:
+def test_fleet_keeps_its_invariants_under_all_incidents(images: PlaneImages, seed: int) -> None:
     report = simulate(
         SimulationSettings(seed=seed, clusters=LIFE.clusters, days=LIFE.days, incidents_per_day=3.0), images
     )
@@ -26,7 +26,7 @@ def test_a_fleet_keeps_its_promises_through_everything_that_happens(images: Plan
     assert report.is_clean, str(report)
 
 
-def test_the_same_seed_is_the_same_life_in_any_process(images: PlaneImages) -> None:
+def test_same_seed_gives_the_same_run_in_any_process(images: PlaneImages) -> None:
     here = simulate(SimulationSettings(seed=7, clusters=2, days=12), images).digest
 
     command = [sys.executable, "-m", "watchword.testing.simulation", "--seed=7", "--clusters=2", "--days=12"]
@@ -41,7 +41,7 @@ def test_fixed_lives_mix_sizes_and_densities_and_hold_every_seed_that_failed() -
     assert {life.seed for life in FIXED_LIVES} >= {7101, 91012, 31415933, *range(555001, 555011)}
 
 
-def test_another_seed_is_another_life(images: PlaneImages) -> None:
+def test_another_seed_gives_another_run(images: PlaneImages) -> None:
     lives = {simulate(SimulationSettings(seed=seed, clusters=1, days=10), images).digest for seed in (1, 2)}
 
     assert len(lives) == 2

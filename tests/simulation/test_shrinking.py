@@ -63,7 +63,7 @@ def test_most_of_what_has_no_part_in_a_failure_is_left_out_at_once() -> None:
     assert len(left_out) == 2 + len(IncidentKind)
 
 
-def test_the_same_promise_is_recognised_whatever_its_numbers() -> None:
+def test_same_invariant_is_recognised_whatever_its_numbers() -> None:
     assert (
         without_numbers("edge-1: expired at 10:31")
         == without_numbers("edge-12: expired at 9:07")
@@ -71,7 +71,7 @@ def test_the_same_promise_is_recognised_whatever_its_numbers() -> None:
     )
 
 
-def test_a_failure_says_what_broke_what_happened_and_what_led_to_it() -> None:
+def test_failure_report_names_the_invariant_the_violation_and_the_trace() -> None:
     told = str(a_broken_life("edge-3: it has 1 Secrets instead of 2"))
 
     assert "seed 5: 30 days, 20 clusters, 90 events, 1 broken promises:\n  edge-3: it has 1 Secrets" in told
@@ -79,7 +79,7 @@ def test_a_failure_says_what_broke_what_happened_and_what_led_to_it() -> None:
     assert told.endswith("what led to the first:\n  the trace")
 
 
-def test_a_trace_tells_what_concerns_its_names_and_repetitions_once() -> None:
+def test_trace_contains_entries_of_its_names_and_collapses_repetitions() -> None:
     seconds = iter(range(0, 600, 60))
     history = History(lambda: float(next(seconds)))
     for number in (1, 1, 11):

@@ -17,12 +17,12 @@ def test_secret_holds_its_values_encoded() -> None:
     }
 
 
-def test_cluster_is_not_accepted_unless_said_so() -> None:
+def test_built_cluster_is_not_accepted_by_default() -> None:
     assert a_cluster("edge-1")["spec"]["hubAcceptsClient"] is False
     assert a_cluster("edge-1", accepted=True)["spec"]["hubAcceptsClient"] is True
 
 
-def test_lease_tells_when_it_was_renewed() -> None:
+def test_lease_contains_its_renew_time() -> None:
     lease = a_lease(namespace="edge-1", renewed_at=datetime(2026, 1, 1, tzinfo=UTC))
 
     assert lease["metadata"] == {"name": "managed-cluster-lease", "namespace": "edge-1"}

@@ -1,4 +1,4 @@
-"""What the control-plane fixtures promise to a test, on every control plane."""
+"""The contract of the control-plane fixtures, on every control plane."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_object_can_be_read_back(plane: Plane) -> None:
     assert found["data"] == {"say": "hello"}
 
 
-async def test_client_is_who_it_says_by_certificate(plane: Plane) -> None:
+async def test_client_is_authenticated_by_certificate(plane: Plane) -> None:
     review = {"apiVersion": SELF_SUBJECT_REVIEWS.api_version, "kind": SELF_SUBJECT_REVIEWS.kind}
 
     answer = await plane.client("eve", ["visitors"]).create(SELF_SUBJECT_REVIEWS, review)

@@ -1,6 +1,7 @@
-"""structlog, imported without rich: it would load it for tracebacks in colour, and ours are plain text.
+"""structlog, imported without rich.
 
-rich takes longer to import than all the rest of logging, in processes that never draw anything.
+structlog would load rich for coloured tracebacks, which are not used here, and rich takes longer to import than
+the rest of logging.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def _without(name: str) -> Iterator[None]:
-    if name in sys.modules:  # somebody has paid already
+    if name in sys.modules:  # rich is imported already
         yield
         return
     sys.modules[name] = None  # type: ignore[assignment]  # how Python itself marks what cannot be imported

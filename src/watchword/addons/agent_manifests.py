@@ -10,7 +10,7 @@ from watchword.api.resources import LEASES, RBAC_GROUP, ROLE_BINDINGS, ROLES, SE
 def lease_manifests(instance: AddonInstance) -> list[Object]:
     """Return an account named after the add-on that may renew the lease of that name, and nothing else.
 
-    An agent that runs as this account shows by the lease that it lives. Creating cannot be narrowed to a name;
+    An agent that runs as this account reports its health by the lease. `create` cannot be restricted to a name;
     everything else is.
     """
     name, namespace = instance.addon.name, instance.addon.namespace_on_cluster()

@@ -40,7 +40,7 @@ class RequestFacts:
 
 @dataclass(frozen=True)
 class AddonApprovalReconciler:
-    """Reconciles CertificateSigningRequest of add-ons; woken by it and by its ManagedClusterAddOn."""
+    """Reconciles CertificateSigningRequest of add-ons; triggered by it and by its ManagedClusterAddOn."""
 
     reader: Reader
     client: Client
@@ -51,14 +51,14 @@ class AddonApprovalReconciler:
     for_hub: bool = True  # False: only requests to signers of the add-on's own are ours
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Approve a request that is exactly what an honest agent would send, or leave it and say why."""
+        """Approve a request that is exactly what an agent would send, or leave it and report why."""
         csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
         if csr is None or not is_pending(csr) or Label.ADDON_NAME not in labels_of(csr):
             return Done()
         facts = find_request_facts(self.reader, self.definitions, csr)
         signer = (csr.get("spec") or {}).get("signerName")
         if signer != KUBE_CLIENT_SIGNER and facts.signer is None:
-            return Done()  # somebody else's signer
+            return Done()  # a signer that is not ours
         if signer == KUBE_CLIENT_SIGNER and not self.for_hub:
             return Done()
         try:
@@ -73,7 +73,7 @@ class AddonApprovalReconciler:
 
 
 def find_request_facts(reader: Reader, definitions: DefinitionLookup, csr: Object) -> RequestFacts:
-    """Look up what the request claims to be about; its labels are hints that the judge compares."""
+    """Look up the add-on that the request claims; its labels are hints that are compared later."""
     labels = labels_of(csr)
     cluster, name = labels.get(Label.CLUSTER_NAME, ""), labels.get(Label.ADDON_NAME, "")
     found = reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, name)) if cluster and name else None
@@ -87,7 +87,7 @@ def find_request_facts(reader: Reader, definitions: DefinitionLookup, csr: Objec
 
 
 def validate_addon_request(csr: Object, facts: RequestFacts, catalog: Catalog) -> None:
-    """Rebuild what the add-on may ask for and compare; raise `CertificateRequestRefused` for anything else."""
+    """Rebuild what the add-on may request and compare; raise `CertificateRequestRefused` for anything else."""
     spec: Mapping[str, Any] = csr.get("spec") or {}
     if facts.addon is None or facts.cluster is None:
         raise CertificateRequestRefused("there is no such add-on on that cluster")
@@ -127,13 +127,13 @@ def _validate_signer_request(csr: Object, facts: RequestFacts) -> None:
 
 
 def is_kubernetes_signer(signer: str) -> bool:
-    """Whether a signer is one of Kubernetes' own, whose certificates open doors that no add-on may open."""
+    """Whether a signer is one of Kubernetes' own, whose certificates no add-on may get."""
     domain = signer.partition("/")[0]
     return any(domain == own or domain.endswith(f".{own}") for own in ("kubernetes.io", "k8s.io"))
 
 
 def requested_subject(request: SignerRequest) -> AddonSubject:
-    """Return who a request asks to be, in an order that can be compared."""
+    """Return the requested subject, in an order that can be compared."""
     asked = request.asked
     return normalized_subject(AddonSubject(asked.common_name, asked.organisations, asked.organisational_units))
 

@@ -22,7 +22,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
-RECHECK_INTERVAL = timedelta(minutes=5)  # a Secret that is missing or damaged is a person's to mend
+RECHECK_INTERVAL = timedelta(minutes=5)  # an administrator has to repair a missing or damaged Secret
 
 
 @dataclass(frozen=True)

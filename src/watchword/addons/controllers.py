@@ -44,8 +44,8 @@ class AddonParts:
     events: EventRecorder
     clock: Clock
     definitions: DefinitionLookup
-    triggers: Sequence[Trigger] = ()  # whatever else changes what a definition says
-    approves: bool = False  # requests for the hub's own API; a hub of ours does it for everybody
+    triggers: Sequence[Trigger] = ()  # whatever else changes a definition
+    approves: bool = False  # requests for the hub's own API; our hub approves these for all add-ons
     catalog: Catalog = CATALOG
 
     @property
@@ -63,7 +63,7 @@ USER_MANAGED_ROLES = {
     CLUSTER_ROLES: WatchScope(labels=f"!{Label.CLUSTER_NAME}"),
     ROLES: WatchScope(labels=f"!{Label.ADDON_CLUSTER},!{Label.TOKEN_INFRASTRUCTURE}"),
 }
-"""Roles that a grant may name: those that people made, and not one for each cluster or add-on."""
+"""Roles that a grant may name: those of administrators, without the generated ones of clusters and add-ons."""
 
 
 def subject_objects(catalog: Catalog) -> list[SubjectObject]:
@@ -73,7 +73,7 @@ def subject_objects(catalog: Catalog) -> list[SubjectObject]:
 
 
 def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = True, catalog: Catalog = CATALOG) -> None:
-    """Ask the cache for everything that is looked at: of one add-on, or of all."""
+    """Register the informers: of one add-on, or of all."""
     marked = f"{Label.ADDON_NAME}={addon}" if addon else Label.ADDON_NAME
     mine = WatchScope(fields=f"metadata.name={addon}") if addon else WatchScope()
     cache.informer(MANAGED_CLUSTER_ADDONS, mine)
@@ -99,7 +99,7 @@ def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = Tru
 
 
 def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
-    """Return every promise of an add-on's hub controller: the kind it is about, what else triggers it, who keeps it."""
+    """Return every controller of an add-on: its root kind, what else triggers it, its reconciler."""
     reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
     registration = RegistrationReconciler(
         reader,

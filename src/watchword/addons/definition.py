@@ -1,4 +1,4 @@
-"""What the author of an add-on says about it: everything else follows."""
+"""The definition of an add-on, from which its hub controllers follow."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class Signer:
     """Certificates for something else than the hub's API, signed with an authority of the add-on's own."""
 
     name: str
-    authority: ObjectKey | None = None  # a Secret with tls.crt and tls.key; None: somebody else signs
+    authority: ObjectKey | None = None  # a Secret with tls.crt and tls.key; None: another program signs
     subject: Callable[[AddonInstance], AddonSubject] | None = None  # None: the default user name
     lifetime: timedelta = timedelta(hours=24)
-    objection: str = ""  # why nothing is approved or signed in its name, where somebody else described the add-on
+    objection: str = ""  # why nothing is approved or signed in its name, where the definition comes from another author
 
     def subject_for(self, instance: AddonInstance) -> AddonSubject:
         """Return the only subject that is ever signed for an add-on of that cluster."""
@@ -73,7 +73,7 @@ class AddonDefinition:
     grants: tuple[Grant, ...] = ()
     signers: tuple[Signer, ...] = ()
     manifests: Manifests = field(default=lambda _: ())
-    uses_hub: bool = True  # its agent speaks to the hub's API
+    uses_hub: bool = True  # its agent uses the hub's API
     install_namespace: str = ADDON_NAMESPACE
     health: str = BY_LEASE
     trusted: frozenset[str] = frozenset()  # grants that the hub's administrator allows although they are dangerous
@@ -81,7 +81,7 @@ class AddonDefinition:
     objection: str = ""  # why nothing can be installed at present; what is installed stays
 
     def registrations(self, instance: AddonInstance) -> tuple[Registration, ...]:
-        """Return what the agent has to obtain; who the add-on is on the hub is left for the agent to declare."""
+        """Return the credentials that the agent has to obtain; the agent declares the subject."""
         rows = [Registration(KUBE_CLIENT, KUBE_CLIENT_SIGNER)] if self.uses_hub else []
         rows += [
             Registration(CUSTOM_SIGNER, signer.name, signer.subject_for(instance) if signer.subject else AddonSubject())
@@ -95,4 +95,4 @@ class AddonDefinition:
 
 
 DefinitionLookup: TypeAlias = Callable[[Object], AddonDefinition | None]
-"""From a ManagedClusterAddOn to what its author said; None when it is somebody else's."""
+"""Returns the definition of a ManagedClusterAddOn; None when it belongs to another manager."""

@@ -1,4 +1,4 @@
-"""Installs an add-on on a cluster through works, runs its hooks before it goes, and says how it fares."""
+"""Installs an add-on on a cluster through works, runs its hooks before removal, and reports its health."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INDEX = "addon-works"
 
 @dataclass(frozen=True)
 class AddonDeploymentReconciler:
-    """Reconciles ManagedClusterAddOn; woken by it, by its definition, and by its works."""
+    """Reconciles ManagedClusterAddOn; triggered by it, by its definition, and by its works."""
 
     reader: Reader
     client: Client
@@ -32,7 +32,7 @@ class AddonDeploymentReconciler:
     definitions: DefinitionLookup
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring the works in line with the add-on's manifests; when it goes, run its hooks first."""
+        """Bring the works in line with the add-on's manifests; when it is deleted, run its hooks first."""
         found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
         cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
         definition = self.definitions(found) if found is not None else None

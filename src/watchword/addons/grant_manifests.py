@@ -1,4 +1,4 @@
-"""An add-on's rights on the hub, bound to who it must be and never to who somebody says it is."""
+"""An add-on's rights on the hub, bound to the rebuilt subject and never to a claimed one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from watchword.api.resources import MANAGED_CLUSTER_ADDONS, RBAC_GROUP, ROLE_BIN
 def _name(instance: AddonInstance, grant: Grant) -> ObjectKey:
     if not grant.namespace or grant.namespace == instance.cluster.name:
         return ObjectKey(instance.cluster.name, f"open-cluster-management:{instance.addon.name}:{grant.name}:agent")
-    # In a namespace that clusters share, the name says whose it is: otherwise the last one would have it.
+    # In a namespace that clusters share, the name contains the cluster: otherwise they would overwrite each other.
     name = f"open-cluster-management:{instance.cluster.name}:{instance.addon.name}:{grant.name}:agent"
     return ObjectKey(grant.namespace, name)
 
@@ -46,8 +46,8 @@ def binding_manifest(instance: AddonInstance, grant: Grant, subject: Object) -> 
 def is_made_for(addon: ObjectKey) -> Callable[[Object], bool]:
     """Return the test whether a role or binding was made for an add-on's agent.
 
-    Marks can be set by whoever may edit an object. So it must be called as ours are, too, and in the cluster's own
-    namespace belong to the add-on: nobody makes us delete, or take for ours, what is somebody else's.
+    Every user who may edit an object can set labels. So its name must be ours, too, and in the cluster's own namespace
+    the add-on must own it: a forged label makes us neither delete nor adopt another owner's object.
     """
 
     def test(obj: Object) -> bool:

@@ -1,4 +1,4 @@
-"""Which rights no add-on gets unless the hub's administrator says so by name."""
+"""Which rights no add-on gets unless the hub's administrator allows them by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DANGEROUS_RESOURCES = frozenset(
         "pods/ephemeralcontainers",
     }
 )
-"""Whoever writes these becomes somebody else, or decides for others."""
+"""Writing these gives another identity, or decides for others."""
 
 ADDON_GROUP, WORK_GROUP = "addon.open-cluster-management.io", "work.open-cluster-management.io"
 DANGEROUS_TO_WRITE = frozenset(
@@ -52,7 +52,7 @@ CONNECTING = frozenset({"pods/attach", "pods/exec", "pods/portforward", "pods/pr
 """Reading these is enough to run commands, or to speak to what runs."""
 
 SECRET_RESOURCES = frozenset({"secrets"})
-"""Whoever reads these holds other people's credentials."""
+"""Reading these gives credentials of others."""
 
 
 def validate_rules(rules: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -67,10 +67,10 @@ def _validate_rule(rule: Mapping[str, Any]) -> Iterable[str]:
     if rule.get("nonResourceURLs"):
         yield "paths outside of resources are for administrators"
     if "*" in groups or any("*" in resource for resource in resources):
-        yield "a wildcard stands for more than anybody can know: name groups and resources"
+        yield "a wildcard includes resources that do not exist yet: name groups and resources"
     risky = verbs & ALWAYS_DANGEROUS_VERBS
     if risky:
-        yield f"verbs that make an add-on somebody else: {', '.join(sorted(risky))}"
+        yield f"verbs that give an add-on another identity: {', '.join(sorted(risky))}"
     yield from _validate_resources(groups, resources, verbs, named=bool(rule.get("resourceNames")))
 
 
@@ -78,7 +78,7 @@ def _validate_resources(groups: set[str], resources: set[str], verbs: set[str], 
     writes = bool(verbs - READING)
     found = resources & DANGEROUS_RESOURCES
     if found and writes:
-        yield f"resources that decide who somebody is: {', '.join(sorted(found))}"
+        yield f"resources that decide identities: {', '.join(sorted(found))}"
     written = {resource for group, resource in DANGEROUS_TO_WRITE if group in groups and resource in resources}
     if written and writes:
         yield f"resources that act with the rights of others: {', '.join(sorted(written))}"
@@ -92,7 +92,7 @@ def _validate_resources(groups: set[str], resources: set[str], verbs: set[str], 
 
 
 def validate_grant_namespace(namespace: str, *, own: str, clusters: Iterable[str], reserved: Iterable[str]) -> str:
-    """Say why an add-on gets no rights in a namespace; empty when it may."""
+    """Return why an add-on gets no rights in a namespace; empty when it may."""
     if namespace == own:
         return ""
     if namespace in set(clusters):

@@ -1,4 +1,4 @@
-"""Writes an add-on's rights: judged first, bound to the rebuilt subject, removed when nobody asks for them."""
+"""Writes an add-on's rights: validated first, bound to the rebuilt subject, removed when no longer declared."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ class GrantWriter:
         found = [place] if grant.namespace and place else []
         rules = await self._rules(grant, instance)
         if rules is None:
-            found.append(
-                f"there is no {grant.role_kind} {grant.role}, and what is not there cannot be judged: create it"
-            )
+            found.append(f"there is no {grant.role_kind} {grant.role}, and its rules cannot be validated: create it")
         return [f"{grant.name}: {text}" for text in (*found, *validate_rules(rules or ()))]
 
     async def _rules(self, grant: Grant, instance: AddonInstance) -> list[Object] | None:
@@ -56,12 +54,12 @@ class GrantWriter:
         own = grant.namespace or instance.cluster.name  # where the binding will look for a Role
         kind, namespace = (CLUSTER_ROLES, "") if grant.role_kind == "ClusterRole" else (ROLES, own)
         key = ObjectKey(namespace, grant.role)
-        # The cache tells of every change. What it has not seen may have been made a moment ago.
+        # The cache reports every change. What it has not seen may have been created a moment ago.
         role = self.reader.get(kind, key) or await self.client.find(kind, key)
         return None if role is None else list(role.get("rules") or [])
 
     def is_written(self, instance: AddonInstance, grant: Grant, identity: Registration) -> bool:
-        """Whether the cache shows a grant exactly as wanted, so that nothing has to be asked or written."""
+        """Whether the cache shows a grant exactly as wanted, so that no request is needed."""
         rows = [(ROLE_BINDINGS, self._binding(instance, grant, identity))]
         if not grant.role:
             rows.append((ROLES, grant_manifests.role_manifest(instance, grant)))
@@ -69,7 +67,7 @@ class GrantWriter:
         return all(found is not None and choose_changes(found, obj) is None for found, obj in present)
 
     async def write(self, instance: AddonInstance, grant: Grant, identity: Registration) -> None:
-        """Make one grant exist as wanted; `NameConflict` when its name is taken by somebody else."""
+        """Make one grant exist as wanted; `NameConflict` when its name has another owner."""
         ours = grant_manifests.is_made_for(instance.addon.key)
         if not grant.role:
             await self.ensurer.ensure(ROLES, grant_manifests.role_manifest(instance, grant), ours=ours)

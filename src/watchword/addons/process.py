@@ -22,7 +22,7 @@ async def run_addon(
     random: Random | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Keep registrations, rights, deployment and health of an add-on until asked to stop.
+    """Maintain registrations, rights, deployment and health of an add-on until `stop` is set.
 
     Give `options` with a lease to run several replicas. Raises what the manager raises.
     """

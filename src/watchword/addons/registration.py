@@ -1,4 +1,4 @@
-"""Says which credentials an add-on needs, and binds its rights to who its agent must be."""
+"""Declares which credentials an add-on needs, and binds its rights to the subject that its agent must have."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BY_CLUSTER = "cluster"  # the index of add-ons by the cluster that they are on
 
 @dataclass(frozen=True)
 class RegistrationReconciler:
-    """Reconciles ManagedClusterAddOn; woken by it, by its definition, and by the rights made for it."""
+    """Reconciles ManagedClusterAddOn; triggered by it, by its definition, and by the rights made for it."""
 
     reader: Reader
     rights: GrantWriter
@@ -45,10 +45,10 @@ class RegistrationReconciler:
             await self.rights.remove(key, keep=set())
             return Done()
         definition, instance = self.definitions(found), self._instance(found)
-        if instance is None:  # no cluster, and nobody left to have rights
+        if instance is None:  # no cluster, so no subject for rights
             await self.rights.remove(key, keep=set())
         if definition is None or instance is None or (instance.addon.deleting and instance.cluster.accepted):
-            return Done()  # an add-on that goes keeps its rights until it is gone
+            return Done()  # an add-on that is being deleted keeps its rights until it is gone
         rows = merge_registrations(definition, instance, self.catalog)
         condition = await self._grant(definition, instance, rows)
         fields = {
@@ -58,7 +58,7 @@ class RegistrationReconciler:
         }
         change = StatusChange(conditions=(condition,), fields=fields)
         await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
-        # A role that nobody was bound to wakes nobody: somebody may create or mend it meanwhile.
+        # A role without bindings triggers nothing, but may be created or changed meanwhile.
         return RetryAfter(RECHECK_INTERVAL) if condition.reason == REFUSED else Done()
 
     def _instance(self, found: Object) -> AddonInstance | None:
@@ -107,7 +107,7 @@ class RegistrationReconciler:
                 if not self.rights.is_written(instance, grant, identity):
                     await self.rights.write(instance, grant, identity)
         except Conflict:
-            raise  # somebody was faster: the next look settles it
+            raise  # another writer was faster: the next look settles it
         except NameConflict as conflict:
             return Condition.false(APPLIED, "NameConflict", str(conflict))
         except KubeError as trouble:
@@ -132,9 +132,9 @@ def addons_affected_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKe
 def merge_registrations(
     definition: AddonDefinition, instance: AddonInstance, catalog: Catalog
 ) -> tuple[Registration, ...]:
-    """Return the list as it should be: what the definition asks for, with what the agent may add to it.
+    """Return the list as it should be: what the definition declares, with what the agent may add to it.
 
-    Entries are matched by what they are for, not by their place: two parties write the list.
+    Entries are matched by their signer, not by their place: two parties write the list.
     """
     present = {(row.type, row.signer): row for row in instance.addon.registrations}
     merged = []

@@ -23,19 +23,19 @@ WATCHED: Mapping[tuple[str, str], tuple[str, str]] = {
     ("batch", "Job"): ("batch", "jobs"),
     ("", "Pod"): ("", "pods"),
 }
-"""Kinds about which the agent is asked to report back, and where they are served."""
+"""Kinds whose status the agent reports back, and where they are served."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddonManifests:
-    """What an add-on consists of: what is installed, and what is run before it goes."""
+    """The manifests of an add-on: what is installed, and what is run before its removal."""
 
     installed: tuple[Object, ...]
     hooks: tuple[Object, ...]
 
 
 def separate_hooks(manifests: Iterable[Object]) -> AddonManifests:
-    """Tell hooks from the rest, by the mark they carry."""
+    """Separate hooks from other manifests, by their annotation."""
     rows = list(manifests)
     hooks = tuple(obj for obj in rows if is_hook(obj))
     return AddonManifests(tuple(obj for obj in rows if not is_hook(obj)), hooks)
@@ -66,14 +66,14 @@ def deploy_name(addon: str, number: int) -> str:
 
 
 def hook_name(addon: str) -> str:
-    """Return the name of the work that runs before an add-on goes."""
+    """Return the name of the work that runs before an add-on is removed."""
     return f"addon-{addon}-pre-delete"
 
 
 def work_manifest(
     instance: AddonInstance, name: str, manifests: Sequence[Object], configs: Iterable[Object] = ()
 ) -> Object:
-    """Return a work that belongs to the add-on and goes with it."""
+    """Return a work that is owned by the add-on."""
     spec: Object = {"workload": {"manifests": list(manifests)}}
     feedback = [config for manifest in manifests if (config := _feedback(manifest)) is not None]
     configs = merge_configs(feedback, configs)
@@ -152,7 +152,7 @@ def _without_empty(value: Any) -> Any:
 
 
 def decide_applied_condition(works: Sequence[Object | None]) -> Condition:
-    """Say whether the add-on's manifests are applied on the cluster."""
+    """Return whether the add-on's manifests are applied on the cluster."""
     type_ = ConditionType.MANIFEST_APPLIED
     said = [find_condition(work, ConditionType.WORK_APPLIED) if work is not None else None for work in works]
     failed = [word for word in said if word is not None and word.status == "False"]
@@ -164,7 +164,7 @@ def decide_applied_condition(works: Sequence[Object | None]) -> Condition:
 
 
 def decide_available_condition(works: Sequence[Object | None]) -> Condition:
-    """Say whether the add-on is available, from what its works report."""
+    """Return whether the add-on is available, from what its works report."""
     type_ = ConditionType.ADDON_AVAILABLE
     if not works or any(work is None for work in works):
         return Condition.unknown(type_, "WorkNotFound", "the add-on's works are not there yet")

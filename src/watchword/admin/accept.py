@@ -1,4 +1,4 @@
-"""Lets clusters in when the hub's administrator says so and nothing contradicts it."""
+"""Accepts clusters for the hub's administrator, after checking their requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ClusterAcceptor:
                 # A cluster that needs no certificate request is let in by its driver as soon as it is accepted.
                 needed = self.catalog.clusters[self.catalog.driver_of(cluster)].needs_approval
                 approved = await self.approve(cluster) if needed else AdmissionResult(name)
-                changed = await self.hub_admin.set_accepted(cluster, accepted=True, owner=approved.owner)
+                changed = await self.hub_admin.accept(cluster, approved.owner)
                 return AdmissionResult(name, approved.requests, approved.key, changed)
             except Conflict:
                 if attempt == ATTEMPTS - 1:
@@ -54,7 +54,7 @@ class ClusterAcceptor:
         raise AssertionError("returned or raised above")
 
     async def accept_and_wait(self, name: str, patience: timedelta) -> AdmissionResult:
-        """Wait until the cluster has asked, accept it, and wait until the hub has given it its rights."""
+        """Wait for the cluster's request, accept it, and wait until the hub has granted its rights."""
 
         async def look() -> AdmissionResult:
             try:
@@ -116,14 +116,12 @@ class ClusterAcceptor:
             self.hub_admin.client, secret, requester, cluster, dry_run=self.hub_admin.dry_run
         )
         if objection:
-            raise OperationRefused(
-                f"cluster {cluster} may not come in by the token of {requester}: {objection}; "
-                + (f"if you know who asked, run again with --requesters {requester}" if secret is None else "")
-            )
+            known = f"; if you know who asked, run again with --requesters {requester}" if secret is None else ""
+            raise OperationRefused(f"cluster {cluster} may not come in by the token of {requester}: {objection}{known}")
 
 
 def validate_accepted(found: Object | None) -> str:
-    """Say what an accepted cluster still lacks; empty when it has its rights."""
+    """Return what an accepted cluster still lacks; empty when it has its rights."""
     said = find_condition(found or {}, ConditionType.HUB_ACCEPTED)
     if said is not None and said.status == "True":
         return ""

@@ -21,14 +21,14 @@ from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 
 @dataclass(frozen=True, slots=True)
 class AddonAdmin:
-    """What people do to add-ons on a hub; a rehearsal asks the server and changes nothing."""
+    """Operations on add-ons of a hub; a dry run sends requests and changes nothing."""
 
     client: Client
     progress: Progress = field(default=ignore_progress)
     dry_run: bool = False
 
     async def available_addons(self) -> list[str]:
-        """Return the add-ons that the hub has, enabled or not; none when this person may not see them."""
+        """Return the add-ons that the hub has, enabled or not; none when the user may not list them."""
         try:
             listed = await self.client.list(CLUSTER_MANAGEMENT_ADDONS)
         except (Forbidden, NotFound):
@@ -36,11 +36,11 @@ class AddonAdmin:
         return sorted(each["metadata"]["name"] for each in listed.items)
 
     async def find_unknown(self, names: Iterable[str]) -> list[str]:
-        """Return the names that nobody has used here: neither described by a manager nor enabled anywhere."""
+        """Return the unknown names: neither described by a manager nor enabled anywhere."""
         try:
             enabled = {each["metadata"]["name"] for each in (await self.client.list(MANAGED_CLUSTER_ADDONS)).items}
         except Forbidden:
-            return []  # who may not look around may know better
+            return []  # a user who may not list add-ons is not warned
         known = enabled.union(await self.available_addons())
         return [name for name in dict.fromkeys(names) if name not in known]
 
@@ -62,7 +62,7 @@ class AddonAdmin:
         """Disable an add-on on a cluster; return what was there, None when nothing was."""
         found = await self.client.find(MANAGED_CLUSTER_ADDONS, key)
         if found is not None and not self.dry_run:
-            with suppress(NotFound):  # somebody was faster
+            with suppress(NotFound):  # another writer was faster
                 await self.client.delete(MANAGED_CLUSTER_ADDONS, key)
         return found
 
@@ -87,7 +87,7 @@ def is_reinstalled_by_strategy(addon: Object) -> bool:
 
 
 def validate_addon_available(found: Object | None) -> str:
-    """Say what an add-on still lacks; empty when it is at work."""
+    """Return what an add-on still lacks; empty when it is at work."""
     if found is None:
         return "the add-on is not there"
     row = decide_addon_row(found)
@@ -98,5 +98,5 @@ def validate_addon_available(found: Object | None) -> str:
 
 
 def validate_addon_removed(found: Object | None) -> str:
-    """Say what is left of an add-on that was disabled; empty when nothing is."""
+    """Return what is left of an add-on that was disabled; empty when nothing is."""
     return "" if found is None else "what the add-on installed is being removed from the cluster"

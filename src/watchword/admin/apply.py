@@ -23,7 +23,7 @@ async def apply_all(client: Client, manifests: Iterable[Manifest], *, manager: s
 
 
 def names_of(rows: Sequence[Manifest]) -> list[str]:
-    """Return the objects as people speak of them: `kind/name` or `kind/namespace/name`."""
+    """Return the names of the objects: `kind/name` or `kind/namespace/name`."""
     return [f"{resource.kind.lower()}/{ObjectKey.of(obj)}" for resource, obj in rows]
 
 

@@ -11,7 +11,7 @@ from watchword.agent.cluster_registration import RegistrationRequest, validate_c
 from watchword.agent.errors import NameTaken
 from watchword.api.bootstrap import TOKEN_PATTERN
 from watchword.api.cluster import Cluster
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.discovery.cluster_info import ClusterInfo
@@ -25,20 +25,20 @@ from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, Us
 from watchword.pki.certificates import split_bundle
 from watchword.pki.pins import Pin
 
-# The names that the shipped system writes, so that either side reads the other's file.
+# The names that Open Cluster Management writes, so that either side reads the other's file.
 HUB, BOOTSTRAP = "hub", "bootstrap"
 
 
 @dataclass(frozen=True, slots=True)
 class BootstrapAccess:
-    """The way to a hub whose identity was proved, with the credential of a joining cluster."""
+    """Access to a verified hub with the credential of a joining cluster."""
 
     info: ClusterInfo
     token: Sensitive[str]
 
     @property
     def kubeconfig(self) -> Kubeconfig:
-        """The kubeconfig that goes into the bootstrap Secret; the token is in it."""
+        """The kubeconfig for the bootstrap Secret; it contains the token."""
         cluster = ClusterEntry(self.info.server, ca_data=self.info.ca_bundle)
         context = ContextEntry(HUB, BOOTSTRAP)
         return Kubeconfig({HUB: cluster}, {BOOTSTRAP: UserEntry(token=self.token)}, {BOOTSTRAP: context}, BOOTSTRAP)
@@ -82,16 +82,16 @@ async def find_hub(discovery: ClusterDiscovery, address: HubAddress) -> Bootstra
         info = await discovery.by_pin(address.server, address.pins)
     else:
         raise InvalidInput(
-            "this token signs nothing, so it cannot prove which hub answers, and it is not sent to a stranger: give "
+            "this token signs nothing, so it cannot verify the hub, and it is not sent to an unverified hub: give "
             "--ca-file, or --discovery-token-ca-cert-hash"
         )
     return BootstrapAccess(info, address.token)
 
 
-async def require_joinable(hub: Client, cluster: str, uid: str) -> None:
-    """Return when a cluster may introduce itself under that name; else raise `OperationRefused` or `NameTaken`.
+async def require_joinable(hub: Client, cluster: str, uid: str) -> Object | None:
+    """Return what the hub knows of a cluster that may join under that name; else `OperationRefused` or `NameTaken`.
 
-    Asked before anything is written on the managed cluster, so that a wrong token is found here and not in a log.
+    Checked before anything is written on the managed cluster, so that a wrong token is reported here and not in a log.
     """
     try:
         allowed = await can_i(hub, ResourceAccess("create", MANAGED_CLUSTERS, ObjectKey.cluster(cluster)))
@@ -108,10 +108,11 @@ async def require_joinable(hub: Client, cluster: str, uid: str) -> None:
     try:
         found = await hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
     except (NotFound, Forbidden):
-        return
+        return None
     objection = validate_cluster_ownership(Cluster.read(found), RegistrationRequest(cluster, uid))
     if objection:
         raise NameTaken(
             f"{objection}; for a cluster that was rebuilt, the hub's administrator frees the name with "
             f"`watchword rejoin --take-over --cluster-name {cluster}`"
         )
+    return found

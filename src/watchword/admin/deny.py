@@ -1,4 +1,4 @@
-"""Turns clusters and requests away, as the hub's administrator says."""
+"""Denies clusters and requests for the hub's administrator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from watchword.certificates.approval import is_pending
 async def deny(hub_admin: HubAdmin, name: str) -> AdmissionResult:
     """Take a cluster's rights away, and deny what is pending under its name."""
     cluster = await hub_admin.cluster(name)
-    changed = await hub_admin.set_accepted(cluster, accepted=False)
+    changed = await hub_admin.deny(cluster)
     pending = [csr for csr in await hub_admin.csrs_of(name) if is_pending(csr)]
     for csr in pending:
         await hub_admin.record_decision(csr, "Denied", "the hub's administrator denied this cluster")
@@ -23,7 +23,7 @@ async def deny(hub_admin: HubAdmin, name: str) -> AdmissionResult:
 
 
 async def deny_request(hub_admin: HubAdmin, name: str) -> AdmissionResult:
-    """Deny one request, whatever it says of itself; `OperationRefused` when it is approved already."""
+    """Deny one request, whatever it contains; `OperationRefused` when it is approved already."""
     csr = await hub_admin.client.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
     if csr is None:
         raise OperationRefused(f"there is no request {name}: `watchword clusters show` lists those of a cluster")
@@ -43,6 +43,6 @@ async def await_denied(waiter: ObjectWaiter, name: str) -> None:
 
 
 def validate_denied(found: Object | None) -> str:
-    """Say what a denied cluster still has; empty when it has no rights any more."""
+    """Return what a denied cluster still has; empty when it has no rights any more."""
     said = find_condition(found or {}, ConditionType.HUB_ACCEPTED)
     return "the hub has not taken the cluster's rights away yet" if said is not None and said.status == "True" else ""

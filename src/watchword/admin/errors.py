@@ -1,16 +1,16 @@
-"""What keeps a person's wish about a fleet from being carried out.
+"""The errors of operations on a fleet.
 
 AdminError
-├── OperationRefused      it must not be done: somebody else's name, a contradiction, a missing right
-├── InvalidInput     what was given cannot be used as it stands
-└── NotReady      what was waited for did not come in time
+├── OperationRefused  it must not be done: another owner's name, a contradiction, a missing right
+├── InvalidInput      the input cannot be used
+└── NotReady          the expected state was not reached
 """
 
 from __future__ import annotations
 
 
 class AdminError(Exception):
-    """Base of everything this room raises; the message ends with the next step."""
+    """Base of the errors of this package; the message ends with the next step."""
 
 
 class OperationRefused(AdminError):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import JOIN_TOKEN, CredentialRow, Inventory
+from watchword.admin.inventory_rows import JOIN_TOKEN, CredentialRow, Inventory, credential_identity
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiringCredential:
-    """One credential that ends within the time that is asked about."""
+    """One credential that expires within the requested time."""
 
     row: CredentialRow
     ends: datetime
@@ -20,23 +21,30 @@ class ExpiringCredential:
 
 
 def forecast_expiry(inventory: Inventory, *, now: datetime, within: timedelta) -> list[ExpiringCredential]:
-    """Return what ends within that time: first what its holder has not announced to renew before, then by when."""
+    """Return what ends within that time: first what its holder has not announced to renew before, then by when.
+
+    Two credentials that end in the same second keep one order: that of `credential_identity`.
+    """
     ending = [
         (row, row.validity.expires)
         for row in inventory.credentials
         if row.validity.expires is not None and row.validity.expires < now + within
     ]
     expiring = [_expiring_credential(row, ends, now) for row, ends in ending]
-    return sorted(expiring, key=lambda credential: (not requires_action(credential), credential.ends))
+    return sorted(expiring, key=_expiry_order)
+
+
+def _expiry_order(credential: ExpiringCredential) -> tuple[Any, ...]:
+    return not requires_action(credential), credential.ends, credential_identity(credential.row)
 
 
 def requires_action(credential: ExpiringCredential) -> bool:
-    """Whether somebody has to do something; join tokens are meant to end."""
+    """Whether it needs action; join tokens are meant to expire."""
     return not credential.renewed_before and credential.row.kind != JOIN_TOKEN
 
 
 def count_unknown_expiry(inventory: Inventory) -> int:
-    """Return how many credentials do not say when they end."""
+    """Return how many credentials have no known expiry."""
     unknown = (InventoryHealth.UNKNOWN, InventoryHealth.PENDING, InventoryHealth.FAILING)
     return sum(row.validity.expires is None and row.health in unknown for row in inventory.credentials)
 

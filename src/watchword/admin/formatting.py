@@ -1,11 +1,14 @@
-"""How times and numbers are shown to people: short, and never more exact than useful."""
+"""Formats times and numbers for people: short, and never more exact than useful."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import CredentialRow
+from watchword.admin.inventory_rows import CredentialRow
+from watchword.pki.keys import PublicKey
+
+FINGERPRINT_LETTERS = 16  # of the SHA-256 of the public key
 
 
 def format_age(span: timedelta) -> str:
@@ -40,6 +43,11 @@ def format_renewal(row: CredentialRow, now: datetime) -> str:
     if renewal <= now:
         return "now" if row.health is InventoryHealth.DUE else f"{format_age(now - renewal)} ago"
     return f"{'in' if row.validity.renews is not None else 'within'} {format_age(renewal - now)}"
+
+
+def format_key(key: PublicKey | str) -> str:
+    """Return the fingerprint of a key as every command shows it, so that two sides can be compared."""
+    return (key if isinstance(key, str) else key.thumbprint)[:FINGERPRINT_LETTERS]
 
 
 def format_timestamp(instant: datetime | None) -> str:

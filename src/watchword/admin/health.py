@@ -8,7 +8,7 @@ from enum import IntEnum
 from watchword.api.credential_validity import CredentialValidity
 
 TOLERANCE = 0.05  # of a validity: for retries
-AUTHORITY_WARNING_PERIOD = timedelta(days=90)  # before a certificate authority ends, which takes people to replace
+AUTHORITY_WARNING_PERIOD = timedelta(days=90)  # before a certificate authority expires, whose replacement takes time
 
 
 class InventoryHealth(IntEnum):
@@ -29,7 +29,7 @@ class InventoryHealth(IntEnum):
 
     @property
     def needs_attention(self) -> bool:
-        """Whether somebody has to look at it."""
+        """Whether it needs attention."""
         return self < InventoryHealth.DUE
 
     @property
@@ -39,7 +39,7 @@ class InventoryHealth(IntEnum):
 
 
 def decide_renewed_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
-    """Judge a credential that its holder renews by itself."""
+    """Validate a credential that its holder renews by itself."""
     if validity.expires is None:
         return InventoryHealth.UNKNOWN
     if now >= validity.expires:
@@ -52,7 +52,7 @@ def decide_renewed_health(validity: CredentialValidity, *, now: datetime) -> Inv
 
 
 def decide_authority_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
-    """Judge a certificate authority, which nobody renews without a decision."""
+    """Decide the health of a certificate authority, which is never renewed automatically."""
     if validity.expires is None:
         return InventoryHealth.UNKNOWN
     if now >= validity.expires:
@@ -61,5 +61,5 @@ def decide_authority_health(validity: CredentialValidity, *, now: datetime) -> I
 
 
 def decide_expiring_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
-    """Judge what is meant to expire, as a join token is."""
+    """Validate what is meant to expire, as a join token is."""
     return InventoryHealth.EXPIRED if validity.expires is not None and now >= validity.expires else InventoryHealth.GOOD

@@ -1,13 +1,14 @@
-"""The few things that people do to clusters and requests on a hub, with the rights of the person."""
+"""Reads and changes clusters and requests on a hub, with the user's rights."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
-from watchword.api.names import Label
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
+from watchword.api.names import Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
+from watchword.api.time import rfc3339
 from watchword.certificates.approval import with_decision
 from watchword.certificates.name_ownership import NameOwner, name_owner_patch
 from watchword.kube.client import Client
@@ -17,6 +18,14 @@ from watchword.runtime.ensure import with_preconditions
 HUB_RUNNING_HINT = "is `watchword hub` running for this hub?"
 
 
+DEPARTURE_ANNOTATIONS = (Annotation.DENIED_ON, Annotation.LEFT_ON)
+
+
+def is_accepted(cluster: Object) -> bool:
+    """Whether the spec of a ManagedCluster accepts it."""
+    return (cluster.get("spec") or {}).get("hubAcceptsClient") is True
+
+
 @dataclass(frozen=True, slots=True)
 class AdmissionResult:
     """What was done about one cluster, or about a single request."""
@@ -24,13 +33,13 @@ class AdmissionResult:
     cluster: str = ""
     requests: tuple[str, ...] = ()  # approved or denied now
     key: str = ""  # the thumbprint of the key that was approved
-    changed: bool = False  # whether the ManagedCluster says something else than before
-    owner: NameOwner | None = None  # to whom the name was given with it
+    changed: bool = False  # whether the ManagedCluster was changed
+    owner: NameOwner | None = None  # the owner that got the name
 
 
 @dataclass(frozen=True, slots=True)
 class HubAdmin:
-    """Reads and writes on a hub; a rehearsal asks the server and changes nothing."""
+    """Reads and writes on a hub; a dry run sends requests and changes nothing."""
 
     client: Client
     clock: Clock
@@ -46,23 +55,34 @@ class HubAdmin:
         return found
 
     async def csrs_of(self, cluster: str) -> list[Object]:
-        """Return every request that carries the cluster's label, whatever else it says."""
+        """Return every request with the cluster's label."""
         found = await self.client.list(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={cluster}")
         return found.items
 
-    async def set_accepted(self, cluster: Object, *, accepted: bool, owner: NameOwner | None = None) -> bool:
-        """Say whether the hub accepts a cluster, and under which key; return whether that was news.
+    async def accept(self, cluster: Object, owner: NameOwner | None = None) -> bool:
+        """Accept a cluster under the key of its owner; return whether that was news.
 
-        Only what was looked at is let in, so acceptance holds for this very revision; denial holds for any.
+        Acceptance holds for the revision that was looked at, and ends an earlier denial.
         """
-        if ((cluster.get("spec") or {}).get("hubAcceptsClient") is True) is accepted:
+        if is_accepted(cluster):
             return False
-        patch: Object = {"spec": {"hubAcceptsClient": accepted}, "metadata": {"uid": uid_of(cluster)}}
-        if accepted:
-            note = name_owner_patch(cluster, owner) if owner is not None else {}
-            patch = with_preconditions(cluster, {**patch, **note})
-        await self.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), patch, dry_run=self.dry_run)
+        metadata = name_owner_patch(cluster, owner)["metadata"] if owner is not None else {}
+        annotations = {**metadata.get("annotations", {}), **dict.fromkeys(DEPARTURE_ANNOTATIONS)}
+        patch = {"spec": {"hubAcceptsClient": True}, "metadata": {**metadata, "annotations": annotations}}
+        await self._patch(cluster, with_preconditions(cluster, patch))
         return True
+
+    async def deny(self, cluster: Object) -> bool:
+        """Deny a cluster in whatever state it is, for good; return whether that was news."""
+        if not is_accepted(cluster) and Annotation.DENIED_ON in annotations_of(cluster):
+            return False
+        annotations = {Annotation.DENIED_ON: rfc3339(self.clock.now())}
+        metadata = {"uid": uid_of(cluster), "annotations": annotations}
+        await self._patch(cluster, {"spec": {"hubAcceptsClient": False}, "metadata": metadata})
+        return True
+
+    async def _patch(self, cluster: Object, patch: Object) -> None:
+        await self.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), patch, dry_run=self.dry_run)
 
     async def record_decision(self, csr: Object, verdict: str, message: str) -> None:
         """Write `Approved` or `Denied` onto a request, exactly as it was read."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from watchword.admin.inventory import HubFacts
+from watchword.admin.inventory_rows import HubFacts
 from watchword.admin.recent_events import FleetEvent, collect_fleet_events
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.meta import Object, Resource
@@ -102,7 +102,7 @@ class HubObserver:
             await self._changed.wait()
 
     def notify_change(self, _: object = None) -> None:
-        """Let those who wait look again."""
+        """Notify the waiting readers."""
         self.changes += 1
         self._changed.set()
 
@@ -137,7 +137,7 @@ def read_tokens(secrets: Sequence[Object]) -> list[TokenRecord]:
 
 
 def read_authorities(config_maps: Sequence[Object]) -> tuple[Certificate, ...]:
-    """Return the authorities that joining clusters are told of."""
+    """Return the authorities that are published to joining clusters."""
     for found in config_maps:
         try:
             return read_cluster_info((found.get("data") or {}).get(KUBECONFIG_KEY) or "").authorities

@@ -1,4 +1,4 @@
-"""What a hub knows, read once: for answers that are printed and done."""
+"""Reads the facts about a hub once, for commands that print and end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from watchword.admin.hub_observer import SOURCES, read_authorities, read_tokens, sort_by_creation
-from watchword.admin.inventory import HubFacts
+from watchword.admin.inventory_rows import HubFacts
 from watchword.api.meta import Object, Resource
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, NotFound

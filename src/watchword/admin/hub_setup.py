@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from watchword.admin import operator_deployment
 from watchword.admin.apply import apply_all
-from watchword.admin.errors import OperationRefused
+from watchword.admin.errors import InvalidInput, OperationRefused
+from watchword.admin.kept_settings import keep_unnamed, select_settings
 from watchword.admin.operator_deployment import operator_objects
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
-from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.resources import CLUSTER_MANAGERS, CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of
+from watchword.api.names import Annotation
+from watchword.api.resources import (
+    CLUSTER_MANAGERS,
+    CLUSTER_ROLE_BINDINGS,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+)
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.published_cluster_info import fetch_cluster_info
-from watchword.discovery.setup import DiscoverySetup, discovery_manifests
+from watchword.discovery.setup import REQUESTERS_BINDING, DiscoverySetup, discovery_manifests
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_to_spec
 from watchword.hub import prerequisites
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError
+from watchword.kube.errors import KubeError, NotFound
+from watchword.operator.bundles import OPERATOR
+from watchword.operator.cluster_manager_manifests import gates_of, hub_settings
 from watchword.operator.rendering import IMAGE
 from watchword.runtime.manifests import is_own_definition
 
@@ -32,48 +43,110 @@ FIELD_MANAGER = "watchword-init"
 
 @dataclass(frozen=True, slots=True)
 class HubSetup:
-    """What a hub should be like."""
+    """What a hub should be like; what is empty or None stays as it is, or takes its default on a new hub."""
 
-    info: ClusterInfo  # what joining clusters are told
-    drivers: tuple[str, ...] = ()  # empty: the default driver
+    info: ClusterInfo  # published to joining clusters
+    drivers: tuple[str, ...] = ()
     settings: Settings = field(default_factory=dict)  # of the drivers
     gates: Mapping[str, bool] = field(default_factory=dict)
-    image: str = IMAGE
-    deploy: bool = True  # False where the controllers run elsewhere
-    approve_nodes: bool = False  # kubelets with a node token get their certificate without a person
+    image: str = ""
+    retention: str = ""  # how long clusters that left are kept
+    deploy: bool | None = None  # False where the controllers run elsewhere
+    approve_nodes: bool | None = None  # kubelets with a node token get their certificate without a person
+    present: Object = field(default_factory=dict)  # the ClusterManager that is there already
+    catalog: Catalog = CATALOG
 
     @property
     def discovery(self) -> DiscoverySetup:
-        """What is published, and who may ask for certificates."""
+        """What is published, and who may request certificates."""
         nodes = (NODE_GROUP,) if self.approve_nodes else ()
         return DiscoverySetup(self.info, requesters=(MANAGED_CLUSTER_GROUP, *nodes), approve_nodes_of=nodes)
 
+    @property
+    def spec(self) -> Object:
+        """What the ClusterManager says in the end."""
+        named: Object = {"registrationConfiguration": named_registration(self)}
+        if self.image:
+            named["imagePullSpec"] = self.image
+        return keep_unnamed(keep_unnamed({"imagePullSpec": IMAGE}, self.kept), named)
 
-def validate_hub_settings(
-    drivers: Sequence[str], settings: Settings, gates: Mapping[str, bool], catalog: Catalog = CATALOG
-) -> list[str]:
-    """Return why settings are wrong or contradict each other, one sentence each."""
-    ungated = [
-        f"{option.flag} has an effect only with --feature-gates {option.gate}=true: add it"
-        for option in catalog.options(Side.HUB)
-        if option.gate and option.read(settings) and not gates.get(option.gate)
-    ]
-    return [*catalog.validate(Side.HUB, settings, *drivers), *ungated]
+    @property
+    def kept(self) -> Object:
+        """What the ClusterManager that is there says in the fields that `init` sets."""
+        stored = [path[0] for option in self.catalog.options(Side.HUB) for path in option.paths]
+        registration: dict[str, Mapping[str, Any]] = {name: {} for name in (DRIVER_LIST, "featureGates", *stored)}
+        fields = {"imagePullSpec": {}, "registrationConfiguration": registration}
+        return select_settings(self.present.get("spec") or {}, fields)
+
+    @property
+    def chosen_image(self) -> str:
+        """The image that the hub runs."""
+        return str(self.spec["imagePullSpec"])
+
+    @property
+    def chosen_drivers(self) -> tuple[str, ...]:
+        """The ways in which clusters may register."""
+        rows = (self.kept.get("registrationConfiguration") or {}).get(DRIVER_LIST) or []
+        kept = tuple(str(row.get("authType") or self.catalog.default) for row in rows)
+        return self.drivers or kept or (self.catalog.default,)
 
 
-def cluster_manager(setup: HubSetup, catalog: Catalog = CATALOG) -> Object:
-    """Return the ClusterManager that says so to the operator."""
-    registration = settings_to_spec(catalog.options(Side.HUB), setup.settings)
+def named_registration(setup: HubSetup) -> Object:
+    """Return what is asked for about registration; an entry of a driver keeps what is not named."""
+    catalog, settings = setup.catalog, setup.settings
+    registration = settings_to_spec(catalog.options(Side.HUB), settings)
     registration[DRIVER_LIST] = [
-        {"authType": name, **settings_to_spec(catalog.options(Side.HUB, name), setup.settings).get(DRIVER_LIST, {})}
-        for name in setup.drivers or (catalog.default,)
+        {"authType": name, **settings_to_spec(catalog.options(Side.HUB, name), settings).get(DRIVER_LIST, {})}
+        for name in setup.chosen_drivers
     ]
     if setup.gates:
         registration["featureGates"] = [
             {"feature": name, "mode": "Enable" if on else "Disable"} for name, on in sorted(setup.gates.items())
         ]
-    spec = {"imagePullSpec": setup.image, "registrationConfiguration": registration}
-    return CLUSTER_MANAGERS.manifest(ObjectKey.cluster(CLUSTER_MANAGER), spec=spec)
+    return registration
+
+
+def validate_hub_setup(setup: HubSetup) -> list[str]:
+    """Return why settings are wrong or contradict each other, one sentence each."""
+    manager, catalog = cluster_manager(setup), setup.catalog
+    settings = hub_settings(manager, catalog)
+    on = [row.get("feature") for row in gates_of(manager) if row.get("mode") == "Enable"]
+    ungated = [
+        f"{option.flag} has an effect only with --feature-gates {option.gate}=true: add it"
+        for option in catalog.options(Side.HUB)
+        if option.gate and option.read(settings) and option.gate not in on
+    ]
+    return [*catalog.validate(Side.HUB, settings, *setup.chosen_drivers), *ungated]
+
+
+async def read_present(client: Client, setup: HubSetup) -> HubSetup:
+    """Return the setup over what an earlier run left on this cluster; `InvalidInput` when settings contradict."""
+    found = await _find(client, CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
+    deploy, nodes = setup.deploy, setup.approve_nodes
+    if deploy is None:  # a ClusterManager without an operator: its controllers run elsewhere
+        deploy = found is None or await client.find(DEPLOYMENTS, OPERATOR) is not None
+    if nodes is None:
+        binding = await client.find(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(REQUESTERS_BINDING))
+        nodes = any(subject.get("name") == NODE_GROUP for subject in (binding or {}).get("subjects") or [])
+    merged = replace(setup, present=found or {}, deploy=deploy, approve_nodes=nodes)
+    objections = validate_hub_setup(merged)
+    if objections:
+        raise InvalidInput("; ".join(objections))
+    return merged
+
+
+async def _find(client: Client, resource: Resource, key: ObjectKey) -> Object | None:
+    try:
+        return await client.find(resource, key)
+    except NotFound:  # the kind itself is not there
+        return None
+
+
+def cluster_manager(setup: HubSetup) -> Object:
+    """Return the ClusterManager for the operator."""
+    retention = setup.retention or annotations_of(setup.present).get(Annotation.LEFT_CLUSTER_RETENTION, "")
+    metadata = {"annotations": {Annotation.LEFT_CLUSTER_RETENTION: retention}} if retention else {}
+    return CLUSTER_MANAGERS.manifest(ObjectKey.cluster(CLUSTER_MANAGER), metadata=metadata, spec=setup.spec)
 
 
 def hub_objects(setup: HubSetup, *, published: bool = False, managed: bool = True) -> list[Manifest]:
@@ -84,10 +157,11 @@ def hub_objects(setup: HubSetup, *, published: bool = False, managed: bool = Tru
 
 
 async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) -> list[str]:
-    """Apply every object; what says the same already, cluster-info above all, is left as it stands.
+    """Apply every object; an equivalent cluster-info is left unchanged.
 
     A ClusterManager of another system is left alone, and its hub is not ours to deploy: `OperationRefused`.
     """
+    setup = await read_present(client, setup)
     foreign = await has_foreign_manager(client)
     if foreign and setup.deploy:
         raise OperationRefused(
@@ -98,7 +172,7 @@ async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) 
     # The hub's controllers apply their prerequisites too: one field manager, lest two hold what one lets go.
     first = list(prerequisites.manifests())
     held = {(resource, ObjectKey.of(obj)) for resource, obj in first}
-    operator = await operator_objects(client, setup.image, hub=True) if setup.deploy else []
+    operator = await operator_objects(client, setup.chosen_image, hub=True) if setup.deploy else []
     deployed = [(resource, obj) for resource, obj in operator if (resource, ObjectKey.of(obj)) not in held]
     rows = (
         (first, prerequisites.FIELD_MANAGER),
@@ -115,7 +189,7 @@ async def has_foreign_manager(client: Client) -> bool:
 
 
 async def is_published(client: Client, info: ClusterInfo) -> bool:
-    """Whether the cluster tells exactly this of itself; another tool may write the same in other words."""
+    """Whether cluster-info has exactly this content; another tool may format it differently."""
     try:
         return read_cluster_info((await fetch_cluster_info(client)).text) == info
     except (KubeError, ClusterInfoRefused):
@@ -123,7 +197,7 @@ async def is_published(client: Client, info: ClusterInfo) -> bool:
 
 
 def is_loopback(server: str) -> bool:
-    """Whether an address leads nobody but this machine to the hub."""
+    """Whether an address is reachable from this machine only."""
     host = urlsplit(server).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from watchword.admin.hub_readiness import await_hub
-from watchword.admin.hub_setup import HubSetup, is_loopback, set_up_hub
+from watchword.admin.hub_setup import HubSetup, is_loopback, read_present, set_up_hub
 from watchword.admin.initial_token import TokenSpec, ensure_token
 from watchword.admin.signer_probe import SignerProbe
 from watchword.admin.wait import ObjectWaiter
@@ -17,7 +17,6 @@ from watchword.discovery.polling import Progress, ignore_progress
 from watchword.discovery.published_cluster_info import fetch_cluster_info, is_answering
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.token_store import TokenStore
-from watchword.drivers.catalog import CATALOG
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.runtime.clock import Clock
@@ -29,7 +28,7 @@ class InitOptions:
 
     setup: HubSetup
     token: TokenSpec | None = None
-    keep_published: bool = True  # prefer what the cluster says of itself to what a kubeconfig happens to name
+    keep_published: bool = True  # prefer what the cluster publishes to what a kubeconfig happens to name
     probe: bool = True
     dry_run: bool = False
     wait: timedelta | None = None
@@ -40,6 +39,7 @@ class InitResult:
     """What came out of it."""
 
     info: ClusterInfo
+    drivers: tuple[str, ...]
     record: TokenRecord | None
     applied: list[str]
     warnings: list[str]
@@ -59,6 +59,7 @@ class HubInitializer:
         setup, warnings = options.setup, list[str]()
         if options.keep_published:
             setup, warnings = await self._with_published(options.setup)
+        setup = await read_present(self.client, setup)
         applied = await set_up_hub(self.client, setup, dry_run=options.dry_run)
         self.progress(f"{'would apply' if options.dry_run else 'applied'} {len(applied)} objects")
         record = None
@@ -70,7 +71,7 @@ class HubInitializer:
             warnings += await self._probe(setup)
         if options.wait is not None and not options.dry_run:
             await await_hub(ObjectWaiter(self.client, options.wait, self.progress), setup, record)
-        return InitResult(setup.info, record, applied, warnings)
+        return InitResult(setup.info, setup.chosen_drivers, record, applied, warnings)
 
     async def _with_published(self, setup: HubSetup) -> tuple[HubSetup, list[str]]:
         """Return the setup with what is published already, and a warning when no published address answers."""
@@ -102,8 +103,8 @@ class HubInitializer:
         return False
 
     async def _probe(self, setup: HubSetup) -> list[str]:
-        names = setup.drivers or (CATALOG.default,)
-        signers = {CATALOG.clusters[name].signer for name in names} - {""}
+        names = setup.catalog.known_cluster_drivers(setup.chosen_drivers)
+        signers = {setup.catalog.clusters[name].signer for name in names} - {""}
         probes = [SignerProbe(self.client, self.clock, signer, progress=self.progress) for signer in sorted(signers)]
         return [trouble for probe in probes if (trouble := await probe.run())]
 

@@ -45,7 +45,7 @@ async def ensure_token(store: TokenStore, spec: TokenSpec, *, now: datetime, dry
 
 
 def choose_reusable_token(records: Iterable[TokenRecord], spec: TokenSpec, *, now: datetime) -> TokenRecord | None:
-    """Return the token that spares making one: the very one given, or one of an earlier run with half its life left."""
+    """Return an existing token to use: the given one, or one of an earlier run with half its lifetime left."""
     for record in records:
         if record.usages != BOTH_USAGES or record.groups != spec.groups or record.is_expired(now):
             continue

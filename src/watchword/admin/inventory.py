@@ -1,12 +1,11 @@
-"""Who holds which credential until when: rows for people and programs, from what a hub knows."""
+"""The inventory of credentials: holder, expiry and health, from the facts of a hub."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from watchword.admin.health import (
     InventoryHealth,
@@ -14,100 +13,38 @@ from watchword.admin.health import (
     decide_expiring_health,
     decide_renewed_health,
 )
+from watchword.admin.inventory_rows import (
+    AUTHORITY,
+    JOIN_TOKEN,
+    AddonRow,
+    ClusterRow,
+    CredentialRow,
+    HubFacts,
+    Inventory,
+    addon_order,
+    cluster_order,
+    credential_order,
+)
 from watchword.api.addon import Addon
 from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_validity import CredentialValidity, parse_validity
-from watchword.api.meta import Object, labels_of
-from watchword.api.names import ConditionType, Label, cluster_group
+from watchword.api.meta import Object, annotations_of, labels_of
+from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
 from watchword.certificates.approval import is_pending
+from watchword.certificates.name_ownership import read_name_owner
 from watchword.discovery.token_secret import TokenRecord
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.descriptor import CredentialKind
 from watchword.drivers.errors import AmbiguousDriver
-from watchword.pki.certificates import Certificate
+from watchword.pki.certificates import parse_certificate
+from watchword.pki.errors import PkiError
 
-JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
 CONSEQUENCES = {
-    JOIN_TOKEN: "nobody can join by it any more; those who have joined notice nothing",
-    AUTHORITY: "nobody trusts the hub any more, and no certificate that it issued is believed",
+    JOIN_TOKEN: "no cluster can join with it any more; joined clusters are not affected",
+    AUTHORITY: "clients no longer trust the hub, and its certificates are no longer accepted",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class HubFacts:
-    """What was read from a hub; `unseen` says what could not be read and why."""
-
-    clusters: Sequence[Object] = ()
-    addons: Sequence[Object] = ()
-    requests: Sequence[Object] = ()
-    tokens: Sequence[TokenRecord] = ()
-    authorities: Sequence[Certificate] = ()
-    unseen: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterRow:
-    """One cluster and the one thing that it lacks."""
-
-    name: str
-    accepted: str
-    joined: str
-    available: str
-    health: InventoryHealth
-    note: str = ""
-    version: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AddonRow:
-    """One add-on on one cluster."""
-
-    cluster: str
-    name: str
-    driver: str
-    credential: str
-    available: str
-    health: InventoryHealth
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CredentialRow:
-    """One credential: what it is, whose, until when, and how it fares."""
-
-    kind: str
-    cluster: str  # empty for what is the hub's own
-    holder: str
-    subject: str
-    validity: CredentialValidity
-    health: InventoryHealth
-    note: str = ""
-    consequence: str = ""  # what happens when it expires
-    renewed: bool = False  # by its holder
-
-    @property
-    def next_rotation(self) -> datetime | None:
-        """When its holder renews it, at the latest; None for what is not renewed by itself."""
-        return self.validity.latest_renewal if self.renewed else None
-
-
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """Everything, what needs attention first."""
-
-    clusters: Sequence[ClusterRow]
-    addons: Sequence[AddonRow]
-    credentials: Sequence[CredentialRow]
-    unseen: Mapping[str, str]
-
-    @property
-    def troubles(self) -> int:
-        """How many rows somebody has to look at."""
-        return sum(
-            row.health.needs_attention for rows in (self.clusters, self.addons, self.credentials) for row in rows
-        )
 
 
 def build_inventory(facts: HubFacts, *, now: datetime, catalog: Catalog = CATALOG) -> Inventory:
@@ -115,9 +52,9 @@ def build_inventory(facts: HubFacts, *, now: datetime, catalog: Catalog = CATALO
     requests = _by_cluster(facts.requests)
     clusters = [(each, requests.get(each["metadata"]["name"], ())) for each in facts.clusters]
     return Inventory(
-        sorted((decide_cluster_row(*each) for each in clusters), key=_cluster_order),
-        sorted((decide_addon_row(each, catalog) for each in facts.addons), key=_addon_order),
-        sorted(_credentials(facts, clusters, now, catalog), key=_credential_order),
+        sorted((decide_cluster_row(*each) for each in clusters), key=cluster_order),
+        sorted((decide_addon_row(each, catalog) for each in facts.addons), key=addon_order),
+        sorted(_credentials(facts, clusters, now, catalog), key=credential_order),
         facts.unseen,
     )
 
@@ -130,10 +67,10 @@ def _by_cluster(requests: Iterable[Object]) -> dict[str, list[Object]]:
 
 
 def decide_cluster_row(obj: Object, requests: Sequence[Object]) -> ClusterRow:
-    """Say how far a cluster has come; the requests are those that carry its label."""
+    """Return how far a cluster has come; the requests are those that carry its label."""
     cluster = Cluster.read(obj)
     available = find_condition(obj, ConditionType.AVAILABLE)
-    accepted = "yes" if cluster.accepted else "no"
+    accepted = "yes" if cluster.accepted else "denied" if is_denied(obj) else "no"
     version = str(((obj.get("status") or {}).get("version") or {}).get("kubernetes") or "")
     health, note = _cluster_health(cluster, available, requests)
     joined = "yes" if is_true(obj, ConditionType.JOINED) else "no"
@@ -147,34 +84,47 @@ def _cluster_health(
         return InventoryHealth.PENDING, "being removed"
     granted = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
     if not cluster.accepted:
-        return _unaccepted_cluster_health(cluster, granted, requests)
+        return _unaccepted_cluster_health(cluster, requests)
     if granted is None or granted.status != "True":
         return InventoryHealth.PENDING, granted.message if granted is not None else "accepted; the hub prepares for it"
     if not is_true(cluster.object, ConditionType.JOINED):
         return InventoryHealth.PENDING, "accepted; its agent has not taken up its work"
     asked = is_requested_by_another_key(cluster.name, requests)
+    return _joined_cluster_health(cluster, available, asked=asked)
+
+
+def _joined_cluster_health(
+    cluster: Cluster, available: Condition | None, *, asked: bool
+) -> tuple[InventoryHealth, str]:
     take_over = f"another key asks for its name: watchword rejoin --take-over --cluster-name {cluster.name}"
     if available is None or available.status != "True":
         heard = available.message if available is not None else "nothing was heard of it"
         return InventoryHealth.FAILING, f"{heard}; {take_over}" if asked else heard
+    clock = find_condition(cluster.object, ConditionType.CLOCK_SYNCED)
+    if clock is not None and clock.status == "False":
+        return InventoryHealth.FAILING, clock.message
     return (InventoryHealth.PENDING, take_over) if asked else (InventoryHealth.GOOD, "")
 
 
-def _unaccepted_cluster_health(
-    cluster: Cluster, granted: Condition | None, requests: Sequence[Object]
-) -> tuple[InventoryHealth, str]:
+def _unaccepted_cluster_health(cluster: Cluster, requests: Sequence[Object]) -> tuple[InventoryHealth, str]:
     asked = is_requested_by_another_key(cluster.name, requests)
-    if granted is not None and granted.reason == "HubClusterAdminDenied":
-        denied = "denied by the administrator"
-        return (
-            (InventoryHealth.PENDING, f"{denied}, and asks to come back") if asked else (InventoryHealth.GOOD, denied)
-        )
+    if is_true(cluster.object, ConditionType.CLEANUP_SCHEDULED):
+        return InventoryHealth.GOOD, "left by unjoin; will be deleted"
+    if is_denied(cluster.object):
+        return InventoryHealth.GOOD, f"denied by the administrator{'; it asks again' if asked else ''}"
     waits = "has asked to join" if asked else "has introduced itself"
     return InventoryHealth.PENDING, f"{waits}: watchword accept --clusters {cluster.name}"
 
 
+def is_denied(cluster: Object) -> bool:
+    """Whether an administrator denied the cluster, accepted before or not, and has not accepted it since."""
+    granted = find_condition(cluster, ConditionType.HUB_ACCEPTED)
+    said = granted is not None and granted.reason == "HubClusterAdminDenied"
+    return not Cluster.read(cluster).accepted and (said or Annotation.DENIED_ON in annotations_of(cluster))
+
+
 def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> bool:
-    """Whether somebody who does not hold the cluster's credential waits for one under its name."""
+    """Whether another key requests a credential under the cluster's name."""
     own = f"{cluster_group(cluster)}:"
     return any(
         is_pending(csr)
@@ -185,7 +135,7 @@ def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> boo
 
 
 def decide_addon_row(obj: Object, catalog: Catalog = CATALOG) -> AddonRow:
-    """Say whether an add-on has what it needs."""
+    """Return whether an add-on has what it needs."""
     addon = Addon.read(obj)
     said = catalog.addon_credential(addon)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
@@ -223,7 +173,7 @@ def _credentials(
 
 def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
     validity = CredentialValidity(expires=record.expires)
-    note = "never expires: delete it once everybody has joined" if record.expires is None else ""
+    note = "never expires: delete it once all clusters have joined" if record.expires is None else ""
     subject = f"{bootstrap_user(record.token.id)}{f' ({record.description})' if record.description else ''}"
     health, consequence = decide_expiring_health(validity, now=now), CONSEQUENCES[JOIN_TOKEN]
     return CredentialRow(JOIN_TOKEN, "", "joining clusters", subject, validity, health, note, consequence)
@@ -232,7 +182,7 @@ def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
 def decide_cluster_credential_row(
     obj: Object, requests: Sequence[Object], *, now: datetime, catalog: Catalog
 ) -> CredentialRow | None:
-    """Judge a cluster's own credential by what its agent reports; None for a cluster that may not have one yet."""
+    """Validate a cluster's own credential by what its agent reports; None for a cluster that may not have one yet."""
     cluster = Cluster.read(obj)
     said = catalog.cluster_credential(obj)
     if said is None and not is_true(obj, ConditionType.JOINED):
@@ -241,15 +191,14 @@ def decide_cluster_credential_row(
         kind = catalog.clusters[catalog.driver_of(obj)].credential
     except AmbiguousDriver:
         kind = catalog.clusters[catalog.default].credential
-    subject = _last_requester(cluster.name, requests) or cluster_group(cluster.name)
     row = _credential_row(kind, said, cluster=cluster.name, holder=f"agent of {cluster.name}", now=now)
     if row.health is InventoryHealth.UNKNOWN:
         row = replace(row, note=row.note or "its agent does not say how long it lives")
-    return replace(row, subject=subject)
+    return replace(row, subject=find_certificate_subject(obj, requests))
 
 
 def decide_addon_credential_rows(addon: Addon, *, now: datetime, catalog: Catalog) -> Iterable[CredentialRow]:
-    """Judge the credential for the hub of one add-on by what the agent reports."""
+    """Validate the credential for the hub of one add-on by what the agent reports."""
     if addon.kube_client is None:
         return
     driver = catalog.addons.get(addon.driver) or catalog.addons[catalog.default]
@@ -287,36 +236,23 @@ def _advice(health: InventoryHealth, validity: CredentialValidity) -> str:
     return ""
 
 
-def _last_requester(cluster: str, requests: Sequence[Object]) -> str:
-    """Return who last renewed: the API server wrote that name, the cluster could not."""
-    prefix = f"{cluster_group(cluster)}:"
-    names = [str((csr.get("spec") or {}).get("username") or "") for csr in requests]
-    return next((name for name in reversed(names) if name.startswith(prefix)), "")
+def find_certificate_subject(cluster: Object, requests: Sequence[Object]) -> str:
+    """Return whom the cluster's certificate names: the last that was issued, or the owner of the name on record."""
+    name = cluster["metadata"]["name"]
+    for csr in reversed(requests):
+        subject = _issued_subject(csr)
+        if Label.ADDON_NAME not in labels_of(csr) and subject.startswith(f"{cluster_group(name)}:"):
+            return subject
+    owner = read_name_owner(cluster)
+    return agent_user(name, owner.agent) if owner is not None else cluster_group(name)
+
+
+def _issued_subject(csr: Object) -> str:
+    try:
+        return parse_certificate(base64.b64decode((csr.get("status") or {}).get("certificate") or "")).common_name
+    except (PkiError, ValueError):
+        return ""
 
 
 def _yes_no_unknown(condition: Condition | None) -> str:
     return {"True": "yes", "False": "no"}.get(condition.status, "unknown") if condition is not None else "unknown"
-
-
-def natural_sort_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Return the key by which people order names: cluster2 stands before cluster10."""
-    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
-
-
-def _cluster_order(row: ClusterRow) -> tuple[Any, ...]:
-    return row.health, natural_sort_key(row.name)
-
-
-def _addon_order(row: AddonRow) -> tuple[Any, ...]:
-    return row.health, natural_sort_key(row.cluster), row.name
-
-
-def _credential_order(row: CredentialRow) -> tuple[Any, ...]:
-    ends = row.validity.expires.timestamp() if row.validity.expires is not None else float("inf")
-    return row.health, ends, _kind_order(row), natural_sort_key(row.holder)
-
-
-def _kind_order(row: CredentialRow) -> tuple[Any, ...]:
-    """Put the hub's authority first, then clusters, add-ons and join tokens."""
-    rank = {AUTHORITY: 0, JOIN_TOKEN: 3}.get(row.kind, 2 if row.holder.startswith("add-on ") else 1)
-    return rank, row.kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from watchword.admin.inventory import AddonRow, ClusterRow, CredentialRow, Inventory
+from watchword.admin.inventory_rows import AddonRow, ClusterRow, CredentialRow, Inventory
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
 
@@ -41,6 +41,7 @@ def _cluster(row: ClusterRow) -> Object:
     return {
         "name": row.name,
         "accepted": row.accepted == "yes",
+        "denied": row.accepted == "denied",
         "joined": row.joined == "yes",
         "available": {"yes": True, "no": False}.get(row.available),
         "health": row.health.label,

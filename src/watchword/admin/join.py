@@ -4,51 +4,108 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
 
 from watchword.admin.apply import apply_all
 from watchword.admin.bootstrap_access import BootstrapAccess
-from watchword.admin.errors import OperationRefused
+from watchword.admin.deployment_trouble import DeploymentTrouble, find_deployment_trouble
+from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
+from watchword.admin.inventory import is_denied
+from watchword.admin.kept_settings import keep_unnamed, select_settings
 from watchword.admin.operator_deployment import FIELD_MANAGER as DEPLOYER
 from watchword.admin.operator_deployment import operator_objects
-from watchword.admin.wait import ObjectWaiter
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, ConditionType
-from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, KLUSTERLETS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
+from watchword.api.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    KLUSTERLETS,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    SECRETS,
+)
+from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.options import Settings, Side, settings_to_spec
+from watchword.drivers.options import Settings, Side, settings_from_spec, settings_to_spec
 from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
 from watchword.kube.kubeconfig_files import dump_kubeconfig
+from watchword.operator.bundles import OPERATOR
+from watchword.operator.klusterlet_manifests import agent_deployment
 from watchword.operator.rendering import IMAGE
 
 FIELD_MANAGER = "watchword-join"
 KLUSTERLET = "klusterlet"
 KUBECONFIG_KEY = "kubeconfig"
+DEFAULTS: Object = {"namespace": AGENT_NAMESPACE, "imagePullSpec": IMAGE, "deployOption": {"mode": "Singleton"}}
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "clusterName": {},
+    "namespace": {},
+    "imagePullSpec": {},
+    "deployOption": {"mode": {}},
+}
+REGISTRATION_SETTINGS = (
+    "registrationDriver",
+    "addOnKubeClientRegistrationDriver",
+    "clusterLabels",
+    "clusterAnnotations",
+    "featureGates",
+)
+"""The fields of a Klusterlet that `join` sets, besides those of the drivers' options."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterMembership:
-    """How this cluster belongs to one hub."""
+    """How this cluster belongs to one hub; what is empty or None stays as it is, or takes its default."""
 
     cluster: str
     klusterlet: str = KLUSTERLET  # another one for each further hub
-    namespace: str = AGENT_NAMESPACE
-    image: str = IMAGE
-    registration_auth: str = ""  # empty: the default driver
+    namespace: str = ""
+    image: str = ""
+    registration_auth: str = ""
     addon_auth: str = ""
     settings: Settings = field(default_factory=dict)  # of the drivers
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
+    present: Object = field(default_factory=dict)  # the Klusterlet that is there already
+    catalog: Catalog = CATALOG
+
+    @property
+    def spec(self) -> Object:
+        """What the Klusterlet says in the end."""
+        registration = {"registrationDriver": {"authType": self.catalog.default}}
+        defaults = {**DEFAULTS, "registrationConfiguration": registration}
+        return keep_unnamed(keep_unnamed(defaults, self.kept), named_settings(self))
+
+    @property
+    def kept(self) -> Object:
+        """What the Klusterlet that is there says in the fields that `join` sets."""
+        stored = [path[0] for option in self.catalog.options(Side.CLUSTER) for path in option.paths]
+        registration: dict[str, Mapping[str, Any]] = {name: {} for name in (*REGISTRATION_SETTINGS, *stored)}
+        return select_settings(self.present.get("spec") or {}, {**SETTINGS, "registrationConfiguration": registration})
+
+    @property
+    def agent_namespace(self) -> str:
+        """Where the agent runs."""
+        return str(self.spec["namespace"])
+
+    @property
+    def registration_driver(self) -> str:
+        """The way in which the cluster registers."""
+        return str(self.spec["registrationConfiguration"]["registrationDriver"]["authType"])
 
 
-def klusterlet_manifest(membership: ClusterMembership, catalog: Catalog = CATALOG) -> Object:
-    """Return the Klusterlet that says so to the operator; what is unset is left to the agent's defaults."""
+def named_settings(membership: ClusterMembership) -> Object:
+    """Return what is asked for; what is not is left to what is there, and to the agent's defaults."""
+    catalog, auth = membership.catalog, membership.registration_auth
     gates = [{"feature": f, "mode": "Enable" if on else "Disable"} for f, on in sorted(membership.gates.items())]
     drivers = settings_to_spec(catalog.options(Side.CLUSTER), membership.settings)
-    cluster = {"authType": catalog.cluster_driver(membership.registration_auth)}
+    cluster = {"authType": catalog.cluster_driver(auth)} if auth else {}
     addon = {"authType": membership.addon_auth} if membership.addon_auth else {}
     registration: Object = {
         **drivers,
@@ -58,14 +115,22 @@ def klusterlet_manifest(membership: ClusterMembership, catalog: Catalog = CATALO
         "clusterAnnotations": dict(membership.annotations),
         "featureGates": gates,
     }
-    spec = {
+    named = {
         "clusterName": membership.cluster,
         "namespace": membership.namespace,
         "imagePullSpec": membership.image,
-        "deployOption": {"mode": "Singleton"},
-        "registrationConfiguration": {name: value for name, value in registration.items() if value},
+        "registrationConfiguration": {name: value for name, value in registration.items() if _is_named(value)},
     }
-    return KLUSTERLETS.manifest(ObjectKey.cluster(membership.klusterlet), spec=spec)
+    return {name: value for name, value in named.items() if value}
+
+
+def _is_named(value: Any) -> bool:
+    return value is not None and value not in ({}, [])
+
+
+def klusterlet_manifest(membership: ClusterMembership) -> Object:
+    """Return the Klusterlet that says so to the operator."""
+    return KLUSTERLETS.manifest(ObjectKey.cluster(membership.klusterlet), spec=membership.spec)
 
 
 def bootstrap_secret(namespace: str, access: BootstrapAccess) -> Object:
@@ -79,14 +144,14 @@ def prerequisite_objects(membership: ClusterMembership) -> list[Manifest]:
     """Return what a membership stands on; with an operator, that brings it along."""
     return [
         *((CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in MANAGED_CRDS),
-        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(membership.namespace))),
+        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(membership.agent_namespace))),
     ]
 
 
 def membership_objects(membership: ClusterMembership, access: BootstrapAccess) -> list[Manifest]:
     """Return what makes the membership, in an order in which it can be applied."""
     return [
-        (SECRETS, bootstrap_secret(membership.namespace, access)),
+        (SECRETS, bootstrap_secret(membership.agent_namespace, access)),
         (KLUSTERLETS, klusterlet_manifest(membership)),
     ]
 
@@ -96,24 +161,52 @@ async def join(
     membership: ClusterMembership,
     access: BootstrapAccess,
     *,
-    deploy: bool = True,
+    deploy: bool | None = None,
     dry_run: bool = False,
 ) -> list[str]:
-    """Apply every object; `OperationRefused` when this cluster already belongs to a hub under another name."""
-    present = await client.find(KLUSTERLETS, ObjectKey.cluster(membership.klusterlet))
-    known_as = str(((present or {}).get("spec") or {}).get("clusterName") or membership.cluster)
+    """Apply every object; `OperationRefused` when this cluster already belongs to a hub under another name.
+
+    Without a word about `deploy`, an agent that runs elsewhere goes on doing so.
+    """
+    membership = await with_present(client, membership)
+    known_as = str((membership.present.get("spec") or {}).get("clusterName") or membership.cluster)
     if known_as != membership.cluster:
         raise OperationRefused(
             f"this cluster joined as {known_as}: run `watchword unjoin --cluster-name {known_as}` first, or give "
             "--klusterlet-name and --namespace to join a second hub"
         )
+    if deploy is None:
+        deploy = not membership.present or await client.find(DEPLOYMENTS, OPERATOR) is not None
     if deploy:
-        rows, manager = await operator_objects(client, membership.image, agent_namespace=membership.namespace), DEPLOYER
+        image, namespace = str(membership.spec["imagePullSpec"]), membership.agent_namespace
+        rows, manager = await operator_objects(client, image, agent_namespace=namespace), DEPLOYER
     else:
         rows, manager = prerequisite_objects(membership), FIELD_MANAGER
     applied = await apply_all(client, rows, manager=manager, dry_run=dry_run)
     own = membership_objects(membership, access)
     return applied + await apply_all(client, own, manager=FIELD_MANAGER, dry_run=dry_run)
+
+
+async def with_present(client: Client, membership: ClusterMembership) -> ClusterMembership:
+    """Return the membership with what an earlier run left on this cluster; `InvalidInput` when settings contradict."""
+    try:
+        present = await client.find(KLUSTERLETS, ObjectKey.cluster(membership.klusterlet))
+    except NotFound:  # the kind itself is not there
+        present = None
+    merged = replace(membership, present=present or {})
+    objections = validate_membership(merged)
+    if objections:
+        raise InvalidInput("; ".join(objections))
+    return merged
+
+
+def validate_membership(membership: ClusterMembership) -> list[str]:
+    """Return why the settings of drivers are wrong or incomplete, one sentence each."""
+    registration, catalog = membership.spec["registrationConfiguration"], membership.catalog
+    rows = (registration.get(name) or {} for name in ("registrationDriver", "addOnKubeClientRegistrationDriver"))
+    chosen = [str(row["authType"]) for row in rows if row.get("authType")]
+    settings = settings_from_spec(catalog.options(Side.CLUSTER), registration)
+    return catalog.validate(Side.CLUSTER, settings, *chosen)
 
 
 async def cluster_uid(client: Client) -> str:
@@ -122,7 +215,7 @@ async def cluster_uid(client: Client) -> str:
 
 
 def validate_joined(found: Object | None) -> str:
-    """Say what a cluster still lacks to have joined; empty when it has."""
+    """Return what a cluster still lacks to have joined; empty when it has."""
     if found is None:
         return "the agent has not introduced itself to the hub yet"
     name = found["metadata"]["name"]
@@ -134,7 +227,35 @@ def validate_joined(found: Object | None) -> str:
     return "" if is_true(found, ConditionType.JOINED) else "accepted; the agent takes up its work"
 
 
-async def await_joined(waiter: ObjectWaiter, cluster: str) -> Object:
-    """Return the ManagedCluster once it has joined; `NotReady` otherwise."""
-    advice = "see `watchword clusters show` on the hub, and the agent's log on this cluster"
-    return await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), validate_joined, advice=advice)
+@dataclass(frozen=True, slots=True)
+class JoinWait:
+    """Waits until the hub says that this cluster has joined; names the pod that is in the way until then."""
+
+    client: Client  # this cluster
+    hub: Client  # with the bootstrap credential, which may read but not watch
+    patience: timedelta
+    progress: Progress = field(default=ignore_progress)
+
+    async def run(self, membership: ClusterMembership) -> None:
+        """Return once the cluster has joined; `NotReady` otherwise, `OperationRefused` once it is denied."""
+        agent = ObjectKey.of(agent_deployment(klusterlet_manifest(membership))[1])
+
+        async def look() -> None:
+            found = await self.hub.find(MANAGED_CLUSTERS, ObjectKey.cluster(membership.cluster))
+            if found is not None and is_denied(found):
+                raise OperationRefused(f"the hub's administrator denied cluster {membership.cluster}: ask them why")
+            missing = validate_joined(found)
+            if not missing:
+                return
+            shown = f"`watchword clusters show {membership.cluster}` on the hub, and the agent's log here"
+            trouble = await self._find_pod_trouble(agent) if found is None else None
+            if trouble is not None:
+                missing, shown = trouble.reason, f"`{trouble.command}`"
+            raise PollAgain(missing, NotReady(f"{missing}: see {shown}"))
+
+        await poll_until(look, PollOptions(self.patience, pause=timedelta(seconds=1)), self.progress)
+
+    async def _find_pod_trouble(self, agent: ObjectKey) -> DeploymentTrouble | None:
+        if await self.client.find(DEPLOYMENTS, OPERATOR) is None:  # the agent runs elsewhere
+            return None
+        return await find_deployment_trouble(self.client, OPERATOR) or await find_deployment_trouble(self.client, agent)

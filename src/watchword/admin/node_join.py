@@ -26,7 +26,7 @@ NODE_USER = "system:node:"
 
 @dataclass(frozen=True, slots=True)
 class NodeJoin:
-    """Asks for a node's certificate and keeps it, with the way to the cluster, in one kubeconfig (0600)."""
+    """Requests a node's certificate and stores it, with the cluster's endpoint, in one kubeconfig (0600)."""
 
     node: str
     path: Path
@@ -36,7 +36,7 @@ class NodeJoin:
 
     @property
     def subject(self) -> CertificateSubject:
-        """Whom the certificate names."""
+        """The subject of the certificate."""
         return CertificateSubject(NODE_USER + self.node, (NODES_GROUP,))
 
     def existing_certificate(self) -> Certificate | None:

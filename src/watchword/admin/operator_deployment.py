@@ -1,4 +1,4 @@
-"""The operator on a cluster: able to deploy all that is asked of it there, and gone with the last of it."""
+"""The operator on a cluster: deployed for what is needed there, and removed with the last of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def operator_objects(
 ) -> list[Manifest]:
     """Return the operator for what is wanted now and for what it deploys here already.
 
-    Its rights are one role: whoever joins a second hub, or makes a managed cluster a hub, must not take the first away.
+    Its rights are one role: joining a second hub, or making a managed cluster a hub, must not remove the first.
     """
     present = await _present(client, KLUSTERLETS)
     places = sorted({namespace_of(obj) for obj in present} | ({agent_namespace} - {""}))
@@ -34,12 +34,13 @@ def choose_bundle_options(image: str, places: list[str], *, hub: bool) -> Bundle
     return BundleOptions(image, places[0], for_hub=hub, more_agent_namespaces=tuple(places[1:]))
 
 
-async def unneeded_operator_objects(client: Client, agent_namespace: str) -> list[Manifest]:
-    """Return the operator's objects, the last first, when nothing is left for it to do.
+async def unneeded_operator_objects(client: Client, agent_namespace: str, *, going: str = "") -> list[Manifest]:
+    """Return the operator's objects, the last first, when nothing is left for it to do but a Klusterlet that is going.
 
-    Its kinds stay, for people may keep claims and records in them, and its namespace, for a hub lives there too.
+    Its kinds stay, because they may contain claims and records, and its namespace, because a hub runs there too.
     """
-    if await _present(client, KLUSTERLETS) or await _present(client, CLUSTER_MANAGERS):
+    staying = [found for found in await _present(client, KLUSTERLETS) if found["metadata"]["name"] != going]
+    if staying or await _present(client, CLUSTER_MANAGERS):
         return []
     rows = operator_bundle(choose_bundle_options(IMAGE, [agent_namespace], hub=False))
     removed = [row for row in reversed(rows) if row[0] not in (CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES)]

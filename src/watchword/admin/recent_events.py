@@ -13,7 +13,7 @@ MAX_EVENTS = 200
 
 @dataclass(frozen=True, slots=True)
 class FleetEvent:
-    """One thing that happened; `at` is an instant in words that sort."""
+    """One event; `at` is an instant as text that sorts."""
 
     at: str
     about: str
@@ -22,13 +22,13 @@ class FleetEvent:
 
 
 def collect_fleet_events(objects: Iterable[Object], events: Iterable[Object]) -> Sequence[FleetEvent]:
-    """Return the latest happenings, the last one last; each thing once, whoever told it."""
+    """Return the latest events, the last one last; duplicates are removed."""
     told = {(row.about, row.what): row for row in (*_condition_changes(objects), *map(read_event, events))}
     return sorted(told.values(), key=lambda row: row.at)[-MAX_EVENTS:]
 
 
 def read_event(event: Object) -> FleetEvent:
-    """Return what an event of events.k8s.io tells."""
+    """Return an event of events.k8s.io."""
     about = event.get("regarding") or {}
     name = str(about.get("name") or about.get("kind") or "-")
     what = str(event.get("note") or event.get("reason") or "")
@@ -36,7 +36,7 @@ def read_event(event: Object) -> FleetEvent:
 
 
 def event_time(event: Object) -> str:
-    """Return when an event last happened, in words that sort."""
+    """Return when an event last happened, as text that sorts."""
     series, metadata = event.get("series") or {}, event.get("metadata") or {}
     instants = (
         series.get("lastObservedTime"),

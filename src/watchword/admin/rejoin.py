@@ -1,4 +1,4 @@
-"""Brings a cluster back whose credential expired or was lost: a new token on its side, a person's word on the hub's."""
+"""Rejoins a cluster whose credential expired or was lost: a new token on the cluster, a confirmation on the hub."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECR
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.certificates.approval import is_pending
 from watchword.certificates.manual_approval import well_formed_requests
+from watchword.certificates.name_ownership import NameOwner, name_owner_patch
 from watchword.certificates.request_validation import ClusterRequest
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.drivers.catalog import CATALOG, Catalog
@@ -55,7 +56,7 @@ def validate_credential_current(secret: Object | None, *, now: datetime, catalog
 
 @dataclass(frozen=True, slots=True)
 class TakeOverCandidate:
-    """Who asks for a name that is taken."""
+    """The requests for a name that is taken."""
 
     cluster: str
     owner: str  # the identity on record, empty when there is none
@@ -64,13 +65,13 @@ class TakeOverCandidate:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Lets a new key have the name of a cluster that has joined before; a person has confirmed it."""
+    """Gives the name of a joined cluster to a new key, after confirmation."""
 
     acceptor: ClusterAcceptor
     progress: Progress = field(default=ignore_progress)
 
     async def candidate(self, name: str) -> TakeOverCandidate:
-        """Return what a person should see before they decide; `OperationRefused` for a cluster that is denied."""
+        """Return what to show before confirmation; `OperationRefused` for a cluster that is denied."""
         cluster = await self.acceptor.hub_admin.cluster(name)
         if (cluster.get("spec") or {}).get("hubAcceptsClient") is not True:
             raise OperationRefused(
@@ -81,7 +82,7 @@ class TakeOver:
         return TakeOverCandidate(name, annotations_of(cluster).get(Annotation.CLUSTER_UID, ""), asked)
 
     async def run(self, name: str, patience: timedelta | None) -> AdmissionResult:
-        """Free the name of the identity on record and approve the new key; wait for the request when asked to."""
+        """Free the name of the identity on record and approve the new key; wait for the request if requested."""
         cluster = await self._clear_recorded_uid(name)
         acceptor = replace(self.acceptor, terms=replace(self.acceptor.terms, take_over=True))
 
@@ -91,9 +92,10 @@ class TakeOver:
             except NotReady:
                 decision = AdmissionResult(name)
             if decision.requests:
+                await self._record_owner(name, decision.owner)
                 return decision
             early = NotReady(
-                f"the name {name} is free for a new key, but nobody has asked yet: run it again then, or use --wait"
+                f"the name {name} is free for a new key, but there is no request yet: run it again later, or use --wait"
             )
             raise PollAgain(f"waiting for a request for {name}", early)
 
@@ -103,6 +105,14 @@ class TakeOver:
             except PollAgain as early:
                 raise early.then from early
         return await poll_until(look, PollOptions(patience, pause=timedelta(seconds=2)), self.progress)
+
+    async def _record_owner(self, name: str, owner: NameOwner | None) -> None:
+        """Note the new key on the cluster: requests on record are forgotten after an hour."""
+        hub_admin = self.acceptor.hub_admin
+        if owner is not None:
+            cluster = await hub_admin.cluster(name)
+            patch = name_owner_patch(cluster, owner)
+            await hub_admin.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), patch, dry_run=hub_admin.dry_run)
 
     async def _clear_recorded_uid(self, name: str) -> Object:
         cluster = await self.acceptor.hub_admin.cluster(name)

@@ -1,4 +1,4 @@
-"""Asks the holder of a credential to renew it now, and sees that it does."""
+"""Requests that the holder of a credential renews it now, and waits for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from watchword.runtime.clock import Clock
 class CredentialRotator:
     """Renews through the hub: the holder sees the request there, and keeps the old credential until it has a new one.
 
-    Nothing is taken away, so a holder that is offline renews when it comes back.
+    Nothing is removed, so a holder that is offline renews when it reconnects.
     """
 
     client: Client
@@ -34,7 +34,7 @@ class CredentialRotator:
     catalog: Catalog = CATALOG
 
     async def cluster(self, name: str, wait: timedelta | None) -> str:
-        """Ask a cluster's agent to renew; return what it then reports, empty without waiting."""
+        """Request a cluster's agent to renew; return what it then reports, empty without waiting."""
         key = ObjectKey.cluster(name)
         found = await self._get(MANAGED_CLUSTERS, key, f"there is no cluster {name}: `watchword status` lists all")
         if not is_true(found, ConditionType.HUB_ACCEPTED):
@@ -43,7 +43,7 @@ class CredentialRotator:
         return await self._request_renewal(MANAGED_CLUSTERS, found, kind.condition_types, wait)
 
     async def addon(self, cluster: str, name: str, wait: timedelta | None) -> str:
-        """Ask for a new credential of an add-on; return what is then reported, empty without waiting."""
+        """Request a new credential of an add-on; return what is then reported, empty without waiting."""
         key = ObjectKey(cluster, name)
         missing = f"there is no add-on {name} on cluster {cluster}: `watchword status` lists all"
         found = await self._get(MANAGED_CLUSTER_ADDONS, key, missing)
@@ -62,7 +62,7 @@ class CredentialRotator:
         self, resource: Resource, found: Object, conditions: tuple[str, ...], wait: timedelta | None
     ) -> str:
         key = ObjectKey.of(found)
-        # Any value that was never used will do; this one also tells people when it was asked.
+        # Any new value works; this one also shows when it was requested.
         request = f"{rfc3339(self.clock.now())}-{secrets.token_hex(3)}"
         before = _condition_message(found, conditions)
         patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: request}}}
@@ -77,7 +77,7 @@ class CredentialRotator:
 
 
 def validate_renewed(found: Object | None, conditions: tuple[str, ...], before: str) -> str:
-    """Say what is still waited for; empty once another credential is reported than before."""
+    """Return what is still waited for; empty once another credential is reported than before."""
     if found is None:
         return "it is gone"
     failed = next((said for said in (find_condition(found, t) for t in conditions) if said is not None), None)

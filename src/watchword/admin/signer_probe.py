@@ -22,14 +22,14 @@ from watchword.pki.subjects import CertificateSubject
 from watchword.runtime.clock import Clock
 
 PATIENCE = timedelta(seconds=5)
-PROBE_USER = "watchword:signer-probe"  # nobody binds rights to it, and its key is forgotten at once
+PROBE_USER = "watchword:signer-probe"  # it has no rights, and its key is discarded
 PROBE_LIFETIME = timedelta(minutes=10)  # the shortest that the API allows
 CONSEQUENCE = "clusters cannot register by certificate here"
 
 
 @dataclass(frozen=True, slots=True)
 class SignerProbe:
-    """Asks for a certificate that nobody will use, approves it, and looks whether it comes."""
+    """Requests a certificate that is never used, approves it, and checks whether it is issued."""
 
     client: Client
     clock: Clock
@@ -70,13 +70,13 @@ class SignerProbe:
 
 
 def probe_csr(name: str, signer: str) -> Object:
-    """Return a request for a certificate of nobody, of a key that is thrown away."""
+    """Return a request for a certificate without rights, of a key that is discarded."""
     spec = CertificateSpec(CertificateSubject(PROBE_USER), signer, PROBE_LIFETIME, name)
     return certificate_request_manifest(spec, PrivateKey.generate())
 
 
 def validate_probe_result(answered: Object) -> str:
-    """Say what the answer means: empty when a certificate was issued."""
+    """Return what the response means: empty when a certificate was issued."""
     decision = read_decision(answered)
     if decision.certificate:
         return ""

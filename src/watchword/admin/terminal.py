@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TextIO, TypeAlias
 
+from watchword.api.text import escape_text
+
 ESC = "\x1b["
 _NO_WRAP, _WRAP = f"{ESC}?7l", f"{ESC}?7h"
 _HIDE_CURSOR, _SHOW_CURSOR = f"{ESC}?25l", f"{ESC}?25h"
@@ -17,7 +19,7 @@ MIN_SIZE = (20, 5)
 
 
 class Style(Enum):
-    """What a piece of text means; the value is how terminals are told."""
+    """A style of text; the value is the terminal's escape code."""
 
     PLAIN = ""
     BOLD = "1"
@@ -41,6 +43,11 @@ class TerminalSize:
 def plain_text(line: StyledLine) -> str:
     """Return a line without its styles."""
     return "".join(text for text, _ in line)
+
+
+def escape_line(line: StyledLine) -> StyledLine:
+    """Return a line that moves no cursor and ends nowhere but at its end."""
+    return [(escape_text(text), style) for text, style in line]
 
 
 def truncate(line: StyledLine, columns: int, more: str = "…") -> StyledLine:
@@ -113,7 +120,8 @@ class Screen:
     def draw(self, lines: Sequence[StyledLine]) -> None:
         """Show these lines instead of the last ones."""
         size = self.size()
-        rows = [render_line(truncate(line, size.columns), color=self.color) for line in lines[: size.rows - 1]]
+        fitted = [truncate(escape_line(line), size.columns) for line in lines[: size.rows - 1]]
+        rows = [render_line(line, color=self.color) for line in fitted]
         if size == self._drawn_at and rows == self._shown:
             return
         self.stream.write(self._back(size) + "".join(f"{_CLEAR_LINE}{row}\r\n" for row in rows) + _CLEAR_BELOW)

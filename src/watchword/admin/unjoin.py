@@ -13,11 +13,12 @@ from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.operator_deployment import unneeded_operator_objects
 from watchword.admin.wait import ObjectWaiter
 from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
-from watchword.api.meta import Manifest, Object, ObjectKey, finalizers_of, labels_of, uid_of
+from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, labels_of, uid_of
 from watchword.api.names import (
     AGENT_NAMESPACE,
     BOOTSTRAP_KUBECONFIG_SECRET,
     HUB_KUBECONFIG_SECRET,
+    Annotation,
     Finalizer,
     Label,
 )
@@ -28,6 +29,7 @@ from watchword.api.resources import (
     NAMESPACES,
     SECRETS,
 )
+from watchword.api.time import rfc3339
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.drivers.catalog import CATALOG
 from watchword.drivers.hub_connector import ConnectorContext
@@ -39,9 +41,10 @@ from watchword.kube.kubeconfig_parser import parse_kubeconfig
 from watchword.kube.retry import RetryPolicy
 from watchword.operator.klusterlet_manifests import agent_manifests, bound_agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
+from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 
-HUB_PATIENCE = timedelta(seconds=25)  # for the hub to take the rights away, once told
+HUB_PATIENCE = timedelta(seconds=25)  # for the hub to remove the rights, once notified
 OPERATOR_PATIENCE = timedelta(seconds=25)  # for an operator to clean up, if there is one
 HUB_RETRY = RetryPolicy(attempts=3, attempt_timeout=5.0, deadline=12.0)
 ATTEMPTS = 5
@@ -64,13 +67,11 @@ class ExistingMembership:
     namespace: str
     klusterlet: Object | None
     data: SecretData = field(repr=False)  # of the credential for the hub
-    other_secrets: tuple[Object, ...] = field(
-        default=(), repr=False
-    )  # Secrets of an agent that no Klusterlet speaks of
+    other_secrets: tuple[Object, ...] = field(default=(), repr=False)  # Secrets of an agent without a Klusterlet
 
     @property
     def addons(self) -> list[Object]:
-        """The credentials of add-ons: as long as they live they open the hub's doors."""
+        """The credentials of add-ons, which are valid on the hub until they expire."""
         return [
             obj
             for obj in self.other_secrets
@@ -140,9 +141,10 @@ def _name(obj: Object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Unjoiner:
-    """Leaves a hub in at most a minute: tells it first, then removes what the membership brought here."""
+    """Leaves a hub in at most a minute: notifies it first, then removes the membership's objects here."""
 
     client: Client
+    clock: Clock
     progress: Progress = field(default=ignore_progress)
     dry_run: bool = False
     purge_operator: bool = True  # with the last that it deployed
@@ -151,8 +153,10 @@ class Unjoiner:
         """Return what was done; whatever happens to the hub, this side is cleaned up."""
         trouble = "" if self.dry_run else await self._notify_hub(membership)
         removed = await self._remove(choose_removal(membership))
-        if self.purge_operator and not self.dry_run:
-            removed += await self._remove(await unneeded_operator_objects(self.client, membership.namespace))
+        if self.purge_operator:
+            going = membership.klusterlet["metadata"]["name"] if membership.klusterlet is not None else ""
+            unneeded = await unneeded_operator_objects(self.client, membership.namespace, going=going)
+            removed += await self._remove(unneeded)
         finish = f"watchword deny --clusters {membership.cluster}   # on the hub, if it is still there"
         left = [Leftover(trouble, finish)] if trouble else []
         return UnjoinResult(membership.cluster, not trouble, tuple(removed), (*left, *await self._work_left()))
@@ -160,27 +164,28 @@ class Unjoiner:
     async def _notify_hub(self, membership: ExistingMembership) -> str:
         """Give the acceptance back with the cluster's own credential; return why that is not finished, or nothing."""
         if not membership.has_credential:
-            return "the hub was not told: this cluster has no credential for it"
-        self.progress(f"telling the hub that {membership.cluster} leaves")
+            return "the hub was not notified: this cluster has no credential for it"
+        self.progress(f"notifying the hub that {membership.cluster} leaves")
         try:
             async with _hub_of(membership) as hub:
                 await self._withdraw_acceptance(hub, membership.cluster)
         except NotReady:
-            return "the hub was told and has not taken the rights away yet: are its controllers running?"
+            return "the hub was notified and has not removed the rights yet: are its controllers running?"
         except (Unauthorized, Forbidden) as refusal:
             return f"the hub does not listen to this cluster's credential any more ({refusal})"
         except (KubeError, PkiError) as trouble:
-            return f"the hub was not told: {trouble}"
+            return f"the hub was not notified: {trouble}"
         return ""
 
     async def _withdraw_acceptance(self, hub: Client, cluster: str) -> None:
-        if await withdraw_acceptance(hub, cluster):
+        if await withdraw_acceptance(hub, cluster, self.clock):
             waiter = ObjectWaiter(hub, HUB_PATIENCE, self.progress)
             await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), validate_denied, advice="")
 
     async def _remove(self, rows: Sequence[Manifest]) -> list[str]:
         if self.dry_run:
-            return names_of(rows)
+            there = [row for row in rows if await self.client.find(row[0], ObjectKey.of(row[1])) is not None]
+            return names_of(there)
         removed: list[str] = []
         for resource, obj in rows:
             try:
@@ -229,9 +234,9 @@ async def _hub_of(membership: ExistingMembership) -> AsyncIterator[Client]:
 
 
 def choose_removal(membership: ExistingMembership) -> list[Manifest]:
-    """Return what goes, in order: the Klusterlet, the agent and its rights, the namespaces, the credentials.
+    """Return what is removed, in order: the Klusterlet, the agent and its rights, the namespaces, the credentials.
 
-    An agent that is slow to end could write its credential anew; in a namespace that is going, it cannot.
+    An agent that ends slowly could write its credential again; in a namespace that is being deleted, it cannot.
     """
     own = [] if membership.klusterlet is None else [(KLUSTERLETS, membership.klusterlet)]
     rendered = [] if membership.klusterlet is None else _rendered(membership.klusterlet)
@@ -253,17 +258,25 @@ def _rendered(klusterlet: Object) -> list[Manifest]:
     return list(reversed({(resource, ObjectKey.of(obj)): (resource, obj) for resource, obj in rows}.values()))
 
 
-async def withdraw_acceptance(hub: Client, cluster: str) -> bool:
-    """Set `hubAcceptsClient` to false as the cluster itself; return whether the hub knows the cluster at all."""
+async def withdraw_acceptance(hub: Client, cluster: str, clock: Clock) -> bool:
+    """Set `hubAcceptsClient` to false as the cluster itself; return whether the hub knows the cluster at all.
+
+    The record of it, written with the same request, tells the hub this from a denial.
+    """
     for attempt in range(ATTEMPTS):
         found = await hub.find(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
         if found is None:
             return False
         if (found.get("spec") or {}).get("hubAcceptsClient") is not True:
             return True
-        denied = {**found, "spec": {**found["spec"], "hubAcceptsClient": False}}
+        notes = {**annotations_of(found), Annotation.LEFT_ON: rfc3339(clock.now())}
+        left = {
+            **found,
+            "metadata": {**found["metadata"], "annotations": notes},
+            "spec": {**found["spec"], "hubAcceptsClient": False},
+        }
         try:
-            await hub.update(MANAGED_CLUSTERS, denied)  # agents may update, not patch, as in the shipped system
+            await hub.update(MANAGED_CLUSTERS, left)  # agents may update, not patch, as in Open Cluster Management
         except Conflict:
             if attempt == ATTEMPTS - 1:
                 raise

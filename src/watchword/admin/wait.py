@@ -1,4 +1,4 @@
-"""Waiting until one object is as hoped: by watching it, with progress told, and not for ever."""
+"""Waits for a state of one object by watching it, with progress messages and a timeout."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from watchword.kube.errors import KubeError
 from watchword.kube.watch import Bookmark, ObjectChange, WatchOptions, list_and_watch
 
 WaitCondition = Callable[[Object | None], str]
-"""Says what is still waited for, in words for people; empty when all is as hoped."""
+"""Returns what is still waited for, as text for people; empty when the state is reached."""
 
 
 @dataclass
 class _ProgressReporter:
-    """Tells each thing once."""
+    """Reports each message once."""
 
     progress: Progress
     last: str = ""

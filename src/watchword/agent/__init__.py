@@ -1,1 +1,1 @@
-"""One file per promise the agent on a managed cluster keeps."""
+"""The cluster agent: one file per controller."""

@@ -1,4 +1,4 @@
-"""Asks this cluster's API server how it is, and as seldom as possible."""
+"""Checks the health of this cluster's API server, with as few requests as possible."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.runtime.cache import Cache
 
-MAX_WATCH_SILENCE = timedelta(seconds=75)  # a watch is told something every minute, if only that nothing happened
+MAX_WATCH_SILENCE = timedelta(seconds=75)  # a watch receives something every minute, at least a bookmark
 VERSION_CACHE_DURATION = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
-    """What the cluster's own API server says of itself."""
+    """The health that the cluster's own API server reports."""
 
     version: str
     trouble: str = ""  # empty: all is well
@@ -31,7 +31,7 @@ class _VersionInfo(msgspec.Struct, rename="camel"):
 
 @dataclass
 class ApiServerHealthCheck:
-    """A watch that was heard lately proves the API server alive; only a silent one is asked."""
+    """A watch that received something lately proves the API server alive; only a silent one is checked."""
 
     cluster: Client
     cache: Cache

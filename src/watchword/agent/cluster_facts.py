@@ -1,4 +1,4 @@
-"""What there is to say about this cluster: version, size, claims."""
+"""The reported facts about this cluster: version, size, claims."""
 
 from __future__ import annotations
 

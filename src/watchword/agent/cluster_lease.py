@@ -1,4 +1,4 @@
-"""Renews the lease by which the hub knows that this cluster's agent runs."""
+"""Renews the lease of this cluster on the hub."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LeaseRenewalReconciler:
     held: dict[ObjectKey, Object] = field(default_factory=dict)  # as last stored, where it may only be replaced
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Renew the lease while the hub accepts this cluster; other news about the cluster renew nothing."""
+        """Renew the lease while the hub accepts this cluster; other changes of the cluster renew nothing."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.connection.uses_own_credential:
             return Done()

@@ -16,7 +16,7 @@ from watchword.kube.errors import AlreadyExists
 
 @dataclass(frozen=True, slots=True)
 class RegistrationRequest:
-    """What this cluster says of itself when it first comes to a hub."""
+    """What this cluster registers with on a hub."""
 
     name: str
     uid: str  # of this cluster's kube-system namespace: the same on every hub it joins

@@ -1,4 +1,4 @@
-"""Tells the hub how this cluster is: joined, available, of what version and size, with which claims."""
+"""Reports this cluster's state on the hub: joined, available, version, size, claims."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEASE_RECHECK = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class ClusterStatusReconciler:
-    """Reconciles this cluster's own ManagedCluster on the hub; woken by it, by nodes and by claims."""
+    """Reconciles this cluster's own ManagedCluster on the hub; triggered by it, by nodes and by claims."""
 
     hub: Reader
     cluster: Reader
@@ -40,7 +40,9 @@ class ClusterStatusReconciler:
         found = self.hub.get(MANAGED_CLUSTERS, key)
         if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.session.uses_own_credential:
             return Done()
-        if _clock_is_off(found):  # what an agent with a wrong clock writes would only confuse; the lease goes on
+        if _clock_is_off(
+            found
+        ):  # conditions of an agent with a wrong clock would be misleading; the lease is still renewed
             return RetryAfter(Cluster.read(found).lease_duration)
         if says_lease_expired(found) and not self.lease.is_renewed(key):
             return RetryAfter(LEASE_RECHECK)  # the hub is the one writer of this condition until the lease is renewed
@@ -54,7 +56,7 @@ class ClusterStatusReconciler:
 
 
 def decide_cluster_conditions(health: ClusterHealth) -> tuple[Condition, ...]:
-    """Return what the agent itself can vouch for."""
+    """Return the conditions that the agent itself can decide."""
     joined = Condition.true(ConditionType.JOINED, "ManagedClusterJoined", "the cluster has joined this hub")
     if health.trouble:
         message = f"the cluster's API server is not well: {health.trouble}"

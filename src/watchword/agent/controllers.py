@@ -41,7 +41,7 @@ class RegistrationParts:
 
 
 def register_informers(cluster: ApiServerConnection, hub: ApiServerConnection, identity: AgentIdentity) -> None:
-    """Ask the caches for everything that every agent looks at."""
+    """Register the informers of everything that every agent reads."""
     cluster.cache.informer(SECRETS, single_object_scope(identity.secret_key))
     cluster.cache.informer(NODES, project=_without_images)
     cluster.cache.informer(CLUSTER_CLAIMS)
@@ -84,14 +84,14 @@ def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpe
 
 def addons(context: AgentControllerContext) -> Iterable[ControllerSpec]:
     """Keep the credentials of add-ons, and report the health of the add-ons."""
-    from watchword.agent.addons.controllers import addon_controllers  # noqa: PLC0415 - only an accepted cluster needs it
+    from watchword.agent.addons.controllers import addon_controllers
 
     return addon_controllers(context)
 
 
 def works(context: AgentControllerContext) -> Iterable[ControllerSpec]:
-    """Apply what the hub asks this cluster to have."""
-    from watchword.agent.work import work_controllers  # noqa: PLC0415 - only an accepted cluster needs it
+    """Apply the works of this cluster."""
+    from watchword.agent.work import work_controllers
 
     return work_controllers(context)
 

@@ -25,7 +25,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
-MAX_STEPS = 4  # key, request, decision: enough for a hub that answers at once, too few to spin
+MAX_STEPS = 4  # key, request, decision: enough for a hub that decides immediately, too few to spin
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class CredentialSpec:
 
 
 class CredentialObserver(Protocol):
-    """Is told what becomes of one credential."""
+    """Is notified of the results of one credential."""
 
     async def on_answer(self, answer: ObtainResult, data: SecretData) -> None:
-        """Take the driver's answer and what the Secret holds after it."""
+        """Receive the driver's result and the content of the Secret after it."""
         ...
 
 
@@ -98,7 +98,7 @@ class CredentialKeeper:
 
 
 def is_worth_storing(answer: ObtainResult) -> bool:
-    """Whether an answer is reason enough to make a Secret: waiting alone is not."""
+    """Whether a response is reason enough to make a Secret: waiting alone is not."""
     return not isinstance(answer, Pending) or bool(answer.keep)
 
 

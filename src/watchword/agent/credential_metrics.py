@@ -14,7 +14,7 @@ KIND = "cluster"
 
 @dataclass
 class CredentialMetricsObserver:
-    """A `CredentialObserver` that counts each answer."""
+    """A `CredentialObserver` that counts each result."""
 
     metrics: CredentialMetrics
     cluster: str
@@ -27,7 +27,7 @@ class CredentialMetricsObserver:
         self.began = self.clock.now()
 
     async def on_answer(self, answer: ObtainResult, _data: SecretData) -> None:
-        """Count one answer of the driver."""
+        """Count one response of the driver."""
         if isinstance(answer, Pending):
             self._count_refusal(answer)
         else:

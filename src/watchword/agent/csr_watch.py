@@ -1,4 +1,4 @@
-"""Watches certificate requests while a credential waits for one: for most of its life it does not."""
+"""Watches certificate requests only while one is pending."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PendingCsrWatch:
         self._changed = asyncio.Event()
 
     def track_pending(self, secret: ObjectKey, answer: ObtainResult | None) -> None:
-        """Record the last answer about the credential in a Secret; None when none is wanted any more."""
+        """Record the last result about the credential in a Secret; None when none is wanted any more."""
         if isinstance(answer, Pending):
             self._waiting.add(secret)
         else:

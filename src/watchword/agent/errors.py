@@ -11,11 +11,11 @@ from __future__ import annotations
 
 
 class AgentError(Exception):
-    """Base of everything this room raises."""
+    """Base of the errors of this package."""
 
 
 class NameTaken(AgentError):
-    """Another cluster has this name on the hub; the message says what to do."""
+    """Another cluster has this name on the hub; the message contains the next step."""
 
 
 class WorkError(AgentError):

@@ -35,7 +35,7 @@ class HubConnection:
             await previous.close()
 
     async def send(self, request: Request) -> Response:
-        """Send one request and return the whole answer."""
+        """Send one request and return the complete response."""
         transport = self._transport()
         try:
             return await transport.send(request)
@@ -81,7 +81,7 @@ class OwnCredentialTransport:
         self._connection = connection
 
     async def send(self, request: Request) -> Response:
-        """Send one request and return the whole answer."""
+        """Send one request and return the complete response."""
         if request.method != "GET" and not self._connection.uses_own_credential:
             raise Unreachable("the cluster's own credential is not in use now", maybe_processed=False)
         return await self._connection.send(request)

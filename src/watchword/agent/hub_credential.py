@@ -39,7 +39,7 @@ class HubCredentialReconciler:
         return await self.keeper.advance(key, CredentialSpec(self.wanted(), self.driver, SecretExtras(data)), self)
 
     async def on_answer(self, answer: ObtainResult, data: SecretData) -> None:
-        """Count the driver's answer and let the session use what the Secret holds now."""
+        """Count the driver's result and let the session use the content of the Secret."""
         await self.metrics.on_answer(answer, data)
         await self.session.update_credential(answer, data)
 

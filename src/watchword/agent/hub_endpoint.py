@@ -29,7 +29,7 @@ class ConfiguredEndpoint:
 
     @classmethod
     def of(cls, entry: ClusterEntry) -> ConfiguredEndpoint:
-        """Return what an entry says."""
+        """Return the relevant content of an entry."""
         return cls(entry.server, sha256(entry.ca_data).hexdigest())
 
 
@@ -48,7 +48,7 @@ class HubEndpoint:
             self.current, self._recorded_name = choice.cluster, choice.cluster_name
 
     def entry(self) -> ClusterEntry:
-        """Return how the hub is reached and trusted at this moment; `ConfigError` when nothing says so."""
+        """Return how the hub is reached and trusted now; `ConfigError` when that is unknown."""
         return self.current if self.current is not None else self.connector.entry()
 
     def name(self) -> str:
@@ -58,7 +58,7 @@ class HubEndpoint:
         return found.cluster_name if found is not None else self._recorded_name or HUB
 
     def configured(self) -> ClusterEntry | None:
-        """Return what the bootstrap kubeconfig says; None when there is none, or none that can be read."""
+        """Return the entry of the bootstrap kubeconfig; None when there is none, or none that can be read."""
         if not self.connector.has_bootstrap_credential():
             return None
         try:
@@ -67,7 +67,7 @@ class HubEndpoint:
             return None
 
     def new_configuration(self) -> ClusterEntry | None:
-        """Return what the bootstrap kubeconfig says when it changed since the current endpoint was recorded."""
+        """Return the entry of the bootstrap kubeconfig if it changed since the current endpoint was recorded."""
         configured = self.configured()
         if configured is None or self.current is None or not is_new_configuration(self.current, configured):
             return None

@@ -101,7 +101,7 @@ class HubSession:
 
     @property
     def requester(self) -> str:
-        """The user as which the agent asks to join, when the bootstrap credential tells; empty else."""
+        """The user as which the agent joins, when the bootstrap credential tells; empty else."""
         known = self._in_use if self.active_credential is ActiveCredential.BOOTSTRAP else None
         return known.requester if isinstance(known, BootstrapCredential) else ""
 
@@ -161,7 +161,7 @@ class HubSession:
                 group.create_task(self._watch_bootstrap(self.connector), name="bootstrap credential")
 
     async def _watch_expiry(self) -> None:
-        """Notice that the credential expires before the hub ever answered: until then no controller runs."""
+        """Detect that the credential expires before the hub ever responded: until then no controller runs."""
         while not self.hub.synced:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(EXPIRY_CHECK_INTERVAL.total_seconds()):
@@ -203,7 +203,7 @@ class HubSession:
         self._notify()
 
     async def _switch(self, use: ActiveCredential) -> None:
-        """Exchange the connection unless it uses this very credential; compared, for a write's answer may be lost."""
+        """Exchange the connection unless it uses this credential already; a write's response may have been lost."""
         wanted = self._wanted_connection(use)
         if use is ActiveCredential.NONE or (use == self.active_credential and wanted == self._in_use):
             self.active_credential = use
@@ -234,7 +234,7 @@ class HubSession:
         found = self.hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.cluster_name))
         accepted = None if found is None else is_true(found, ConditionType.HUB_ACCEPTED)
         if accepted is None and self.active_credential is ActiveCredential.BOOTSTRAP:
-            accepted = False  # the hub was asked as a joining cluster and does not know this cluster yet
+            accepted = False  # the request was made as a joining cluster, and the hub does not know this cluster yet
         return CredentialFacts(
             self.held is not None, self.own_until, accepted, self.connector.has_bootstrap_credential()
         )

@@ -1,4 +1,4 @@
-"""Who this agent is: a name for the cluster, a name for itself, and the cluster's identity across hubs."""
+"""The agent's identity: the cluster's name, the agent's name, and the cluster's UID across hubs."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class AgentIdentity:
 
     @property
     def subject(self) -> CredentialSubject:
-        """Whom the cluster's credential names."""
+        """The subject of the cluster's credential."""
         groups = (cluster_group(self.cluster), MANAGED_CLUSTERS_GROUP)
         return CredentialSubject(agent_user(self.cluster, self.agent), groups)
 
 
 def restore_identity(system: Object, secret: Object | None, options: AgentOptions) -> AgentIdentity:
-    """Take from the Secret who we were before, and from the namespace kube-system which cluster this is.
+    """Restore the identity from the Secret, and the cluster's UID from the namespace kube-system.
 
-    What was never decided is decided now.
+    What is not stored yet is decided now.
     """
     held = decode_data(secret)
     return AgentIdentity(

@@ -1,4 +1,4 @@
-"""What an agent is told when it is started."""
+"""The options of an agent."""
 
 from __future__ import annotations
 

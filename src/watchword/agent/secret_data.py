@@ -44,10 +44,10 @@ def hub_kubeconfig(hub: ClusterEntry, user: UserEntry, *, name: str = HUB) -> by
 
 
 class HubEndpointSource(Protocol):
-    """Tells where the hub is at this moment."""
+    """Knows where the hub is reached."""
 
     def entry(self) -> ClusterEntry:
-        """Return how the hub is reached and trusted; `ConfigError` when nothing says so."""
+        """Return how the hub is reached and trusted; `ConfigError` when that is unknown."""
         ...
 
     def name(self) -> str:
@@ -87,10 +87,10 @@ class SecretExtras:
 def choose_secret_data(
     held: SecretData, answer: ObtainResult, *, owned: frozenset[str], extras: SecretExtras
 ) -> dict[str, bytes]:
-    """Return what the Secret should hold after the driver's answer.
+    """Return the content of the Secret after the driver's result.
 
-    Keys that others put beside it stay, and a new credential replaces everything its driver owns. While a new driver
-    is still at work, the credential of the one before it stays usable.
+    Keys of others stay, and a new credential replaces everything its driver owns. Until a new driver has a credential,
+    that of the driver before stays usable.
     """
     if isinstance(answer, Pending):
         return {**held, **answer.keep, **extras.frame}

@@ -1,1 +1,1 @@
-"""The nouns: kinds, names, labels and conditions of the wire. No I/O, no clock."""
+"""Kinds, names, labels and conditions of the wire. No I/O, no clock."""

@@ -1,4 +1,4 @@
-"""The add-on as the hub, a cluster's agent and the add-on's author speak of it."""
+"""The ManagedClusterAddOn as the hub, the agent and the add-on's author read it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXPLICITLY_EMPTY = "__reserved_no_default__"
 
 @dataclass(frozen=True, slots=True)
 class AddonSubject:
-    """Who the holder of an add-on's credential is. Read from a status it is a claim, for its agent may write it."""
+    """The subject of an add-on's credential. Read from a status it is a claim: the agent may write it."""
 
     user: str = ""
     groups: tuple[str, ...] = ()
@@ -39,14 +39,14 @@ class AddonSubject:
         return cls(str(row.get("user") or ""), tuple(row.get("groups") or ()), tuple(units))
 
     def document(self) -> Object:
-        """Return the subject as a status holds it; what is empty is left out."""
+        """Return the subject as a status holds it; empty fields are left out."""
         rows = {"user": self.user, "groups": list(self.groups), "organizationUnits": list(self.organization_units)}
         return {name: value for name, value in rows.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One credential that an add-on needs, as its status says."""
+    """One credential that an add-on needs, according to its status."""
 
     type: str
     signer: str
@@ -89,14 +89,14 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Addon:
-    """A ManagedClusterAddOn, read from its object. Its status is written by hub and agent alike."""
+    """A ManagedClusterAddOn, read from its object. Hub and agent both write its status."""
 
     name: str
     cluster: str
     uid: str
     deleting: bool
     finalizers: tuple[str, ...]
-    install_namespace: str  # empty: whatever the agent's default is
+    install_namespace: str  # empty: the agent's default
     registrations: tuple[Registration, ...]
     healthy_by_lease: bool
     object: Object = field(repr=False)
@@ -144,11 +144,11 @@ class Addon:
         return self.deleting and Finalizer.ADDON_PRE_DELETE in self.finalizers
 
     def namespace_on_cluster(self, default: str = ADDON_NAMESPACE) -> str:
-        """Return where the add-on's agent runs."""
+        """Return the namespace in which the add-on's agent runs."""
         return self.install_namespace or default
 
     def registration_fields(self, registrations: tuple[Registration, ...]) -> Object:
-        """Return the status fields that say so, in the shape the add-on's author uses."""
+        """Return the status fields with that namespace, in the version the add-on's author uses."""
         fields: Object = {"registrations": [row.document() for row in registrations]}
         legacy = next((row for row in registrations if row.legacy and row.type == KUBE_CLIENT), None)
         if legacy is not None and legacy.driver:
@@ -157,7 +157,7 @@ class Addon:
 
 
 def requested_namespace(obj: Object) -> str:
-    """Return where an administrator wants an add-on installed; its agent has no say in it."""
+    """Return the namespace that an administrator chose for an add-on; its agent cannot change it."""
     said = annotations_of(obj).get(Annotation.INSTALL_NAMESPACE, "")
     asked = "" if said == EXPLICITLY_EMPTY else said
     return str(asked or (obj.get("spec") or {}).get("installNamespace") or "")

@@ -1,4 +1,4 @@
-"""Names of bootstrap tokens and cluster-info on the wire: Kubernetes' own, and the few we add."""
+"""Names of bootstrap tokens and cluster-info on the wire: those of Kubernetes, and the few we add."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY_TOKEN_SECRET = "token-secret"  # noqa: S105 - the name of a field
 KEY_EXPIRATION = "expiration"
 KEY_DESCRIPTION = "description"
 KEY_EXTRA_GROUPS = "auth-extra-groups"  # what Kubernetes reads
-KEY_GROUPS = "auth-groups"  # what the discovery design calls the same list
+KEY_GROUPS = "auth-groups"  # the name of the same list in the discovery design
 KEY_USAGE_PREFIX = "usage-bootstrap-"
 
 USER_PREFIX = "system:bootstrap:"
@@ -41,10 +41,10 @@ EXTENSION_ENDPOINTS = "watchword.dev/endpoints"
 
 
 def token_secret_key(token_id: str) -> ObjectKey:
-    """Return where the Secret of a token lives."""
+    """Return the key of a token's Secret."""
     return ObjectKey(TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_PREFIX + token_id)
 
 
 def bootstrap_user(token_id: str) -> str:
-    """Return the user a token authenticates as."""
+    """Return the user as which a token authenticates."""
     return USER_PREFIX + token_id

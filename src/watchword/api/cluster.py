@@ -1,4 +1,4 @@
-"""The cluster as the hub and its agent speak of it."""
+"""The ManagedCluster as the hub and the agent read it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Cluster:
 
     name: str
     uid: str
-    accepted: bool  # what spec asks for; whether it was asked by somebody entitled is the hub's to verify
+    accepted: bool  # the requested value; the hub verifies that the requester was entitled to it
     deleting: bool
     lease_duration: timedelta
     cluster_set: str
@@ -81,7 +81,7 @@ class Cluster:
 
     @property
     def claimed_uid(self) -> str:
-        """The identity the cluster claims for itself; a claim, not a proof."""
+        """The identity that the cluster claims; not verified."""
         return self.annotations.get(Annotation.CLUSTER_UID, "")
 
 
@@ -91,7 +91,7 @@ def is_accepted(cluster: Object) -> bool:
 
 
 def validate_cluster_name(name: str) -> str | None:
-    """Return why a cluster cannot be called that, or None when it can."""
+    """Return why a cluster cannot have that name, or None when it can."""
     if not is_dns_label(name):
         return (
             f"{name!r} is not a DNS label: use at most 63 lower-case letters, digits and '-', "

@@ -1,4 +1,4 @@
-"""Status conditions: how reconcilers and people are told what is true and why."""
+"""Status conditions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Status = Literal["True", "False", "Unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One statement about an object; `reason` is for programs, `message` for people."""
+    """One condition; `reason` is for programs, `message` for people."""
 
     type: str
     status: Status
@@ -24,17 +24,17 @@ class Condition:
 
     @classmethod
     def true(cls, type_: str, reason: str, message: str = "") -> Condition:
-        """Say that it holds."""
+        """Return the condition with status True."""
         return cls(type_, "True", reason, message)
 
     @classmethod
     def false(cls, type_: str, reason: str, message: str = "") -> Condition:
-        """Say that it does not hold."""
+        """Return the condition with status False."""
         return cls(type_, "False", reason, message)
 
     @classmethod
     def unknown(cls, type_: str, reason: str, message: str = "") -> Condition:
-        """Say that nobody can tell."""
+        """Return the condition with status Unknown."""
         return cls(type_, "Unknown", reason, message)
 
 
@@ -44,7 +44,7 @@ def conditions_of(obj: Mapping[str, Any]) -> list[Object]:
 
 
 def find_condition(obj: Mapping[str, Any], type_: str) -> Condition | None:
-    """Return the condition of that type, or None when nobody has said anything yet."""
+    """Return the condition of that type, or None when it is not set."""
     for row in conditions_of(obj):
         if row.get("type") == type_:
             return Condition(type_, row.get("status", "Unknown"), row.get("reason", ""), row.get("message", ""))
@@ -60,9 +60,9 @@ def is_true(obj: Mapping[str, Any], type_: str) -> bool:
 def merge_condition(
     rows: list[Object], condition: Condition, *, now: datetime, generation: int | None = None
 ) -> list[Object] | None:
-    """Return the list with the condition set, or None when it already says exactly that.
+    """Return the list with the condition set, or None when it is set already.
 
-    The transition time moves only when the status does.
+    The transition time changes only when the status does.
     """
     row: Object = {
         "type": condition.type,

@@ -1,4 +1,4 @@
-"""One request and one answer, as plain data: the seam between client and API server."""
+"""One HTTP request and response as plain data, shared by client and server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _first(headers: Iterable[tuple[str, str]], name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who is at the other end of the connection, as far as TLS has proved it."""
+    """The other end of the connection, as far as TLS has verified it."""
 
     address: str = ""
     certificate_chain: tuple[bytes, ...] = ()  # DER, leaf first; verified by the authenticator, not by TLS alone
@@ -41,7 +41,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An HTTP answer: a whole body, or a stream of chunks for a watch."""
+    """An HTTP response: a complete body, or a stream of chunks for a watch."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()

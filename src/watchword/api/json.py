@@ -1,4 +1,4 @@
-"""JSON values as data: copied, compared and printed as the reference server does."""
+"""JSON values: copied, compared and printed as kube-apiserver does."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def copy_json(value: Any) -> Any:
 
 
 def trimmed(encoded: bytes) -> bytes:
-    """Return encoded JSON in memory of its own size, for whoever keeps it.
+    """Return encoded JSON in a buffer of its own size, for callers that keep it.
 
-    What an encoder returns holds on to its whole buffer: of orjson often ten times the size.
+    An encoder's result refers to its whole buffer: with orjson often ten times the size.
     """
     return bytes(memoryview(encoded))
 
@@ -44,7 +44,7 @@ def show(value: Any) -> str:
 
 
 def is_deeper_than(value: Any, limit: int) -> bool:
-    """Whether a value nests deeper than so many levels; walks without recursion."""
+    """Whether a value is nested deeper than so many levels; does not recurse."""
     level = [value]
     for _ in range(limit):
         containers = [item for item in level if type(item) in _CONTAINERS]
@@ -55,7 +55,7 @@ def is_deeper_than(value: Any, limit: int) -> bool:
 
 
 def go_print(value: Any) -> str:
-    """Print a value as Go's default format does, which some messages show."""
+    """Print a value in Go's default format, which some messages use."""
     if type(value) is dict:
         return f"map[{' '.join(f'{key}:{go_print(value[key])}' for key in sorted(value))}]"
     if type(value) is list:
@@ -64,7 +64,7 @@ def go_print(value: Any) -> str:
 
 
 def type_name(value: Any) -> str:
-    """Return the JSON type of a value, telling integers from numbers."""
+    """Return the JSON type of a value, distinguishing integers from numbers."""
     return _TYPE_NAMES.get(type(value), "object")
 
 

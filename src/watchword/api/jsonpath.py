@@ -8,10 +8,10 @@ from functools import lru_cache
 from typing import Any
 
 Location = tuple[str | int, ...]
-"""The fields and indexes that lead to one value."""
+"""The fields and indexes of the path to one value."""
 
 PathStep = Callable[[Any], Iterator[tuple[str | int, Any]]]
-"""From a value to those one level below it, each with its field or index."""
+"""Returns the values one level below a value, each with its field or index."""
 
 _STEP = re.compile(
     r"\.(?P<field>(?:\\.|[^.\[\]\\])+)"
@@ -32,16 +32,16 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class JsonPathError(ValueError):
-    """The text is not a path of the supported kind."""
+    """The text is not a supported path."""
 
 
 def find(document: Any, path: str) -> list[Any]:
-    """Return what a path leads to, empty when nothing is there; raises JsonPathError."""
+    """Return the values of a path, empty when there are none; raises JsonPathError."""
     return [value for _, value in _follow(document, _compile(path))]
 
 
 def locate(document: Any, path: str) -> list[Location]:
-    """Return where a path leads, empty when nothing is there; raises JsonPathError."""
+    """Return the locations of a path, empty when there are none; raises JsonPathError."""
     return [location for location, _ in _follow(document, _compile(path))]
 
 

@@ -1,4 +1,4 @@
-"""What every Kubernetes object has: a resource it belongs to, a key, an owner."""
+"""What every Kubernetes object has: resource, key, owners, labels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ObjectKey:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One served resource: where it lives in the API and what its kind is called."""
+    """One served resource: its place in the API and its kind."""
 
     group: str
     version: str
@@ -56,7 +56,7 @@ class Resource:
     def path(self, key: ObjectKey | None = None, *, namespace: str = "", subresource: str = "") -> str:
         """Return the URL path of the collection, one object or its subresource.
 
-        Every segment is percent-encoded: a hostile name cannot climb out of its place.
+        Every segment is percent-encoded, so that a name cannot lead out of the path.
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if key is not None:
@@ -81,7 +81,7 @@ class Resource:
 
 
 def _segment(name: str) -> str:
-    """Return a name as one segment of a path; the usual ones, of letters, digits and dashes, are that already."""
+    """Return a name as one segment of a path; names of letters, digits and dashes need no encoding."""
     return name if name.isascii() and name.replace("-", "").isalnum() else quote(name, safe="")
 
 
@@ -102,7 +102,7 @@ class ObjectRef:
 
 
 Manifest: TypeAlias = tuple[Resource, Object]
-"""An object to apply, with where it goes."""
+"""An object to apply, with its resource."""
 
 
 def uid_of(obj: Mapping[str, Any]) -> str:
@@ -126,7 +126,7 @@ def finalizers_of(obj: Mapping[str, Any]) -> list[str]:
 
 
 def is_deleting(obj: Mapping[str, Any]) -> bool:
-    """Whether deletion has begun and only finalizers keep the object."""
+    """Whether the object is being deleted and only finalizers keep it."""
     return bool((obj.get("metadata") or {}).get("deletionTimestamp"))
 
 

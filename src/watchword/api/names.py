@@ -1,4 +1,4 @@
-"""Every name the wire knows: labels, annotations, finalizers, groups, conditions, reasons."""
+"""Every name on the wire: labels, annotations, finalizers, groups, conditions, reasons."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ REGISTER_GROUP = "register.open-cluster-management.io"
 
 
 class Label:
-    """Label keys. Plain strings: they stand as keys in objects, and the encoder takes no enum there."""
+    """Label keys. Plain strings: they are keys of objects, where the encoder accepts no enum."""
 
     CLUSTER_NAME: Final = "open-cluster-management.io/cluster-name"
     ADDON_NAME: Final = "open-cluster-management.io/addon-name"
-    ADDON_CLUSTER: Final = "addon.open-cluster-management.io/cluster-name"  # of rights made for an add-on's agent
+    ADDON_CLUSTER: Final = "addon.open-cluster-management.io/cluster-name"  # of RBAC objects for an add-on's agent
     CLUSTER_SET: Final = "cluster.open-cluster-management.io/clusterset"
-    PLACEMENT: Final = "cluster.open-cluster-management.io/placement"  # on decisions: whose they are
+    PLACEMENT: Final = "cluster.open-cluster-management.io/placement"  # on decisions: the placement
     TOKEN_ADDON: Final = "addon.open-cluster-management.io/name"  # noqa: S105 - a label key
     TOKEN_INFRASTRUCTURE: Final = "addon.open-cluster-management.io/token-infrastructure"  # noqa: S105 - a label key
     SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
@@ -76,20 +76,31 @@ class Annotation:
     IMAGE_REGISTRIES: Final = "open-cluster-management.io/image-registries"  # of a cluster, for its add-ons
     HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
     INSTALL_NAMESPACE: Final = "addon.open-cluster-management.io/v1alpha1-install-namespace"
-    # What server-side apply last brought over, so that changes of the work are told from those of the cluster.
+    # What server-side apply last wrote, so that changes of the work are told from changes of the cluster.
     APPLIED_DIGEST: Final = "open-cluster-management.io/config-spec-hash"
-    # Ours: who the cluster is, so that two clusters never share a name.
+    # Ours: the cluster's identity, so that two clusters never share a name.
     CLUSTER_UID: Final = "agent.open-cluster-management.io/cluster-uid"
-    # Ours: which key was let in first under this name. Only who may accept clusters may write it.
+    # Ours: the key that was accepted first under this name. Only users who may accept clusters may write it.
     FIRST_KEY: Final = "watchword.dev/first-key"
+    # Ours: when an administrator denied the cluster. Only who may accept clusters may write it.
+    DENIED_ON: Final = "watchword.dev/denied-on"
+    # Ours: when the cluster's own side took it out, by `unjoin`.
+    LEFT_ON: Final = "watchword.dev/left-on"
+    # Ours, on a ClusterManager: how long clusters that left are kept.
+    LEFT_CLUSTER_RETENTION: Final = "watchword.dev/left-cluster-retention"
     # Ours: an earlier cluster had this name, and its certificates may still be valid. Written like FIRST_KEY.
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
-    # Ours: a new value asks the holder to renew its credential now, once.
+    # Ours: a new value requests the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
 
 
-HUB_ANNOTATIONS = (Annotation.AUTO_ACCEPTED_ON, Annotation.FIRST_KEY, Annotation.NAME_USED_BEFORE)
-"""What the hub notes on a ManagedCluster; its agent, who may edit everything else there, may not touch it."""
+HUB_ANNOTATIONS = (
+    Annotation.AUTO_ACCEPTED_ON,
+    Annotation.FIRST_KEY,
+    Annotation.NAME_USED_BEFORE,
+    Annotation.DENIED_ON,
+)
+"""Annotations of the hub on a ManagedCluster; its agent may edit all others there, but not these."""
 
 AGENT_ANNOTATION_PREFIX = "agent.open-cluster-management.io/"
 
@@ -108,7 +119,7 @@ class Finalizer:
 
 
 HUB_FINALIZERS = (Finalizer.CLUSTER_ACCESS, Finalizer.CLUSTER_CONTENT)
-"""What holds a deleted ManagedCluster until nothing of it is left; its agent may not lift it."""
+"""Finalizers that keep a deleted ManagedCluster until it is cleaned up; its agent may not remove them."""
 
 
 class ConditionType:
@@ -120,12 +131,13 @@ class ConditionType:
     CLOCK_SYNCED: Final = "ManagedClusterConditionClockSynced"
     CERTIFICATE_ROTATED: Final = "ClusterCertificateRotated"
     DELETING: Final = "Deleting"
+    CLEANUP_SCHEDULED: Final = "CleanupScheduled"
     SET_EMPTY: Final = "ClusterSetEmpty"
     SET_BOUND: Final = "Bound"
     ADDON_AVAILABLE: Final = "Available"
     TOKEN_INFRASTRUCTURE_READY: Final = "TokenInfrastructureReady"  # noqa: S105 - a condition type
     ADDON_TOKEN_REFRESHED: Final = "AddonTokenRefreshed"  # noqa: S105 - a condition type
-    TOKEN_REFRESHED: Final = "TokenRefreshed"  # noqa: S105 - the shipped system's spelling of the same
+    TOKEN_REFRESHED: Final = "TokenRefreshed"  # noqa: S105 - Open Cluster Management's spelling of the same
     INSTALL_STRATEGY_FOLLOWED: Final = "InstallStrategyFollowed"
     REGISTRATION_APPLIED: Final = "RegistrationApplied"
     MANIFEST_APPLIED: Final = "ManifestApplied"
@@ -147,10 +159,10 @@ MANAGED_CLUSTERS_GROUP = "system:open-cluster-management:managed-clusters"
 
 
 AGENT_GROUP_PREFIXES = ("system:open-cluster-management:", "open-cluster-management:")
-"""How the groups of clusters and of their add-ons begin, in both spellings: no other identity is in one."""
+"""Prefixes of the groups of clusters and add-ons, in both spellings: no other identity is in such a group."""
 
 LONGEST_AGENT_TOKEN_SECONDS = 366 * 24 * 3600
-"""A year and a day: what agents ask for by default is a year."""
+"""A year and a day: agents request a year by default."""
 
 
 def cluster_group(cluster: str) -> str:
@@ -159,7 +171,7 @@ def cluster_group(cluster: str) -> str:
 
 
 def cluster_group_plain(cluster: str) -> str:
-    """Return the same group as clouds spell it that reserve the `system:` prefix."""
+    """Return the same group for clouds that reserve the `system:` prefix."""
     return f"open-cluster-management:{cluster}"
 
 
@@ -197,7 +209,7 @@ def addon_service_account(cluster: str, addon: str) -> str:
 
 
 def addon_service_account_short(addon: str) -> str:
-    """Return the same as the shipped system spells it."""
+    """Return the same as Open Cluster Management spells it."""
     return f"{addon}-agent"
 
 
@@ -211,7 +223,7 @@ COMMON_WORK_ROLE = "open-cluster-management:managedcluster:work"
 
 
 def registration_binding(cluster: str) -> str:
-    """Return the name of the binding that lets an agent keep its lease and add-ons."""
+    """Return the name of the binding that lets an agent maintain its lease and add-ons."""
     return f"{cluster_role(cluster)}:registration"
 
 

@@ -53,7 +53,7 @@ def quantity_suffix(text: str) -> str:
 def _scale(suffix: str) -> Fraction:
     if suffix in UNITS:
         return UNITS[suffix]
-    # An exponent from a stranger must not cost memory: beyond this the value is capped anyway.
+    # A huge exponent must not cost memory: beyond this the value is capped anyway.
     return Fraction(10) ** max(-40, min(40, int(suffix[1:])))
 
 

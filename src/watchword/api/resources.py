@@ -1,4 +1,4 @@
-"""Every resource the product speaks of, in one place."""
+"""Every resource that Watchword uses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
     namespaced=False,
 )
 
-# Questions that are answered and not stored
+# Reviews, which are answered and not stored
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 SELF_SUBJECT_REVIEWS = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False

@@ -15,11 +15,11 @@ _SYMBOLS = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">"})
 
 
 class SelectorError(ValueError):
-    """The text is not a selector; the message says where it stops being one."""
+    """The text is not a selector; the message says where parsing failed."""
 
 
 class InvalidLabelKey(SelectorError):
-    """A label has a name that no label can have."""
+    """The key of a requirement is not a valid label key."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key!r} is not a label key")
@@ -27,7 +27,7 @@ class InvalidLabelKey(SelectorError):
 
 
 class InvalidLabelValue(SelectorError):
-    """A label is compared with what no label can be."""
+    """The value of a requirement is not a valid label value."""
 
     def __init__(self, key: str, value: str) -> None:
         super().__init__(f"{value!r} is not a label value")
@@ -36,7 +36,7 @@ class InvalidLabelValue(SelectorError):
 
 
 class Operator(StrEnum):
-    """How a requirement looks at a label."""
+    """The operator of a requirement."""
 
     IN = "in"
     NOT_IN = "notin"
@@ -161,7 +161,7 @@ _STRUCTURED: Mapping[str, Operator] = {
 
 
 class _Tokens:
-    """The symbols and words of a selector, one at a time."""
+    """The tokens of a selector, one at a time."""
 
     def __init__(self, text: str) -> None:
         self._tokens: Sequence[str] = _TOKEN.findall(text)

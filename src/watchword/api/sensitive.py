@@ -1,4 +1,4 @@
-"""Secret values that cannot print themselves."""
+"""Secret values that cannot be printed by accident."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REDACTED = "***"
 
 
 class Sensitive(Generic[T]):
-    """A secret string or bytes; only `reveal()` gives it away, and that word is greppable."""
+    """A secret string or bytes; only `reveal()` returns it, so that every use can be found by searching."""
 
     __slots__ = ("_value",)
 

@@ -1,4 +1,4 @@
-"""What Kubernetes accepts as a name or a duration, decided once for every room."""
+"""What Kubernetes accepts as a name or a duration."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_dns_subdomain(name: str) -> bool:
 
 
 def validate_dns_label(name: str) -> str:
-    """Say in one sentence why a name is no DNS label; empty when it is one."""
+    """Return why a name is not a DNS label, in one sentence; empty when it is one."""
     if is_dns_label(name):
         return ""
     if len(name) > _LONGEST_LABEL:
@@ -50,7 +50,7 @@ def validate_dns_label(name: str) -> str:
 
 
 def validate_dns_subdomain(name: str) -> str:
-    """Say in one sentence why a name is no DNS subdomain; empty when it is one."""
+    """Return why a name is not a DNS subdomain, in one sentence; empty when it is one."""
     if is_dns_subdomain(name):
         return ""
     if len(name) > _LONGEST_SUBDOMAIN:

@@ -1,4 +1,4 @@
-"""YAML from strangers: plain data or one clear refusal, never code, never a bomb."""
+"""Parses untrusted YAML into plain data; refuses tags that run code and documents that expand."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 
 import yaml
 
+from watchword.api.text import escape_text, is_safe_text
+
 MAXIMUM_BYTES = 4 * 1024 * 1024
 MAXIMUM_DEPTH = 64
 MAXIMUM_NODES = 200_000
 
 _PREFIX = "tag:yaml.org,2002:"
-# Ten times as fast as the one in Python; PyYAML hands it out only in the module that wraps libyaml.
+# Ten times as fast as the one in Python; PyYAML exports it only from the module that wraps libyaml.
 _Parser: Any = getattr(getattr(yaml, "cyaml", None), "CParser", None)
 
 
@@ -24,7 +26,7 @@ class YamlError(ValueError):
 if _Parser is not None:
 
     class _Loader(_Parser, yaml.resolver.BaseResolver):  # type: ignore[misc]
-        """Composes nodes; knows the scalars of JSON and nothing else."""
+        """Composes nodes; supports the scalars of JSON and nothing else."""
 
         def __init__(self, stream: str) -> None:
             _Parser.__init__(self, stream)
@@ -35,7 +37,7 @@ else:  # pragma: no cover - only where PyYAML was built without libyaml
     class _Loader(  # type: ignore[no-redef]
         yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser, yaml.composer.Composer, yaml.resolver.BaseResolver
     ):
-        """Composes nodes; knows the scalars of JSON and nothing else."""
+        """Composes nodes; supports the scalars of JSON and nothing else."""
 
         def __init__(self, stream: str) -> None:
             yaml.reader.Reader.__init__(self, stream)
@@ -46,18 +48,25 @@ else:  # pragma: no cover - only where PyYAML was built without libyaml
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes every value out in full: what we refuse to read, we do not write."""
+    """Writes every value in full, because anchors are refused when reading."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the signature is PyYAML's
         """Never write an anchor."""
         return True
 
 
-# Enumerations whose members are words are written as those words.
-_Dumper.add_multi_representer(str, lambda dumper, word: dumper.represent_str(str(word)))
+def _represent_text(dumper: Any, word: str) -> yaml.Node:
+    """Quote a text that holds characters unsafe for a terminal, so that they can be escaped."""
+    text = str(word)
+    style = None if is_safe_text(text, keep="\n\t") else '"'
+    return yaml.ScalarNode(_PREFIX + "str", text, style=style) if style else dumper.represent_str(text)
 
-# The core schema of YAML 1.2: `yes`, `12:30` and dates stay the strings that people meant.
-# The writer knows it too, so that it quotes every string that would read as something else.
+
+_Dumper.add_representer(str, _represent_text)
+_Dumper.add_multi_representer(str, _represent_text)
+
+# The core schema of YAML 1.2: `yes`, `12:30` and dates stay strings.
+# The writer uses it too, so that it quotes every string that would be read as another type.
 for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -72,7 +81,7 @@ def load(text: str | bytes) -> Any:
     """Return the one document in the text (None when empty); raise `YamlError` for anything unusual.
 
     Refused: aliases, duplicate or non-scalar keys, tags beyond JSON's types, several documents,
-    and texts too large or too deep to be honest.
+    and texts that are too large or too deeply nested.
     """
     documents = load_all(text)
     if len(documents) > 1:
@@ -99,7 +108,7 @@ def load_all(text: str | bytes) -> list[Any]:
 def dump(value: Any) -> str:
     """Write plain data as YAML, keys in the order given."""
     written = yaml.dump(value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True)
-    return str(written)
+    return escape_text(str(written), keep="\n")
 
 
 def _decoded(text: str | bytes) -> str:
@@ -114,7 +123,7 @@ def _decoded(text: str | bytes) -> str:
 
 
 def _refuse_bombs(text: str) -> None:
-    """Look at the events first: composing recursive or exponential input is already too late."""
+    """Check the parser's events first: composing recursive or exponential input would be too late."""
     depth = nodes = 0
     loader = _Loader(text)
     while loader.check_event():

@@ -1,4 +1,4 @@
-"""The access rules of a standard control plane, put together: who is let in, who may what, what runs beside."""
+"""Composes the access rules of a standard control plane: authentication, authorization, admission, controllers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AccessConfig:
     """What the operator of a control plane chooses about access."""
 
     token_keys: TokenKeys
-    authority: Callable[[], Authority]  # the CA of client certificates; asked each time, for rotation
+    authority: Callable[[], Authority]  # the CA of client certificates; read each time, for rotation
     root_bundle: Callable[[], bytes]  # PEM: what clients verify this plane by
     client_authorities: Callable[[], Sequence[Certificate]] | None = None  # default: the signing CA alone
     issuer: str = "https://kubernetes.default.svc"
@@ -58,7 +58,7 @@ class AccessConfig:
         return self.api_audiences or (self.issuer,)
 
     def trusted_authorities(self) -> Sequence[Certificate]:
-        """Return the authorities whose client certificates are believed at this instant."""
+        """Return the authorities whose client certificates are trusted at this instant."""
         if self.client_authorities is not None:
             return self.client_authorities()
         return (self.authority().certificate,)
@@ -127,7 +127,7 @@ def _reviews(tokens: TokenChain, authorizer: RbacAuthorizer, now: Now) -> dict[R
     def answerer(resource: Resource) -> Handler:
         async def answer(request: HandlerRequest) -> Response:
             if not made:
-                from watchword.apiserver.reviews.catalog import review_handlers  # noqa: PLC0415 - a start asks nothing
+                from watchword.apiserver.reviews.catalog import review_handlers
 
                 made.update(review_handlers(tokens, authorizer, now))
             return await made[resource](request)

@@ -1,4 +1,4 @@
-"""What a control plane must be told about access; `standard` says it as a real cluster would."""
+"""The access settings of a control plane; `access_config` builds them as a real cluster has them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from watchword.apiserver.server import ResourceRoute
 
 @dataclass(frozen=True)
 class AccessControl:
-    """Who is let in, what happens to what they write, and what works beside the requests."""
+    """Authentication, authorization, admission, and the services that run beside the requests."""
 
     authenticate: Authenticate
     authorizer: Authorizer

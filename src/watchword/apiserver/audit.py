@@ -1,4 +1,4 @@
-"""Who asked for what and what came of it: one line per request, never its content."""
+"""The audit log: one line per request with user, verb, object and outcome, never its content."""
 
 from __future__ import annotations
 

@@ -33,14 +33,14 @@ def decode_body(request: HandlerRequest, accepted: tuple[str, ...] = ACCEPTED, *
 
 
 class Undecodable(ApiError):
-    """400: the bytes are not what their media type says."""
+    """400: the bytes do not match their media type."""
 
     def __init__(self, message: str) -> None:
         super().__init__(400, "BadRequest", message)
 
 
 def require_type_meta(request: HandlerRequest, kind: str, obj: Object) -> None:
-    """Refuse a body that does not say its own type: nothing but the body tells that of a custom object."""
+    """Refuse a body without a kind: a custom object's kind is known from the body only."""
     missing = next((name for name, key in (("Kind", "kind"), ("apiVersion", "apiVersion")) if not obj.get(key)), "")
     if missing:
         shown = request.body.decode("utf-8", "replace")
@@ -58,7 +58,7 @@ _SHOWN_BYTES = 30
 
 
 def media_type(content_type: str) -> str:
-    """Return the bare media type; nothing said means JSON."""
+    """Return the bare media type; JSON by default."""
     return content_type.partition(";")[0].strip().lower() or JSON
 
 
@@ -69,7 +69,7 @@ def decode(body: bytes, media: str, accepted: tuple[str, ...] = ACCEPTED) -> Obj
     if len(body) > MAX_BODY_BYTES:
         raise too_large()
     if media == PROTOBUF:
-        from watchword.apiserver.protobuf import decode as decode_protobuf  # noqa: PLC0415 - tables load on first use
+        from watchword.apiserver.protobuf import decode as decode_protobuf
 
         return require_object(decode_protobuf(body))
     return require_object(decode_yaml(body) if media == YAML else decode_json(body))
@@ -98,7 +98,7 @@ def decode_json(body: bytes, complaint: str = NO_KIND) -> Any:
 
 
 def _decode_error_message(body: bytes, cause: orjson.JSONDecodeError) -> str:
-    """Say what is wrong, in the two commonest cases with the words that Go has for it."""
+    """Return what is wrong, in the two most common cases with Go's message."""
     text = body.lstrip()
     if not text or str(cause).startswith("unexpected end"):
         return "unexpected end of JSON input"
@@ -120,7 +120,7 @@ def decode_yaml(body: bytes) -> Any:
             return decode_json(body)
         except orjson.JSONDecodeError:  # flow-style YAML also starts with a brace
             pass
-    from watchword.apiserver.yaml_bodies import load  # noqa: PLC0415 - few clients send YAML
+    from watchword.apiserver.yaml_bodies import load
 
     value = load(body)
     require_shallow(value)
@@ -159,7 +159,7 @@ def duplicate_fields(body: bytes, value: Any) -> list[str]:
 
 
 class _Pairs(dict[str, Any]):
-    """An object that remembers which of its names came twice."""
+    """An object that records which of its names came twice."""
 
     def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
         listed = list(pairs)

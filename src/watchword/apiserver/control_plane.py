@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 class ControlPlane:
-    """What tests, fleets and the command line start: a Kubernetes API over a store.
+    """A Kubernetes API over a store, as tests, fleets and the command line start it.
 
-    `compose` decides who is let in: `standard.standard_access` for everything but tests of the verbs.
+    `compose` builds the access rules: `access_config.standard_access` everywhere but in tests of the verbs.
     """
 
     def __init__(  # noqa: PLR0913 - store, clock and access; the rest is named and seldom said
@@ -62,7 +62,7 @@ class ControlPlane:
         self._server = self._compose_server(entropy, limit, observe)
 
     async def start(self) -> None:
-        """Begin the controllers; afterwards requests are answered as a running cluster would."""
+        """Start the controllers; afterwards requests are handled as on a running cluster."""
         await self.definitions.start()  # first: the others follow every kind there is
         for service in self._access.services:
             await service.start()
@@ -79,7 +79,7 @@ class ControlPlane:
         await self.store.close()
 
     async def handle(self, request: Request) -> Response:
-        """Answer one request."""
+        """Handle one request."""
         return await self._server.handle(request)
 
     def _compose_server(self, entropy: Entropy, limit: RateLimiter | None, observe: Observe | None) -> ApiServer:
@@ -103,9 +103,9 @@ class ControlPlane:
         )
 
     async def _openapi(self, request: HandlerRequest) -> Response:
-        """Answer from documents that the first question makes."""
+        """Serve documents that the first request builds."""
         if self._openapi_documents is None:
-            from watchword.apiserver.openapi import OpenApiHandler  # noqa: PLC0415 - controllers never ask for them
+            from watchword.apiserver.openapi import OpenApiHandler
 
             self._openapi_documents = OpenApiHandler(self.kinds.all)
         return await self._openapi_documents.handle(request)

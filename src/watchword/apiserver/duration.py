@@ -1,4 +1,4 @@
-"""Durations as people read them in tables: `42s`, `5m30s`, `3h`, `2d4h`, `3y120d`."""
+"""Durations as kubectl prints them in tables: `42s`, `5m30s`, `3h`, `2d4h`, `3y120d`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals in Kubernetes' own words: one constructor for each reason of a Status.
+"""Refusals with Kubernetes' messages: one constructor for each reason of a Status.
 
 ApiError (model.py) carries code, reason, message and details; `status_object` turns it into the body.
 """
@@ -39,7 +39,7 @@ def status_object(error: ApiError) -> Object:
 
 
 def success(resource: Resource | None = None, name: str = "", uid: str = "") -> Object:
-    """Return the Status that says a deletion is complete."""
+    """Return the Status of a completed deletion."""
     status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if resource is not None:
         details = _details(resource, name)
@@ -90,7 +90,7 @@ def modified(resource: Resource, name: str) -> ApiError:
 
 
 def forbidden(resource: Resource | None, name: str, message: str) -> ApiError:
-    """403: the identity is known and the answer is no."""
+    """403: the identity is known and lacks the right."""
     if resource is None:
         return ApiError(403, "Forbidden", f"forbidden: {message}", {})
     subject = f"{resource.group_resource} {quote(name)}" if name else resource.group_resource
@@ -135,7 +135,7 @@ def bad_request(message: str) -> ApiError:
 
 
 def unauthorized(message: str = "Unauthorized") -> ApiError:
-    """401: nobody known asks."""
+    """401: the client is not authenticated."""
     return ApiError(401, "Unauthorized", message)
 
 
@@ -152,12 +152,12 @@ def verb_not_allowed() -> ApiError:
 
 
 def not_acceptable(accepted: Sequence[str]) -> ApiError:
-    """406: no media type in common for the answer."""
+    """406: no common media type for the response."""
     return ApiError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(accepted)}")
 
 
 def no_representation(accepted: Sequence[str]) -> ApiError:
-    """406: the client accepts no encoding that is spoken here."""
+    """406: the client accepts no supported encoding."""
     message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(accepted)}"
     return ApiError(406, "NotAcceptable", message, {})
 
@@ -170,12 +170,12 @@ def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
 
 
 def expired(message: str) -> ApiError:
-    """410: the revision asked for is no longer kept."""
+    """410: the requested revision is compacted."""
     return ApiError(410, "Expired", message)
 
 
 def gone(message: str) -> ApiError:
-    """410: the thing is gone for good."""
+    """410: the object is gone for good."""
     return ApiError(410, "Gone", message)
 
 
@@ -185,7 +185,7 @@ def too_large(limit: int = MAX_BODY_BYTES) -> ApiError:
 
 
 def too_many_requests(retry_after: int, message: str = "too many requests, please try again later") -> ApiError:
-    """429: come back after that many seconds."""
+    """429: retry after that many seconds."""
     return ApiError(429, "TooManyRequests", message, {"retryAfterSeconds": retry_after})
 
 
@@ -213,14 +213,14 @@ def timeout(message: str, retry_after: int = 0) -> ApiError:
 
 
 def too_large_resource_version(wanted: int, current: int) -> ApiError:
-    """504: the revision asked for lies in the future."""
+    """504: the requested revision lies in the future."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     message = f"Timeout: Too large resource version: {wanted}, current: {current}"
     return ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
 
 
 def storage_full(message: str) -> ApiError:
-    """507: the disk takes no more; reading goes on."""
+    """507: the disk is full; reads still work."""
     return ApiError(507, "InsufficientStorage", message)
 
 

@@ -1,4 +1,4 @@
-"""Broken rules of single fields, worded as Kubernetes words them."""
+"""Errors of single fields, with Kubernetes' messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from watchword.apiserver.model import FieldError
 
 
 def printed(value: Any) -> str:
-    """Render a bad value as it stands in messages: text quoted, the rest as JSON."""
+    """Format a bad value as in messages: text quoted, the rest as JSON."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
         return str(int(value))
     try:
@@ -32,7 +32,7 @@ def invalid(path: str, value: Any, detail: str = "") -> FieldError:
 
 
 def type_invalid(path: str, value: Any, detail: str = "") -> FieldError:
-    """A value has another type than the schema says."""
+    """A value has another type than the schema defines."""
     return FieldError(path, "FieldValueTypeInvalid", _body(f"Invalid value: {printed(value)}", detail))
 
 

@@ -7,21 +7,23 @@ import logging
 import os
 import stat
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
 
 from watchword.apiserver.access_config import AccessConfig, access_control_factory
+from watchword.apiserver.access_control import AccessControl
 from watchword.apiserver.audit import AuditLog
 from watchword.apiserver.authn.static_tokens import StaticToken
 from watchword.apiserver.background import BackgroundTasks, PeriodicTask
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.ephemeral_access import ADMIN
 from watchword.apiserver.listener import API_LIMITS, api_listener
-from watchword.apiserver.model import Now
+from watchword.apiserver.model import Now, Registry
 from watchword.apiserver.node.model import COMMANDS, IMAGES, NodeSettings, Runner
+from watchword.apiserver.node.pod_logs import PodLogHandler
 from watchword.apiserver.pki_directory import PkiDirectory, write_private
 from watchword.apiserver.rate_limits import RequestRateLimiter
 from watchword.apiserver.store.encryption import read_encryption_keys
@@ -62,12 +64,12 @@ class InstanceSettings:
     encryption_key_file: Path | None = None  # Secrets are encrypted in the data file when there is one
     synchronous: str = "FULL"
     max_bytes: int = 0
-    in_memory: bool = False  # objects are forgotten at the end; keys and kubeconfig stand in files all the same
+    in_memory: bool = False  # objects are lost at the end; keys and kubeconfig are files all the same
     limits: ServerLimits = API_LIMITS
     node: bool = False  # run workloads of our own image as processes of this machine
     node_images: tuple[str, ...] = IMAGES
     node_commands: tuple[str, ...] = COMMANDS
-    runner: Runner | None = None  # who runs the node's containers; None: processes
+    runner: Runner | None = None  # runs the node's containers; None: as processes
 
 
 class Instance:
@@ -96,12 +98,12 @@ class Instance:
         return self._settings.data_dir / "admin.kubeconfig"
 
     async def start(self) -> None:
-        """Serve; returns once the first request can be answered."""
+        """Serve; returns once the first request can be handled."""
         clock = asyncio.get_running_loop().time
         self.plane = ControlPlane(
             self._store,
             self._now,
-            access_control_factory(self._rules(), now=self._now, entropy=os.urandom),
+            self._compose_access,
             limit=RequestRateLimiter(clock),
             observe=self._audit,
         )
@@ -132,6 +134,13 @@ class Instance:
             self._audit.close()
         log.info("stopped %s", self.server)
 
+    def _compose_access(self, registry: Registry) -> AccessControl:
+        access = access_control_factory(self._rules(), now=self._now, entropy=os.urandom)(registry)
+        if not self._settings.node:
+            return access
+        logs = PodLogHandler(registry, self._settings.data_dir / "pods")
+        return replace(access, handlers={**access.handlers, ("", "pods", "log"): logs})
+
     def _rules(self) -> AccessConfig:
         return AccessConfig(
             token_keys=TokenKeys(self.material.token_key),
@@ -142,8 +151,8 @@ class Instance:
         )
 
     def _make_node(self) -> ProcessNode:
-        from watchword.apiserver.node.node import NodeContext, ProcessNode  # noqa: PLC0415 - few instances run workloads
-        from watchword.apiserver.node.processes import ProcessRunner  # noqa: PLC0415 - same
+        from watchword.apiserver.node.node import NodeContext, ProcessNode
+        from watchword.apiserver.node.processes import ProcessRunner
 
         rules = self._rules()
         issuer = TokenIssuer(rules.issuer, TokenSigner(rules.token_keys.signing))
@@ -158,7 +167,7 @@ class Instance:
         return ProcessNode(context, settings, self._settings.runner or ProcessRunner())
 
     def _admin_kubeconfig(self) -> bytes:
-        import base64  # noqa: PLC0415 - once per start
+        import base64
 
         ca = base64.b64encode(self.material.root_bundle).decode()
         return orjson.dumps(

@@ -10,7 +10,7 @@ from typing import Any
 class LazyFunction:
     """Stands for a function; the first call imports it.
 
-    For wiring alone: a module that merely uses another imports it. Tests resolve every one there is.
+    For wiring only: a module that merely uses another imports it. A test resolves all of them.
     """
 
     __slots__ = ("_function", "module", "name")
@@ -21,13 +21,13 @@ class LazyFunction:
         self._function: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call what it stands for."""
+        """Call the function."""
         function = self._function
         if function is None:
             function = self._function = self.resolve()
         return function(*arguments)
 
     def resolve(self) -> Callable[..., Any]:
-        """Return what it stands for."""
+        """Return the function."""
         found: Callable[..., Any] = getattr(import_module(self.module), self.name)
         return found

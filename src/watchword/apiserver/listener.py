@@ -1,4 +1,4 @@
-"""The socket of a control plane: TLS that asks for a client certificate, refusals as Kubernetes words them."""
+"""The socket of a control plane: TLS with optional client certificates, refusals as Status objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ API_LIMITS = ServerLimits(body_bytes=MAX_BODY_BYTES)
 
 
 def api_listener(handle: RequestHandler, context: CurrentContext, limits: ServerLimits = API_LIMITS) -> HttpServer:
-    """Return a listener for the API; `context` is asked at every handshake."""
+    """Return a listener for the API; `context` is called at every handshake."""
     return HttpServer(handle, limits, context=delegating_context(context), reject=_refuse)
 
 
@@ -39,17 +39,17 @@ def delegating_context(current: CurrentContext) -> ssl.SSLContext:
     front.sni_callback = choose
     front.minimum_version = ssl.TLSVersion.TLSv1_2
     front.set_alpn_protocols(["http/1.1"])
-    # Which certificate is asked of the client is settled before the callback: ask for one, judge it later.
+    # OpenSSL decides about client certificates before the callback: request one here, check it later.
     front.verify_mode = ssl.CERT_OPTIONAL
     front.verify_flags |= _NO_CHECK_TIME
     return front
 
 
 def serving_context(certificate_file: str, key_file: str, client_roots_pem: bytes) -> ssl.SSLContext:
-    """Return a context that shows the certificate and accepts client certificates of the given CAs.
+    """Return a context with the serving certificate that accepts client certificates of the given CAs.
 
-    A client without one is let through as a stranger. Dates are judged by the authenticator, for an
-    expired certificate is a refused identity (401) rather than a broken connection.
+    A client without one may connect. Dates are checked by the authenticator, because an expired certificate is a
+    refused identity (401) rather than a broken connection.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

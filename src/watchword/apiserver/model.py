@@ -1,4 +1,4 @@
-"""The words the rooms of the control plane share: user, request, refusal, kind."""
+"""Types that the packages of the control plane share: user, request, refusal, kind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Now = Callable[[], datetime]
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks, as the authenticator established it; never taken from a body."""
+    """The authenticated user; never taken from a body."""
 
     name: str
     uid: str = ""
@@ -42,7 +42,7 @@ class RequestInfo:
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One broken rule of one field, in Kubernetes' words."""
+    """One error of one field, with Kubernetes' message."""
 
     path: str
     reason: str  # FieldValueRequired, FieldValueInvalid, FieldValueNotSupported, FieldValueForbidden, …
@@ -53,7 +53,7 @@ class FieldError:
 
 
 class ApiError(Exception):
-    """A refusal that becomes a Status object; constructors for each reason stand in `apiserver.errors`."""
+    """A refusal that becomes a Status object; `apiserver.errors` has a constructor for each reason."""
 
     def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
         super().__init__(message)
@@ -88,7 +88,7 @@ class Operation:
     old: Object | None
     subresource: str = ""
     dry_run: bool = False
-    warnings: list[str] = field(default_factory=list)  # become Warning headers of the answer
+    warnings: list[str] = field(default_factory=list)  # become Warning headers of the response
 
 
 Hook = Callable[[Operation], None]
@@ -125,13 +125,13 @@ class ResourceKind:
     subresources: tuple[str, ...] = ()  # status, scale, approval, finalize, token …
     columns: tuple[Column, ...] = ()
     selectable_fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
-    deprecation: str = ""  # a warning that goes with every answer
+    deprecation: str = ""  # a warning that is sent with every response
     custom: bool = False  # from a CRD: no strategic patch, resourceVersion required on update
     unconditional_update: bool = False
     create_on_update: bool = False
     returns_deleted_object: bool = False
     has_generation: bool = False
-    has_owners: bool = True  # False: managedFields are not kept, as upstream keeps none of this kind
+    has_owners: bool = True  # False: managedFields are not tracked, as kube-apiserver tracks none of this kind
     prepare: tuple[Hook, ...] = ()  # fill and drop fields before validation
     validate: tuple[Validator, ...] = ()
     storage_version: str = ""  # the version objects are stored in, when the kind has several
@@ -139,10 +139,10 @@ class ResourceKind:
     stored_as: Resource | None = None
     to_stored: Callable[[Object], Object] | None = None
     from_stored: Callable[[Object], Object] | None = None
-    default: tuple[Callable[[Object], None], ...] = ()  # defaults that a schema cannot say; run on decoded bodies
+    default: tuple[Callable[[Object], None], ...] = ()  # defaults that a schema cannot express; run on decoded bodies
     begin_deletion: Callable[[Object], None] | None = None  # changes, once, the object that deletion marks
-    scale_paths: tuple[str, str, str] | None = None  # where replicas wanted, replicas observed and the selector stand
-    stored: bool = True  # False: questions that are answered and not kept (reviews); a handler serves them
+    scale_paths: tuple[str, str, str] | None = None  # the paths of desired replicas, observed replicas and the selector
+    stored: bool = True  # False: answered and not stored (reviews); a handler serves them
 
     @property
     def schema(self) -> Schema:
@@ -209,7 +209,7 @@ Handler = Callable[["HandlerRequest"], Awaitable[Response]]
 
 
 class Service(Protocol):
-    """A part of the control plane that works beside requests, such as a controller."""
+    """A part of the control plane that runs beside requests, such as a controller."""
 
     async def start(self) -> None:
         """Begin; returns once the part is at work."""
@@ -222,7 +222,7 @@ class Service(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HandlerRequest:
-    """A request past authentication: what is asked, and by whom."""
+    """An authenticated request: what is requested, and the user."""
 
     info: RequestInfo
     method: str

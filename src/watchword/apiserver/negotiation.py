@@ -1,4 +1,4 @@
-"""Agrees with a client on the form of the answer."""
+"""Negotiates the format of the response with the client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TRANSFORMS = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadat
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """The form of an answer: encoding, and what the object is turned into."""
+    """The format of a response: encoding, and what the object is converted to."""
 
     type: str = JSON
     transform: str = ""  # Table, PartialObjectMetadata, PartialObjectMetadataList
@@ -29,7 +29,7 @@ class Media:
 
     @property
     def content_type(self) -> str:
-        """The Content-Type header of the answer."""
+        """The Content-Type header of the response."""
         return self.type
 
     @property
@@ -59,7 +59,7 @@ def choose_media(request: HandlerRequest, *, transforms: bool = True) -> Media:
 def object_response(
     request: HandlerRequest, obj: Any, status: int = 200, warnings: list[str] | None = None
 ) -> Response:
-    """Return an object in the form the client asked for; handlers of subresources answer with this."""
+    """Return an object in the requested format; handlers of subresources respond with this."""
     return encoded_response(choose_media(request, transforms=False), obj, status, warning_headers(warnings or ()))
 
 
@@ -80,14 +80,14 @@ def error_response(request: HandlerRequest | None, error: ApiError) -> Response:
 
 
 def encoded_response(media: Media, obj: Any, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Response:
-    """Return the answer with its body encoded_response."""
+    """Return the response with its body encoded."""
     return Response(status, (("Content-Type", media.content_type), *headers), encode(media, obj))
 
 
 def encode(media: Media, obj: Any) -> bytes:
     """Encode one object."""
     if media.type == YAML:
-        import yaml  # noqa: PLC0415 - few clients ask for YAML
+        import yaml
 
         return yaml.dump(obj, Dumper=yaml.CSafeDumper, allow_unicode=True, default_flow_style=False).encode()
     return orjson.dumps(obj, option=orjson.OPT_INDENT_2 if media.pretty else None)

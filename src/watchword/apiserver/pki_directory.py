@@ -6,7 +6,8 @@ import os
 import secrets
 import ssl
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.listener import serving_context
 from watchword.apiserver.model import Now
+from watchword.apiserver.store.errors import StoreOpenError
 from watchword.pki.authority import CA_LIFETIME, Authority
 from watchword.pki.certificates import Certificate, join_bundle, parse_certificate
 from watchword.pki.chains import verify_chain
@@ -41,18 +43,18 @@ class CertificateAuthorities:
         return announced[-1] if announced else self.known[0]
 
     def roots(self) -> tuple[Certificate, ...]:
-        """Return what is believed and published."""
+        """Return the trusted and published CAs."""
         return tuple(authority.certificate for authority in self.known)
 
 
 def is_renewal_due(certificate: Certificate, now: datetime) -> bool:
-    """Whether a certificate has used up the part of its life after which it is replaced."""
+    """Whether a certificate has reached the part of its validity at which it is replaced."""
     life = certificate.not_after - certificate.not_before
     return now >= certificate.not_before + life * RENEW_AT
 
 
 class PkiDirectory:
-    """Reads, makes and renews what stands in the folder `pki` of the data directory."""
+    """Reads, makes and renews the files in the folder `pki` of the data directory."""
 
     def __init__(self, folder: Path, hosts: tuple[str, ...], now: Now, *, ca_lifetime: timedelta = CA_LIFETIME) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -76,7 +78,7 @@ class PkiDirectory:
         return self._context
 
     def believed(self) -> tuple[Certificate, ...]:
-        """Return the CAs whose client certificates are believed now."""
+        """Return the CAs whose client certificates are trusted now."""
         return self.authorities.roots()
 
     def signing_authority(self) -> Authority:
@@ -128,18 +130,28 @@ class PkiDirectory:
         return authority
 
     def _load_authorities(self) -> CertificateAuthorities:
-        found = [
-            Authority.from_pem(file.with_suffix(".crt").read_bytes(), file.read_bytes())
-            for file in self._folder.glob("ca-*.key")
-        ]
+        found: list[Authority] = []
+        for file in self._folder.glob("ca-*.key"):
+            with naming(file):
+                found.append(Authority.from_pem(file.with_suffix(".crt").read_bytes(), file.read_bytes()))
         return CertificateAuthorities(tuple(sorted(found, key=lambda each: each.certificate.not_before)))
 
     def _token_key(self) -> PrivateKey:
-        pem = _once(self._folder / "service-accounts.key", _new_key)
-        return PrivateKey.from_pem(pem)
+        path = self._folder / "service-accounts.key"
+        with naming(path):
+            return PrivateKey.from_pem(_once(path, _new_key))
 
     def _admin_token(self) -> Sensitive[str]:
         return Sensitive(_once(self._folder / "admin.token", lambda: secrets.token_hex(32).encode()).decode("ascii"))
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Say which file it is that cannot be used."""
+    try:
+        yield
+    except PkiError as cause:
+        raise StoreOpenError(f"{path}: {cause}; restore it from a backup, or begin anew in another folder") from cause
 
 
 def _new_key() -> bytes:

@@ -1,4 +1,4 @@
-"""How much one client may ask for: anonymous by address, users by name."""
+"""Rate limits per client: anonymous by address, users by name."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class RequestRateLimiter:
         self._users = TokenBuckets(users, clock)
 
     def known(self, request: HandlerRequest, user: User) -> None:
-        """Refuse a client that asks too often."""
+        """Refuse a client that sends too many requests."""
         if is_superuser(user):
             return
         if user.name == ANONYMOUS_NAME:

@@ -1,4 +1,4 @@
-"""Reads from method, path and query what a request asks for."""
+"""Derives what a request asks for from method, path and query."""
 
 from __future__ import annotations
 

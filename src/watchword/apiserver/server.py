@@ -1,4 +1,4 @@
-"""The API server as a function: one request in, one answer or event stream out."""
+"""The API server as a function: one request in, one response or event stream out."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RateLimiter(Protocol):
     """
 
     def known(self, request: HandlerRequest, user: User) -> None:
-        """Judge a request by its sender (`user` is who authenticated, whomever it acts as)."""
+        """Check a request by its user (`user` is the authenticated one, also when impersonating)."""
         ...
 
     def failed(self, request: HandlerRequest) -> None:
@@ -62,7 +62,7 @@ class RateLimiter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CompletedRequest:
-    """One answered request, for audit and metrics."""
+    """One handled request, for audit and metrics."""
 
     request: HandlerRequest
     response: Response
@@ -91,13 +91,13 @@ class ApiServerConfig:
 
 
 class ApiServer:
-    """Answers every request; nothing that a client sends makes it raise."""
+    """Handles every request; no client input makes it raise."""
 
     def __init__(self, config: ApiServerConfig) -> None:
         self._config = config
 
     async def handle(self, request: Request) -> Response:
-        """Answer one request."""
+        """Handle one request."""
         asked = HandlerRequest(
             read_request_info(request.method, request.path, request.query),
             request.method,
@@ -225,7 +225,7 @@ def require_timeout(text: str) -> None:
         raise bad_request(message)
 
 
-_LONGEST_DURATION = 64  # a longer one would only keep the expression busy
+_LONGEST_DURATION = 64  # a longer one would only cost time in the regular expression
 _DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)  # as Go writes it
 
 

@@ -20,7 +20,7 @@ def table(
     include: str = "Metadata",
     version: str = "v1",
 ) -> Object:
-    """Return the objects as a Table; `include` says how much of each object a row carries.
+    """Return the objects as a Table; `include` chooses how much of each object a row contains.
 
     The caller adds the metadata of the list.
     """

@@ -43,7 +43,7 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def load(body: bytes) -> Any:
-    """Parse one YAML document; 400 when it is none, or more than JSON could say."""
+    """Parse one YAML document; 400 when it is invalid, or contains what JSON cannot."""
     if len(body) > MAX_YAML_BYTES:
         raise too_large(MAX_YAML_BYTES)
     try:

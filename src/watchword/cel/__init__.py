@@ -1,1 +1,1 @@
-"""The part of CEL that rules are written in: those of schemas, and those of works about their objects."""
+"""The subset of CEL that validation rules of schemas and conditions of works use."""

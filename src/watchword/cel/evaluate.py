@@ -1,4 +1,4 @@
-"""Turns the tree of an expression into a function of its variables."""
+"""Compiles the tree of an expression into a function of its variables."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from watchword.cel.syntax import (
     parse,
 )
 
-MAX_STEPS = 200_000  # of loops in one evaluation: a rule is asked on every write
+MAX_STEPS = 200_000  # of loops in one evaluation: a rule runs on every write
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled expression and the variables that it mentions."""
+    """A compiled expression and the variables that it uses."""
 
     program: Program
     referenced_variables: frozenset[str]
@@ -53,7 +53,7 @@ class Expression:
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """The variables that expressions may mention, and what they may call besides the language's own functions."""
+    """The variables that expressions may use, and the functions besides the language's own."""
 
     variables: frozenset[str]
     functions: Mapping[tuple[str, int], Callable[..., Any]] = field(default_factory=dict)  # by name and arity
@@ -235,7 +235,7 @@ def _present(value: Any, *, optional: bool) -> tuple[Any, ...]:
 def _find_function(name: str, arity: int) -> Function | None:
     found = FUNCTIONS.get((name, arity))
     if found is None:
-        from watchword.cel import library  # noqa: PLC0415 - most rules need none of it, and every start would pay
+        from watchword.cel import library
 
         found = library.FUNCTIONS.get((name, arity))
     return found
@@ -244,14 +244,14 @@ def _find_function(name: str, arity: int) -> Function | None:
 def _find_method(name: str, arity: int) -> Function | None:
     found = METHODS.get((name, arity))
     if found is None:
-        from watchword.cel import library  # noqa: PLC0415 - same
+        from watchword.cel import library
 
         found = library.METHODS.get((name, arity))
     return found
 
 
 def _unescape(field: str) -> str:
-    """Return the property that an identifier stands for: `__dot__` and the like, `__namespace__`."""
+    """Return the property that an escaped identifier stands for: `__dot__` and the like, `__namespace__`."""
     if not field.startswith("__") and "__" not in field:
         return field
     for name, mark in (("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"), ("__underscores__", "__")):

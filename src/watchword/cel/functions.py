@@ -1,4 +1,4 @@
-"""What operators and functions of rules compute; arguments of a wrong type have no overload."""
+"""Operators and functions of expressions; arguments of a wrong type have no overload."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class CelError(Exception):
 
 
 def no_overload() -> NoReturn:
-    """Refuse arguments that the function has no meaning for."""
+    """Refuse arguments that the function does not support."""
     raise CelError("no such overload")
 
 
 def cel_type(value: Any) -> str:
-    """Return what CEL calls the type of a value."""
+    """Return the CEL type of a value."""
     return _TYPES.get(type(value), "dyn")
 
 
@@ -128,7 +128,7 @@ def _index(container: Any, key: Any) -> Any:
 
 
 def select(target: Any, key: Any) -> Any:
-    """Return a field that must be there."""
+    """Return a field that must exist."""
     if type(target) is not dict or type(key) not in _KEYS:
         no_overload()
     if key not in target:

@@ -1,7 +1,7 @@
 """Matches regular expressions in time proportional to the text, whatever the expression.
 
-Python's own matcher tries alternatives one after the other and may need longer than the universe lasts; this one
-follows all of them at once and remembers the sets of places it has been in. Slower for a short text, never stuck.
+Python's own matcher backtracks and may need exponential time; this one simulates all alternatives at once and
+caches the sets of states. It is slower for a short text, but its time is bounded.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Condition = Callable[[str, int], bool]
 
 
 class UnsupportedRegex(re.error):
-    """The expression uses what no linear matcher can do, such as references to earlier groups."""
+    """The expression uses what no linear matcher supports, such as back references."""
 
 
 @dataclass(slots=True)
 class _State:
-    """A place in the expression: consumes a character, or leads on at once, under a condition or not."""
+    """A state of the automaton: consumes a character, or has an empty transition, with or without a condition."""
 
     test: Test | None = None
     condition: Condition | None = None
@@ -34,7 +34,7 @@ class _State:
 
 
 class LinearRegex:
-    """One compiled expression; `search` says whether it matches anywhere in a text."""
+    """One compiled expression; `search` returns whether it matches anywhere in a text."""
 
     def __init__(self, pattern: str) -> None:
         tree = parser.parse(pattern, re.ASCII)
@@ -42,13 +42,13 @@ class LinearRegex:
         self._states: list[_State] = []
         self._accept = self._new()
         self._start = self._sequence(tree, self._accept)
-        # Anchors look at the ends alone, which makes what follows a place memorable; other conditions look around.
+        # Anchors depend on the ends of the text only, so the states after them can be cached; other conditions cannot.
         self._anchored = all(state.condition in _ANCHORS for state in self._states)
         self._moves: dict[tuple[frozenset[int], str], frozenset[int]] = {}
         self._closures: dict[tuple[frozenset[int], bool, bool], frozenset[int]] = {}
 
     def search(self, text: str) -> bool:
-        """Whether the expression matches somewhere."""
+        """Whether the expression matches anywhere."""
         current = frozenset[int]()
         for position in range(len(text) + 1):
             current = self._entered(current, text, position)
@@ -213,12 +213,12 @@ _CONDITIONS: dict[Any, Condition] = {
 
 
 def is_backtracking_safe(pattern: str) -> bool:
-    """Whether Python's matcher is linear, too: no repetition without end beside or inside another."""
+    """Whether Python's matcher is linear, too: no unbounded repetition next to or inside another."""
     return _count_unbounded_repeats(parser.parse(pattern, re.ASCII)) <= 1
 
 
 def _count_unbounded_repeats(items: Any) -> int:
-    """Count repetitions that may go on for long; one that repeats choices counts for several."""
+    """Count unbounded repetitions; one that repeats alternatives counts for several."""
     total = 0
     for kind, argument in items:
         if kind in _REPEATS:

@@ -18,7 +18,7 @@ def _truth(value: Any) -> bool:
 
 
 def _any_item_is(items: list[Any], test: Test, verdict: bool) -> bool:  # noqa: FBT001 - the verdict is the data here
-    """Look for one item that decides; errors count only when none does."""
+    """Search for one item that decides; errors count only when none does."""
     failure: CelError | None = None
     for item in items:
         try:

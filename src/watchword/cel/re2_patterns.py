@@ -27,22 +27,22 @@ _POSIX_CLASSES = {
 
 
 class Pattern(Protocol):
-    """Tells whether a text matches somewhere."""
+    """Matches a text."""
 
     def search(self, text: str, /) -> object:
-        """Return something true when it does."""
+        """Return a true value when the text matches anywhere."""
         ...
 
 
 @lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> Pattern:
-    """Compile a pattern; raises re.error when it is not one, or when no matcher of RE2's kind knows it."""
+    """Compile a pattern; raises re.error when it is invalid, or when RE2 does not support it."""
     translated = _PIECES.sub(_translate, pattern)
     try:
-        linear = LinearRegex(translated)  # also refuses what RE2 refuses: references and looking around
+        linear = LinearRegex(translated)  # also refuses what RE2 refuses: back references and lookaround
         if not is_backtracking_safe(translated):
             return linear
-        # ASCII: RE2's \d, \w, \s and \b know no other letters.
+        # ASCII, as RE2's \d, \w, \s and \b.
         return re.compile(translated, re.ASCII)
     except (RecursionError, OverflowError) as error:
         raise re.error(str(error)) from error
@@ -68,7 +68,7 @@ def is_pattern(pattern: str) -> bool:
 def _translate(piece: re.Match[str]) -> str:
     text = piece.group()
     if text in {"$", r"\z"}:
-        return r"\Z"  # Python's $ would let a trailing newline pass
+        return r"\Z"  # Python's $ would match before a trailing newline
     if text[0] == "[":
         return re.sub(r"\[:(\w+):\]", lambda name: _POSIX_CLASSES.get(name.group(1), name.group()), text)
     return text

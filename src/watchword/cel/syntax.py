@@ -1,4 +1,4 @@
-"""Reads an expression into a tree; only the forms that rules of schemas use."""
+"""Parses an expression into a tree; only the forms that validation rules use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
 class CelSyntaxError(Exception):
-    """The expression is not one that this evaluator understands."""
+    """The expression is not supported by this evaluator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Identifier:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A field of an object."""
+    """A field selection."""
 
     target: Node
     field: str
@@ -56,7 +56,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator, function, method or macro; methods come with their target as first argument."""
+    """An operator, function, method or macro; a method has its target as first argument."""
 
     function: str
     arguments: tuple[Node, ...]
@@ -65,7 +65,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ListLiteral:
-    """A list written out."""
+    """A list literal."""
 
     items: tuple[Entry, ...]
 

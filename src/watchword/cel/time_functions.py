@@ -46,7 +46,7 @@ def _zone(name: str) -> Any:
     if offset is not None:
         ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
         return timezone(-ahead if offset[1] == "-" else ahead)
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - hardly a rule names one
+    from zoneinfo import ZoneInfo
 
     try:
         return ZoneInfo(name)

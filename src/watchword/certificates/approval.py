@@ -21,12 +21,12 @@ class RequestDecision:
     verdict: str = ""  # Approved, Denied or Failed; empty while nothing is decided
     reason: str = ""
     message: str = ""
-    decided_at: datetime | None = None  # by the API server's clock, where it says so
+    decided_at: datetime | None = None  # by the API server's clock, if recorded
     certificate: str = ""  # base64 as in the status; empty until it is issued
 
 
 def read_decision(csr: Object) -> RequestDecision:
-    """Return what the status of a request says."""
+    """Return the decision in the status of a request."""
     certificate = str((csr.get("status") or {}).get("certificate") or "")
     rows = {row.get("type"): row for row in conditions_of(csr) if row.get("status", "True") == "True"}
     row = next((rows[verdict] for verdict in (DENIED, FAILED, APPROVED) if verdict in rows), None)

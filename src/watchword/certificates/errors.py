@@ -1,7 +1,7 @@
-"""What is refused about certificates.
+"""The errors of certificates.
 
 CertificateError
-└── CertificateRequestRefused     a request that no honest agent would send
+└── CertificateRequestRefused     a request that no unmodified agent would send
 """
 
 from __future__ import annotations
@@ -12,4 +12,4 @@ class CertificateError(Exception):
 
 
 class CertificateRequestRefused(CertificateError):
-    """The request is not one that the hub would ever approve; the message says why."""
+    """The request is one that the hub never approves; the message contains the reason."""

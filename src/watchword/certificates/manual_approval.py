@@ -1,4 +1,4 @@
-"""Whether a person who accepts a cluster may approve what was asked for under its name."""
+"""Whether an administrator who accepts a cluster may approve the requests under its name."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class ApprovalTerms:
     take_over: bool = False  # the name may pass to another key
 
     def allows(self, request: ClusterRequest) -> bool:
-        """Whether the requester, as the API server authenticated them, may ask for a first certificate."""
+        """Whether the requester, as the API server authenticated it, may request a first certificate."""
         return self.anyone or request.requester in self.requesters or is_bootstrap_identity(request)
 
 
 @dataclass(frozen=True, slots=True)
 class ApproveRequests:
-    """These requests, all of one key, are what an honest cluster of that name sends."""
+    """These requests, all of one key, are what a cluster of that name would send."""
 
     requests: tuple[Object, ...]
     request: ClusterRequest
@@ -63,7 +63,7 @@ class NoRequest:
 
 @dataclass(frozen=True, slots=True)
 class RefuseApproval:
-    """Something is wrong with what was asked; the sentence says what, and what to do next."""
+    """A request is not acceptable; the message contains the reason and the next step."""
 
     why: str
 
@@ -99,7 +99,7 @@ def decide_approval(cluster: Object, csrs: Sequence[Object], terms: ApprovalTerm
             objections.append(_contradiction(csr, name, objection))
             continue
         if request.is_renewal:
-            continue  # the hub itself decides about those who are in already
+            continue  # the hub itself decides about renewals
         if terms.allows(request):
             read.append((csr, request))
         else:
@@ -127,7 +127,7 @@ def _decide_keys(
 
 
 def well_formed_requests(csrs: Iterable[Object]) -> Iterable[tuple[Object, ClusterRequest]]:
-    """Return the requests that an honest agent could have sent."""
+    """Return the well-formed requests."""
     for csr in csrs:
         try:
             yield csr, read_cluster_request(csr)
@@ -136,7 +136,7 @@ def well_formed_requests(csrs: Iterable[Object]) -> Iterable[tuple[Object, Clust
 
 
 def claimed_subject(csr: Object) -> str:
-    """Return the common name that a request asks for, as a claim to show to people."""
+    """Return the common name that a request claims, for display."""
     try:
         return parse_csr(base64.b64decode((csr.get("spec") or {}).get("request") or "", validate=True)).common_name
     except (PkiError, binascii.Error, ValueError):

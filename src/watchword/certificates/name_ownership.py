@@ -17,7 +17,7 @@ from watchword.certificates.request_validation import ClusterRequest, read_clust
 
 @dataclass(frozen=True, slots=True)
 class NameOwner:
-    """One agent with one key, to whom a name was given at some instant."""
+    """One agent with one key that was given a name at some instant."""
 
     agent: str
     key: str  # its thumbprint
@@ -48,10 +48,10 @@ def read_name_owner(cluster: Object) -> NameOwner | None:
 
 
 def choose_name_owner(cluster: Object, csrs: Iterable[Object]) -> NameOwner | None:
-    """Return to whom the name belongs: to whom it was given last, as noted or as the requests on record show.
+    """Return the owner of the name: the last one it was given to, as recorded or as the requests show.
 
-    What the hub gave it noted before, so requests tell only whom others let in; those that were approved before this
-    ManagedCluster existed were an earlier one's of the same name.
+    The hub records what it approves, so requests show only what others approved; those that were approved before this
+    ManagedCluster existed belonged to an earlier one of the same name.
     """
     noted = read_name_owner(cluster)
     owners = [noted] if noted is not None else []

@@ -70,7 +70,7 @@ def choose_request_name(certificate_spec: CertificateSpec, key: PrivateKey) -> s
 
 
 def is_same_request(present: Object, ours: Object) -> bool:
-    """Whether a stored request asks for the same thing with the same key; the server adds the rest."""
+    """Whether a stored request has the same content and key; the server adds the rest."""
     theirs, wanted = present.get("spec") or {}, ours["spec"]
     if any(theirs.get(field) != wanted.get(field) for field in ("signerName", "usages", "expirationSeconds")):
         return False

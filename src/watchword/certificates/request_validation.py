@@ -1,4 +1,4 @@
-"""Whether a certificate signing request is exactly what an honest agent would send."""
+"""Whether a certificate signing request is exactly what an unmodified agent would send."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AGENT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequest:
-    """A well-formed request for a cluster's certificate. Who may have it is decided elsewhere."""
+    """A well-formed request for a cluster's certificate. Whether it is approved is decided elsewhere."""
 
     cluster: str
     agent: str
@@ -45,7 +45,7 @@ class ClusterRequest:
 
     @property
     def is_renewal(self) -> bool:
-        """Whether the very agent asks that the certificate will name."""
+        """Whether the requester is the agent that the certificate will name."""
         return self.requester == agent_user(self.cluster, self.agent)
 
 
@@ -70,7 +70,7 @@ class SignerRequest:
 
 
 def read_cluster_request(csr: Object) -> ClusterRequest:
-    """Rebuild what an honest agent of the labelled cluster would ask and compare; raise `CertificateRequestRefused`."""
+    """Rebuild what an agent of the labelled cluster would request and compare; raise `CertificateRequestRefused`."""
     cluster = _labelled_cluster(csr)
     spec: Mapping[str, Any] = csr.get("spec") or {}
     asked = _read_identity(spec)

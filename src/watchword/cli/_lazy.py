@@ -1,4 +1,4 @@
-"""A command group that imports a command only when it is asked for."""
+"""A command group that imports a command only when it runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name and one line of help; each lives in a module that exports `command`."""
+    """Has its commands by name and one line of help; each is in a module that exports `command`."""
 
     def __init__(self, *args: Any, commands_by_module: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -41,7 +41,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; a misspelt one gets its nearest neighbours as an answer."""
+        """Find the command; a misspelt one gets its nearest neighbours as a response."""
         known = self.list_commands(ctx)
         near = [] if ctx.resilient_parsing or args[0] in known else _nearest(args[0], known)
         if near:
@@ -50,6 +50,6 @@ class LazyGroup(click.Group):
 
 
 def _nearest(word: str, names: list[str]) -> list[str]:
-    from difflib import get_close_matches  # noqa: PLC0415 - only a misspelling needs it
+    from difflib import get_close_matches
 
     return get_close_matches(word, names, n=2)

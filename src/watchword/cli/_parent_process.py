@@ -8,11 +8,11 @@ import threading
 from collections.abc import MutableMapping
 
 LIFELINE = "WATCHWORD_LIFELINE"
-"""Names the descriptor of a pipe that nobody writes to: when it closes, the parent is gone."""
+"""The variable with the descriptor of an unwritten pipe: when it closes, the parent is gone."""
 
 
 def exit_with_parent(environment: MutableMapping[str, str]) -> None:
-    """End this process at once when its parent has gone, even by `kill -9`; children do not inherit the promise."""
+    """End this process when its parent has ended, even by `kill -9`; children do not inherit this."""
     descriptor = int(environment.pop(LIFELINE))
     os.set_inheritable(descriptor, False)
     threading.Thread(target=_wait, args=(descriptor,), name="lifeline", daemon=True).start()

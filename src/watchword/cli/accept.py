@@ -1,4 +1,4 @@
-"""`watchword accept`: lets clusters in that have asked to join."""
+"""`watchword accept`: accepts clusters that have asked to join."""
 
 from __future__ import annotations
 
@@ -8,33 +8,42 @@ from typing import Any
 import click
 
 from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.formatting import format_key
 from watchword.admin.hub_admin import AdmissionResult, HubAdmin
 from watchword.certificates.manual_approval import ApprovalTerms
 from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.name_completion import complete_clusters
+from watchword.cli.output import echo
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 
 @click.command("accept")
-@click.option("--clusters", "-c", multiple=True, help="The clusters to accept; several, separated by commas.")
+@click.option(
+    "--clusters",
+    "-c",
+    multiple=True,
+    shell_complete=complete_clusters,
+    help="The clusters to accept; several, separated by commas.",
+)
 @click.option("--requesters", multiple=True, help="Users whose requests are approved besides the bootstrap identities.")
 @click.option("--request", default="", help="The one certificate request to approve, where several are pending.")
 @click.option(
     "--skip-approve-check",
     is_flag=True,
-    help="Approve whoever asked, and accept even if nobody did; label and subject must agree all the same.",
+    help="Approve any requester, and accept even without a request; label and subject must still agree.",
 )
-@click.option("--dry-run", is_flag=True, help="Decide and ask the server, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing.")
 @wait_options("the cluster has asked, and the hub has given it its rights")
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
-    """Let clusters in that have asked to join.
+    """Accept clusters that have asked to join.
 
-    The certificate request is approved only if its label, its subject and its requester agree and one single key
-    asks for the name; otherwise nothing is changed and both names are shown.
+    The certificate request is approved only if its label, subject and requester agree and a single key requests the
+    name; otherwise nothing is changed and both names are shown.
     """
     names = cluster_names(flags["clusters"])
     if flags["request"] and len(names) > 1:
@@ -42,10 +51,10 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
     terms = ApprovalTerms(frozenset(split(flags["requesters"])), flags["skip_approve_check"], flags["request"])
     decisions = run(_accept(connection, names, terms, wait, dry_run=flags["dry_run"]))
     if output != "table":
-        click.echo(format_document([_document(decision) for decision in decisions], output), nl=False)
+        echo(format_document([_document(decision) for decision in decisions], output), nl=False)
         return
     for decision in decisions:
-        click.echo(_sentence(decision, dry_run=flags["dry_run"]))
+        echo(_sentence(decision, dry_run=flags["dry_run"]))
 
 
 async def _accept(
@@ -67,7 +76,7 @@ def _sentence(decision: AdmissionResult, *, dry_run: bool) -> str:
     would = "would be " if dry_run else ""
     if not decision.changed and not decision.requests:
         return f"cluster {decision.cluster} was accepted before"
-    key = f"; its key is {decision.key[:16]}" if decision.key else ""
+    key = f"; its key is {format_key(decision.key)}" if decision.key else ""
     return f"cluster {decision.cluster} {would}accepted{key}"
 
 

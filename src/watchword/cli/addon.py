@@ -25,6 +25,7 @@ from watchword.cli.common_options import (
 )
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.output import echo
 from watchword.cli.tables import render_table, terminal_width
 from watchword.runtime.event_loop import run
 
@@ -53,16 +54,16 @@ def list_(connection: ClusterConnection, cluster: str, output: str) -> None:
         items = [without_managed_fields(obj) for obj in found]
         kind = f"{MANAGED_CLUSTER_ADDONS.kind}List"
         document = {"apiVersion": MANAGED_CLUSTER_ADDONS.api_version, "kind": kind, "items": items}
-        click.echo(format_document(document, output), nl=False)
+        echo(format_document(document, output), nl=False)
         return
     rows = [addon_row(obj) for obj in found]
     enabled = {name for name, *_ in rows}
     rows += [(name, "-", "-", "-", "-") for name in available_addons if name not in enabled]
-    click.echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
+    echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
 
 
 def _which(rehearsal: str) -> Callable[[F], F]:
-    """Add what names add-ons and clusters; the command gets `keys`. `--names` is clusteradm's way to say it."""
+    """Add the options that name add-ons and clusters; the command gets `keys`. `--names` is clusteradm's option."""
     return with_options(
         click.argument("addons", nargs=-1, metavar="ADDON..."),
         click.option("--names", multiple=True, hidden=True, help="The add-ons, separated by commas."),
@@ -79,7 +80,7 @@ def _keys(flags: dict[str, Any]) -> list[ObjectKey]:
 
 
 @command.command("enable")
-@_which("Ask the server whether it would do it, and change nothing.")
+@_which("Check with the server, and change nothing.")
 @click.option("--namespace", "-n", default="", help="Where it is installed on the cluster.")
 @wait_options("the add-on has its credential and is available")
 @output_option()
@@ -92,9 +93,7 @@ def enable(connection: ClusterConnection, output: str, wait: timedelta | None, *
         async with connection.client() as client:
             addon_admin = AddonAdmin(client, print_progress, flags["dry_run"])
             for name in await addon_admin.find_unknown(key.name for key in keys):
-                print_progress(
-                    f"nobody on this hub has heard of add-on {name}: is it spelt right? It waits for its manager"
-                )
+                print_progress(f"add-on {name} is unknown on this hub: is it spelt right? It waits for its manager")
             changed = [await addon_admin.enable(key, flags["namespace"]) for key in keys]
             for key in keys if wait is not None and not flags["dry_run"] else ():
                 await addon_admin.wait_until_available(key, wait or timedelta(0))
@@ -105,7 +104,7 @@ def enable(connection: ClusterConnection, output: str, wait: timedelta | None, *
 
 
 @command.command("disable")
-@_which("Say what would be disabled, and change nothing.")
+@_which("Print what would be disabled, and change nothing.")
 @wait_options("everything that it installed is removed")
 @output_option()
 @connection_options
@@ -134,7 +133,7 @@ def disable(connection: ClusterConnection, output: str, wait: timedelta | None, 
 @output_option()
 @connection_options
 def show(connection: ClusterConnection, name: str, cluster: str, output: str) -> None:
-    """Show one add-on: its credentials, and everything that is said about it."""
+    """Show one add-on: its credentials and conditions."""
 
     async def read() -> Object:
         async with connection.client() as client:
@@ -146,7 +145,7 @@ def show(connection: ClusterConnection, name: str, cluster: str, output: str) ->
             return found
 
     found = run(read())
-    click.echo(
+    echo(
         describe_addon(found) if output == "table" else format_document(without_managed_fields(found), output), nl=False
     )
 
@@ -159,10 +158,10 @@ def _report(
             {"addon": key.name, "cluster": key.namespace, "changed": news}
             for key, news in zip(keys, changed, strict=True)
         ]
-        click.echo(format_document(rows, output), nl=False)
+        echo(format_document(rows, output), nl=False)
         return
     for key, news in zip(keys, changed, strict=True):
-        click.echo(said[news].format(key.name, key.namespace) + (" (dry run)" if dry_run else ""))
+        echo(said[news].format(key.name, key.namespace) + (" (dry run)" if dry_run else ""))
 
 
 def _will_return(key: ObjectKey) -> str:

@@ -1,4 +1,4 @@
-"""Add-ons as people read them."""
+"""Formats add-ons for people."""
 
 from __future__ import annotations
 

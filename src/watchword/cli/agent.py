@@ -11,6 +11,7 @@ import click
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
+from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_until_stopped
 from watchword.drivers.catalog import CATALOG
 from watchword.drivers.options import Side
@@ -44,21 +45,21 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     It joins the hub with the bootstrap kubeconfig, keeps its own credential in a Secret, renews it in time,
     and applies the work that the hub hands to it.
     """
-    from watchword.agent.options import agent_option_warnings, validate_agent_options  # noqa: PLC0415 - help must not pay for it
+    from watchword.agent.options import agent_option_warnings, validate_agent_options
 
     options = options_of(flags)
     objections = validate_agent_options(options)
     if objections:
         raise click.UsageError("; ".join(objections))
     for warning in agent_option_warnings(options):
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     run_until_stopped(lambda stop: _run(connection, options, stop))
 
 
 def options_of(flags: dict[str, Any]) -> AgentOptions:
     """Return what the flags mean."""
-    from watchword.agent.cluster_facts import ClaimPolicy  # noqa: PLC0415 - help must not pay for it
-    from watchword.agent.options import AgentOptions  # noqa: PLC0415 - same
+    from watchword.agent.cluster_facts import ClaimPolicy
+    from watchword.agent.options import AgentOptions
 
     return AgentOptions(
         cluster_name=flags["cluster_name"],
@@ -82,10 +83,10 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
 
 
 async def _run(connection: ClusterConnection, options: AgentOptions, stop: asyncio.Event) -> None:
-    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+    from random import SystemRandom
 
-    from watchword.agent.process import AgentRuntime, run_agent  # noqa: PLC0415 - same
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.agent.process import AgentRuntime, run_agent
+    from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
         await run_agent(client, options, runtime=AgentRuntime(clock=SystemClock(), random=SystemRandom()), stop=stop)

@@ -1,4 +1,4 @@
-"""`watchword apiserver`: one embedded control plane on a socket, until it is told to stop."""
+"""`watchword apiserver`: one embedded control plane on a socket, until it is stopped."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     import asyncio
@@ -51,12 +53,12 @@ def command(**flags: Any) -> None:
     The administrator's kubeconfig is written to admin.kubeconfig in the data directory. Stop it with
     Ctrl-C or SIGTERM; requests under way are finished first, unless you insist.
     """
-    import gc  # noqa: PLC0415 - help must not pay for the server
+    import gc
 
     gc.disable()  # until it serves: what is made on the way there stays
-    from watchword.apiserver.instance import InstanceSettings  # noqa: PLC0415 - same
-    from watchword.http.limits import raise_descriptor_limit  # noqa: PLC0415 - same
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+    from watchword.apiserver.instance import InstanceSettings
+    from watchword.http.limits import raise_descriptor_limit
+    from watchword.runtime.event_loop import run
 
     raise_descriptor_limit()
     # The workloads of a node have folders of their own to start from, so a relative path would lead them astray.
@@ -64,11 +66,11 @@ def command(**flags: Any) -> None:
 
 
 async def _serve(settings: InstanceSettings) -> None:
-    import asyncio  # noqa: PLC0415 - help must not pay for the server
-    from datetime import UTC, datetime  # noqa: PLC0415 - same
+    import asyncio
+    from datetime import UTC, datetime
 
-    from watchword.apiserver.instance import Instance  # noqa: PLC0415 - same
-    from watchword.runtime.event_loop import stop_on_signals  # noqa: PLC0415 - same
+    from watchword.apiserver.instance import Instance
+    from watchword.runtime.event_loop import stop_on_signals
 
     stop = asyncio.Event()
     instance = Instance(settings, lambda: datetime.now(UTC))
@@ -77,13 +79,13 @@ async def _serve(settings: InstanceSettings) -> None:
 
 
 async def _run(instance: Instance, stop: asyncio.Event) -> None:
-    import gc  # noqa: PLC0415 - help must not pay for the server
+    import gc
 
     await instance.start()
-    # What the imports made lives as long as the process: looking for garbage in it is a waste.
+    # Objects made by imports are never garbage: exempt them from collection.
     gc.freeze()
     gc.enable()
     gc.set_threshold(20_000, 20, 50)
-    click.echo(f"serving {instance.server}\nexport KUBECONFIG={instance.kubeconfig.absolute()}")
+    echo(f"serving {instance.server}\nexport KUBECONFIG={instance.kubeconfig.absolute()}")
     await stop.wait()
     await instance.stop()

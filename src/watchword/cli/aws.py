@@ -58,7 +58,7 @@ def command() -> None:
 @click.argument("managed_name")
 def identifier(hub_account: str, hub_name: str, managed_account: str, managed_name: str) -> None:
     """Print the identifier in the names of a cluster's roles, without asking any server."""
-    from watchword.drivers.aws_irsa.identifier import RoleTags  # noqa: PLC0415 - help must not pay for it
+    from watchword.drivers.aws_irsa.identifier import RoleTags
 
     click.echo(RoleTags(hub_account, hub_name, managed_account, managed_name).identifier)
 
@@ -81,8 +81,8 @@ def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
     It is needed where the hub accepts clusters by itself. Its policy lets the controller attach any policy to roles
     whose names begin with ocm-hub-.
     """
-    from watchword.drivers.aws_irsa.arn import EksClusterArn, parse_oidc_provider  # noqa: PLC0415 - help must not pay
-    from watchword.drivers.aws_irsa.documents import identity_creator_role  # noqa: PLC0415 - same
+    from watchword.drivers.aws_irsa.arn import EksClusterArn, parse_oidc_provider
+    from watchword.drivers.aws_irsa.documents import identity_creator_role
 
     arn = EksClusterArn.parse(eks_hub_cluster_arn)
     _print_or_apply(identity_creator_role(arn, parse_oidc_provider(oidc_provider)), arn.region, **flags)
@@ -101,8 +101,8 @@ def cluster(eks_hub_cluster_arn: str, managed_cluster_arn: str, oidc_provider: s
 
     The role may assume one role in the hub's account and has no other right.
     """
-    from watchword.drivers.aws_irsa.arn import EksClusterArn, parse_oidc_provider  # noqa: PLC0415 - help must not pay
-    from watchword.drivers.aws_irsa.documents import AgentAccounts, managed_cluster_role  # noqa: PLC0415 - same
+    from watchword.drivers.aws_irsa.arn import EksClusterArn, parse_oidc_provider
+    from watchword.drivers.aws_irsa.documents import AgentAccounts, managed_cluster_role
 
     accounts = AgentAccounts(flags.pop("agent_namespace"), flags.pop("klusterlet_name"))
     hub_arn, managed_arn = EksClusterArn.parse(eks_hub_cluster_arn), EksClusterArn.parse(managed_cluster_arn)
@@ -111,14 +111,14 @@ def cluster(eks_hub_cluster_arn: str, managed_cluster_arn: str, oidc_provider: s
 
 
 def _print_or_apply(role: IamRole, region: str, *, apply: bool, output: str) -> None:
-    from watchword.cli.aws_output import format_changes, format_role  # noqa: PLC0415 - help must not pay for it
+    from watchword.cli.aws_output import format_changes, format_role
 
     if not apply:
         click.echo(format_role(role, output), nl=False)
         return
     if output not in APPLIED_FORMS:
         raise click.UsageError(f"--apply prints what it changed as {' or '.join(APPLIED_FORMS)}, not as {output}")
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+    from watchword.runtime.event_loop import run
 
     changes = run(_role_writer(region).apply(role))
     click.echo(format_changes(role, changes, output), nl=False)
@@ -127,11 +127,11 @@ def _print_or_apply(role: IamRole, region: str, *, apply: bool, output: str) -> 
 def _role_writer(region: str) -> RoleWriter:
     """Return what writes roles; `LibraryMissing` where the extra is not installed."""
     try:
-        from watchword.drivers.aws_irsa.iam import RoleWriter  # noqa: PLC0415 - an extra, which only this needs
+        from watchword.drivers.aws_irsa.iam import RoleWriter
     except ModuleNotFoundError as missing:
         if missing.name not in AWS_LIBRARIES:
             raise
-        from watchword.drivers.aws_irsa.errors import LibraryMissing  # noqa: PLC0415 - same
+        from watchword.drivers.aws_irsa.errors import LibraryMissing
 
         raise LibraryMissing("--apply needs the AWS libraries: run pip install 'watchword[aws]'") from missing
     return RoleWriter.connect(region)

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.output import echo
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 
 @click.command("clean-clusters")
-@click.option("--minutes", type=click.IntRange(0), default=10, show_default=True, help="How long ago they left.")
-@click.option("--dry-run", is_flag=True, help="Say what would be deleted, and change nothing.")
+@click.option("--retention", default="24h", show_default=True, help="How long clusters that left are kept.")
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted, and change nothing.")
 @connection_options
-def command(connection: ClusterConnection, minutes: int, dry_run: bool) -> None:  # noqa: FBT001 - a flag
-    """Delete clusters that left and were not deleted.
+def command(connection: ClusterConnection, retention: str, dry_run: bool) -> None:  # noqa: FBT001 - a flag
+    """Delete clusters that left by `unjoin` and were not deleted.
 
-    A cluster has left when it gave its acceptance back, or was denied, and nobody accepted it again. The hub's
-    CronJob runs this; clusters that still wait for their first acceptance are not touched.
+    The hub announces each deletion on the cluster, in the condition CleanupScheduled and in an Event. A cluster that
+    an administrator denied, that was accepted again, or that was never accepted is not touched. The hub's CronJob runs
+    this command.
     """
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - help must not pay for it
+    from watchword.runtime.event_loop import run
 
-    names = run(_clean(connection, timedelta(minutes=minutes), dry_run=dry_run))
+    names = run(_clean(connection, parse_duration_flag(retention, "--retention"), dry_run=dry_run))
     for name in names:
-        click.echo(f'managedcluster "{name}" deleted{" (dry run)" if dry_run else ""}')
+        echo(f'managedcluster "{name}" deleted{" (dry run)" if dry_run else ""}')
     if not names:
-        click.echo("nothing is left over")
+        echo("nothing is left over")
 
 
-async def _clean(connection: ClusterConnection, patience: timedelta, *, dry_run: bool) -> list[str]:
-    from watchword.hub.cluster_cleanup import ClusterCleanup  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+async def _clean(connection: ClusterConnection, retention: timedelta, *, dry_run: bool) -> list[str]:
+    from watchword.hub.cluster_cleanup import ClusterCleanup
+    from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
-        return await ClusterCleanup(client, SystemClock(), patience, dry_run).run()
+        return await ClusterCleanup(client, SystemClock(), retention, dry_run).run()

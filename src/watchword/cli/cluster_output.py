@@ -1,4 +1,4 @@
-"""How clusters are printed: rows for people, documents for programs."""
+"""Prints clusters: rows for people, documents for programs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from watchword.admin.formatting import format_key
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.quantity import parse_quantity
+from watchword.api.text import escape_text
 from watchword.api.time import parse_rfc3339
 from watchword.certificates.approval import is_pending
 from watchword.certificates.manual_approval import claimed_subject, well_formed_requests
@@ -44,7 +46,7 @@ def format_object_age(obj: Object, now: datetime) -> str:
 
 
 def describe_cluster(cluster: Object, requests: Sequence[Object], now: datetime) -> str:
-    """Return everything a person asks about one cluster."""
+    """Return the details of one cluster."""
     facts = dict(zip(COLUMNS, cluster_row(cluster, now), strict=True))
     lines = [f"{name.capitalize() + ':':<12}{value}" for name, value in facts.items()]
     claims = (cluster.get("status") or {}).get("clusterClaims") or []
@@ -58,17 +60,17 @@ def describe_cluster(cluster: Object, requests: Sequence[Object], now: datetime)
     if pending:
         lines.append("Pending requests:")
         lines += [f"  {_request(csr)}" for csr in pending]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{escape_text(line)}\n" for line in lines)
 
 
 def without_managed_fields(obj: Object) -> dict[str, Any]:
-    """Return the object as people want to read it."""
+    """Return the object formatted for people."""
     metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
     return {**obj, "metadata": metadata}
 
 
 def _request(csr: Object) -> str:
-    keys = [request.key_thumbprint[:16] for _, request in well_formed_requests([csr])]
+    keys = [format_key(request.key_thumbprint) for _, request in well_formed_requests([csr])]
     what = f"key {keys[0]}" if keys else f"subject {claimed_subject(csr)!r} does not fit the label"
     return f"{csr['metadata']['name']}: by {(csr.get('spec') or {}).get('username')}, {what}"
 

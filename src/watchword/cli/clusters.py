@@ -14,6 +14,8 @@ from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.cli.cluster_output import COLUMNS, cluster_row, describe_cluster, without_managed_fields
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.name_completion import complete_clusters
+from watchword.cli.output import echo
 from watchword.cli.tables import render_table, terminal_width
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
@@ -41,28 +43,29 @@ def list_(connection: ClusterConnection, output: str, selector: str) -> None:
 
 
 @command.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_clusters)
 @output_option()
 @connection_options
 def show(connection: ClusterConnection, name: str, output: str) -> None:
-    """Show one cluster: conditions, claims, and who asks for a certificate under its name."""
+    """Show one cluster: conditions, claims, and the certificate requests under its name."""
     cluster, requests = run(_show(connection, name))
     if output != "table":
-        click.echo(format_document(without_managed_fields(cluster), output), nl=False)
+        echo(format_document(without_managed_fields(cluster), output), nl=False)
         return
-    click.echo(describe_cluster(cluster, requests, datetime.now(UTC)), nl=False)
+    echo(describe_cluster(cluster, requests, datetime.now(UTC)), nl=False)
 
 
 def _print_list(connection: ClusterConnection, selector: str, output: str) -> None:
     clusters = run(_list(connection, selector))
     match output:
         case "name":
-            click.echo("".join(f"{cluster['metadata']['name']}\n" for cluster in clusters), nl=False)
+            kind = f"{MANAGED_CLUSTERS.kind.lower()}.{MANAGED_CLUSTERS.group}"
+            echo("".join(f"{kind}/{cluster['metadata']['name']}\n" for cluster in clusters), nl=False)
         case "table":
             rows = [cluster_row(cluster, datetime.now(UTC)) for cluster in clusters]
-            click.echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
+            echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
         case _:
-            click.echo(format_document(_document(clusters), output), nl=False)
+            echo(format_document(_document(clusters), output), nl=False)
 
 
 def _document(clusters: list[Object]) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from watchword.cli.output import echo
+
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -18,4 +20,4 @@ def command(ctx: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None, "the choice above names only shells that click knows"
-    click.echo(kind(ctx.find_root().command, {}, "watchword", "_WATCHWORD_COMPLETE").source())
+    echo(kind(ctx.find_root().command, {}, "watchword", "_WATCHWORD_COMPLETE").source())

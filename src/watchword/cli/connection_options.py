@@ -1,4 +1,4 @@
-"""`--kubeconfig` and `--context`, the same for every verb that speaks to a cluster."""
+"""`--kubeconfig` and `--context`, the same for every command that connects to a cluster."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from watchword.cli.name_completion import complete_contexts
+
 if TYPE_CHECKING:
     from watchword.kube.client import Client
     from watchword.kube.kubeconfig import ResolvedContext
@@ -20,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ClusterConnection:
-    """Which cluster a verb speaks to."""
+    """The cluster that a command connects to."""
 
     kubeconfig: Path | None = None
     context: str = ""
@@ -28,7 +30,7 @@ class ClusterConnection:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
         """Connect, and close the connection in the end."""
-        from watchword.kube.connect import connect  # noqa: PLC0415 - help must not pay for it
+        from watchword.kube.connect import connect
 
         client = connect(self.kubeconfig, self.context)
         try:
@@ -37,8 +39,8 @@ class ClusterConnection:
             await client.close()
 
     def choice(self) -> ResolvedContext:
-        """Return what the kubeconfig says about the cluster and the user."""
-        from watchword.kube.kubeconfig_files import load_kubeconfig  # noqa: PLC0415 - same
+        """Return the cluster and the user of the kubeconfig."""
+        from watchword.kube.kubeconfig_files import load_kubeconfig
 
         return load_kubeconfig(self.kubeconfig).choose(self.context)
 
@@ -47,7 +49,9 @@ def connection_options(command: F) -> F:
     """Add the options; the command gets one argument, `connection`."""
 
     @click.option("--kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig to use instead of $KUBECONFIG.")
-    @click.option("--context", default="", help="The context of the kubeconfig to use.")
+    @click.option(
+        "--context", default="", help="The context of the kubeconfig to use.", shell_complete=complete_contexts
+    )
     @wraps(command)
     def with_connection(*args: Any, kubeconfig: Path | None, context: str, **kwargs: Any) -> Any:
         return command(*args, connection=ClusterConnection(kubeconfig, context), **kwargs)

@@ -6,6 +6,8 @@ import sys
 
 import click
 
+from watchword.cli.output import echo
+
 LONGEST_REQUEST = 1024 * 1024
 
 
@@ -22,12 +24,12 @@ def command(context: click.Context, images: tuple[str, ...]) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from datetime import UTC, datetime  # noqa: PLC0415 - help must not pay for it
+    from datetime import UTC, datetime
 
-    from watchword.pullsecrets.credential_provider import answer_request  # noqa: PLC0415 - same
+    from watchword.pullsecrets.credential_provider import answer_request
 
     request = sys.stdin.buffer.read(LONGEST_REQUEST)
-    click.echo(answer_request(request, images=images, now=datetime.now(UTC)))
+    echo(answer_request(request, images=images, now=datetime.now(UTC)))
 
 
 @command.command("config")
@@ -41,10 +43,10 @@ def command(context: click.Context, images: tuple[str, ...]) -> None:
 )
 def config(images: tuple[str, ...], audience: str, name: str) -> None:
     """Print the CredentialProviderConfig of the kubelet, for Kubernetes 1.34 and newer."""
-    from watchword.api.yaml import dump  # noqa: PLC0415 - help must not pay for it
-    from watchword.pullsecrets.credential_provider import (  # noqa: PLC0415 - same
+    from watchword.api.yaml import dump
+    from watchword.pullsecrets.credential_provider import (
         ProviderConfiguration,
         render_provider_configuration,
     )
 
-    click.echo(dump(render_provider_configuration(ProviderConfiguration(images, audience, name))), nl=False)
+    echo(dump(render_provider_configuration(ProviderConfiguration(images, audience, name))), nl=False)

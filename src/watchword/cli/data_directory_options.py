@@ -28,6 +28,6 @@ def data_directory_option(command: F) -> F:
 
 def fleet_directory_of(data_dir: Path | None) -> FleetDirectory:
     """Return the folder that is meant, the user's own by default."""
-    from watchword.local.data_directory import FleetDirectory, default_data_directory  # noqa: PLC0415 - help must not pay for it
+    from watchword.local.data_directory import FleetDirectory, default_data_directory
 
     return FleetDirectory((data_dir or default_data_directory()).absolute())

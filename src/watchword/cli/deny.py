@@ -13,14 +13,22 @@ from watchword.admin.wait import ObjectWaiter
 from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.name_completion import complete_clusters
+from watchword.cli.output import echo
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 
 @click.command("deny")
-@click.option("--clusters", "-c", multiple=True, help="The clusters to deny; several, separated by commas.")
+@click.option(
+    "--clusters",
+    "-c",
+    multiple=True,
+    shell_complete=complete_clusters,
+    help="The clusters to deny; several, separated by commas.",
+)
 @click.option("--request", "requests", multiple=True, help="Certificate requests to turn away, by name.")
-@click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing.")
 @wait_options("the rights are gone")
 @output_option()
 @connection_options
@@ -36,10 +44,10 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
     names = () if requests else cluster_names(flags["clusters"])
     decisions = run(_deny(connection, names, requests, wait, dry_run=flags["dry_run"]))
     if output != "table":
-        click.echo(format_document([_document(decision) for decision in decisions], output), nl=False)
+        echo(format_document([_document(decision) for decision in decisions], output), nl=False)
         return
     for decision in decisions:
-        click.echo(_sentence(decision, dry_run=flags["dry_run"]))
+        echo(_sentence(decision, dry_run=flags["dry_run"]))
 
 
 async def _deny(

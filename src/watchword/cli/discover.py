@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from watchword.cli.discovery_options import DiscoveryPlan, discovery_options, print_progress
+from watchword.cli.output import echo
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.kube.files import write_private_file
 from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry
@@ -33,14 +34,14 @@ def command(plan: DiscoveryPlan, output: Path | None, form: str, name: str, with
     info = run(plan.discover(print_progress))
     text = write_cluster_info(info).encode() if form == "cluster-info" else _kubeconfig(info, plan, name, with_token)
     if output is None:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
     else:
         write_private_file(output, text)
         print_progress(f"wrote {output}")
 
 
 def _kubeconfig(info: ClusterInfo, plan: DiscoveryPlan, name: str, with_token: bool) -> bytes:  # noqa: FBT001 - private
-    from watchword.api.sensitive import Sensitive  # noqa: PLC0415 - only one form needs it
+    from watchword.api.sensitive import Sensitive
 
     token = Sensitive(plan.tls_token.reveal()) if with_token and plan.tls_token else None
     cluster = ClusterEntry(info.server, ca_data=info.ca_bundle)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from watchword.cli.output import echo_line
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
 
 if TYPE_CHECKING:
@@ -47,10 +48,10 @@ class DiscoveryPlan:
 
     async def discover(self, progress: Progress) -> ClusterInfo:
         """Find the cluster; raises `DiscoveryError`."""
-        from watchword.discovery.client_factory import HttpsClientFactory  # noqa: PLC0415 - help must not pay for it
-        from watchword.discovery.discover import ClusterDiscovery  # noqa: PLC0415 - same
-        from watchword.discovery.document_reader import DocumentReader  # noqa: PLC0415 - same
-        from watchword.discovery.polling import PollOptions  # noqa: PLC0415 - same
+        from watchword.discovery.client_factory import HttpsClientFactory
+        from watchword.discovery.discover import ClusterDiscovery
+        from watchword.discovery.document_reader import DocumentReader
+        from watchword.discovery.polling import PollOptions
 
         discovery = ClusterDiscovery(HttpsClientFactory(), PollOptions(self.timeout), progress)
         if self.by_token is not None:
@@ -61,7 +62,7 @@ class DiscoveryPlan:
 
 def choose_plan(flags: DiscoveryFlags, secrets: SecretReader, *, timeout: timedelta) -> DiscoveryPlan:
     """Decide on exactly one way of discovery; raise `click.UsageError` when the flags name none or several."""
-    from watchword.discovery.tokens import BootstrapToken  # noqa: PLC0415 - help must not pay for it
+    from watchword.discovery.tokens import BootstrapToken
 
     if flags.discovery_file == STANDARD_INPUT:
         secrets.take_standard_input()
@@ -89,10 +90,10 @@ def choose_plan(flags: DiscoveryFlags, secrets: SecretReader, *, timeout: timede
 
 
 def _by_token(flags: DiscoveryFlags, token: str) -> BootstrapTokenDiscovery:
-    from watchword.discovery.addresses import parse_endpoint  # noqa: PLC0415 - help must not pay for it
-    from watchword.discovery.discover import BootstrapTokenDiscovery  # noqa: PLC0415 - same
-    from watchword.discovery.tokens import BootstrapToken  # noqa: PLC0415 - same
-    from watchword.pki.pins import Pin  # noqa: PLC0415 - same
+    from watchword.discovery.addresses import parse_endpoint
+    from watchword.discovery.discover import BootstrapTokenDiscovery
+    from watchword.discovery.tokens import BootstrapToken
+    from watchword.pki.pins import Pin
 
     if not flags.endpoint:
         raise click.UsageError("discovery by token needs the address of the API server: give HOST:PORT")
@@ -100,7 +101,7 @@ def _by_token(flags: DiscoveryFlags, token: str) -> BootstrapTokenDiscovery:
     if not pins and not flags.unsafe_skip:
         raise click.UsageError(
             "give --discovery-token-ca-cert-hash, which `watchword token create --print-join-command` prints: without "
-            "it, whoever holds the token can pose as the hub; --discovery-token-unsafe-skip-ca-verification waives it"
+            "it, any holder of the token can pose as the hub; --discovery-token-unsafe-skip-ca-verification waives it"
         )
     return BootstrapTokenDiscovery(parse_endpoint(flags.endpoint), BootstrapToken.parse(token), pins, flags.unsafe_skip)
 
@@ -109,7 +110,7 @@ _OPTIONS = (
     click.argument("endpoint", metavar="[HOST:PORT]", default=""),
     click.option("--token", default="", help=f"Token for discovery and for the certificate. {HELP}."),
     click.option("--discovery-token", default="", help=f"Token to check cluster-info with. {HELP}."),
-    click.option("--tls-bootstrap-token", default="", help=f"Token to ask for the certificate with. {HELP}."),
+    click.option("--tls-bootstrap-token", default="", help=f"Token with which the certificate is requested. {HELP}."),
     click.option("--discovery-file", default="", help="Cluster-info from a file, an https address, or - (stdin)."),
     click.option(
         "--discovery-token-ca-cert-hash",
@@ -122,7 +123,7 @@ _OPTIONS = (
         "--discovery-token-unsafe-skip-ca-verification",
         "unsafe_skip",
         is_flag=True,
-        help="Do without the pin: everyone who holds the token can then pose as the hub.",
+        help="Do without the pin: any holder of the token can then pose as the hub.",
     ),
     click.option("--discovery-timeout", default="5m", show_default=True, help="How long to wait for the hub."),
 )
@@ -155,7 +156,7 @@ def discovery_flags(command: F) -> F:
 
 def parse_duration_flag(text: str, flag: str) -> timedelta:
     """Read a duration given to a flag; raise `click.UsageError` when it is none."""
-    from watchword.api.validation import DurationError, parse_duration  # noqa: PLC0415 - help must not pay for it
+    from watchword.api.validation import DurationError, parse_duration
 
     try:
         parsed = parse_duration(text)
@@ -167,5 +168,5 @@ def parse_duration_flag(text: str, flag: str) -> timedelta:
 
 
 def print_progress(line: str) -> None:
-    """Show progress on standard error, where it does not mix with the answer."""
-    click.echo(line, err=True)
+    """Show progress on standard error, where it does not mix with the response."""
+    echo_line(line, err=True)

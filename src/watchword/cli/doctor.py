@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from watchword.api.text import escape_text
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,30 +28,30 @@ MAX_FINDINGS = 10  # findings of one check that a page holds
 def command(connection: ClusterConnection, read_only: bool, output: str) -> int:  # noqa: FBT001 - a flag
     """Check a hub or a cluster, and say what to do.
 
-    Every finding names its reason and the next command. The exit code is 0 when nothing fails, else 1.
+    Every finding names its reason and the next command. The exit code is 0 when nothing fails, else 6.
     """
-    from watchword.admin.doctor.model import has_no_failure  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+    from watchword.admin.doctor.model import has_no_failure
+    from watchword.runtime.event_loop import run
 
     results = run(_run_doctor(connection, may_write=not read_only))
     if output != "table":
-        click.echo(format_document([_document(result) for result in results], output), nl=False)
+        echo(format_document([_document(result) for result in results], output), nl=False)
     else:
-        click.echo(render_results(results), nl=False)
-    return 0 if has_no_failure(results) else 1
+        echo(render_results(results), nl=False)
+    return ExitCode.DONE if has_no_failure(results) else ExitCode.ATTENTION
 
 
 async def _run_doctor(connection: ClusterConnection, *, may_write: bool) -> list[CheckResult]:
-    from watchword.admin.doctor.model import CheckContext  # noqa: PLC0415 - same
-    from watchword.admin.doctor.runner import run_doctor  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.admin.doctor.model import CheckContext
+    from watchword.admin.doctor.runner import run_doctor
+    from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
         return await run_doctor(CheckContext(client, SystemClock(), may_write))
 
 
 def render_results(results: Sequence[CheckResult]) -> str:
-    """Return what was found, as a person reads it."""
+    """Return the findings, formatted for people."""
     width = max(len(result.check) for result in results)
     lines: list[str] = []
     for result in results:
@@ -59,7 +62,7 @@ def render_results(results: Sequence[CheckResult]) -> str:
         left = len(result.findings) - MAX_FINDINGS
         if left > 0:
             lines.append(f"{'':6}{'':{width}}  and {left} more: watchword doctor -o yaml names them all")
-    return "\n".join(lines) + "\n"
+    return "".join(f"{escape_text(line)}\n" for line in lines)
 
 
 def _document(result: CheckResult) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`watchword down`: asks a fleet that runs on this machine to stop."""
+"""`watchword down`: stops a fleet that runs on this machine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from watchword.cli.data_directory_options import data_directory_option
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from watchword.local.data_directory import FleetDirectory
@@ -20,9 +21,9 @@ PATIENCE = timedelta(seconds=15)
 def command(folder: FleetDirectory) -> None:
     """Stop the fleet that runs on this machine.
 
-    Everything is kept, and the next `up` goes on from there. To remove it, run `watchword reset`.
+    All data is kept, and the next `up` continues with it. To remove it, run `watchword reset`.
     """
-    from watchword.local.data_directory import stop_running_fleet  # noqa: PLC0415 - help must not pay for it
+    from watchword.local.data_directory import stop_running_fleet
 
     stopped = stop_running_fleet(folder, PATIENCE)
-    click.echo(f"stopped the fleet in {folder.path}" if stopped else f"no fleet runs in {folder.path}")
+    echo(f"stopped the fleet in {folder.path}" if stopped else f"no fleet runs in {folder.path}")

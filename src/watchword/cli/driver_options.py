@@ -18,14 +18,15 @@ def driver_options(side: Side, *, stored: bool = False) -> Callable[[F], F]:
 
 
 def driver_choice_options(*, default: str = "") -> Callable[[F], F]:
-    """Add the flags that choose the drivers of a cluster and its add-ons."""
+    """Add the flags that choose the drivers of a cluster and its add-ons; without a default, none is named."""
+    at_first = "" if default else f"; {CATALOG.default} at first"
     clusters, addons = (" or ".join(known) for known in (CATALOG.clusters, CATALOG.addons))
     return with_options(
         click.option(
             "--registration-auth",
-            default=CATALOG.default,
-            show_default=True,
-            help=f"How the cluster registers: {clusters}.",
+            default=default,
+            show_default=bool(default),
+            help=f"How the cluster registers: {clusters}{at_first}.",
         ),
         click.option(
             "--addon-kubeclient-registration-auth",
@@ -50,7 +51,7 @@ def _options(side: Side, *, stored: bool = False) -> list[DriverOption]:
 def _flag(option: DriverOption) -> Callable[[Any], Any]:
     kinds: dict[OptionType, dict[str, Any]] = {
         OptionType.TEXT: {"default": ""},
-        OptionType.NUMBER: {"type": click.IntRange(0), "default": 0},
+        OptionType.NUMBER: {"type": click.IntRange(0)},
         OptionType.LIST: {"multiple": True},
     }
     return click.option(option.flag, *option.aliases, _parameter(option), help=option.help, **kinds[option.type])
@@ -63,4 +64,4 @@ def _parameter(option: DriverOption) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(split(value))
-    return str(value) if value else ""
+    return "" if value is None else str(value)

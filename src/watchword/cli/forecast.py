@@ -9,13 +9,14 @@ import click
 
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.output import echo
 from watchword.cli.tables import render_table, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from watchword.admin.forecast import ExpiringCredential
-    from watchword.admin.inventory import Inventory
+    from watchword.admin.inventory_rows import Inventory
 
 
 @click.command("forecast")
@@ -25,38 +26,38 @@ if TYPE_CHECKING:
 def command(connection: ClusterConnection, days: int, output: str) -> None:
     """List what would break soon if nothing were renewed.
 
-    Holders that keep their promises renew long before; whoever appears here every day does not.
+    Working holders renew long before; one that is listed every day does not.
     """
-    from watchword.admin.forecast import count_unknown_expiry, forecast_expiry  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+    from watchword.admin.forecast import count_unknown_expiry, forecast_expiry
+    from watchword.runtime.event_loop import run
 
     now = datetime.now(UTC)
     inventory = run(_read(connection, now))
     expiring = forecast_expiry(inventory, now=now, within=timedelta(days=days))
     for what, why in inventory.unseen.items():
-        click.echo(f"not foreseen: {what} ({why})", err=True)
+        echo(f"not foreseen: {what} ({why})", err=True)
     if output != "table":
-        click.echo(format_document([_document(credential, now) for credential in expiring], output), nl=False)
+        echo(format_document([_document(credential, now) for credential in expiring], output), nl=False)
         return
     if expiring:
-        click.echo(_table(expiring, now), nl=False)
+        echo(_table(expiring, now), nl=False)
     else:
-        click.echo(f"nothing of {len(inventory.credentials)} credentials ends within {days} days")
+        echo(f"nothing of {len(inventory.credentials)} credentials ends within {days} days")
     unknown = count_unknown_expiry(inventory)
     if unknown:
-        click.echo(f"credentials that do not say when they end: {unknown}; `watchword status` names them", err=True)
+        echo(f"credentials that do not say when they end: {unknown}; `watchword status` names them", err=True)
 
 
 async def _read(connection: ClusterConnection, now: datetime) -> Inventory:
-    from watchword.admin.hub_reader import read_hub_facts  # noqa: PLC0415 - same
-    from watchword.admin.inventory import build_inventory  # noqa: PLC0415 - help must not pay for it
+    from watchword.admin.hub_reader import read_hub_facts
+    from watchword.admin.inventory import build_inventory
 
     async with connection.client() as client:
         return build_inventory(await read_hub_facts(client), now=now)
 
 
 def _table(expiring: Sequence[ExpiringCredential], now: datetime) -> str:
-    from watchword.admin.formatting import format_renewal, format_time_left  # noqa: PLC0415 - help must not pay for it
+    from watchword.admin.formatting import format_renewal, format_time_left
 
     rows = [
         (
@@ -73,7 +74,7 @@ def _table(expiring: Sequence[ExpiringCredential], now: datetime) -> str:
 
 
 def _document(credential: ExpiringCredential, now: datetime) -> dict[str, object]:
-    from watchword.admin.inventory_json import credential_document  # noqa: PLC0415 - help must not pay for it
+    from watchword.admin.inventory_json import credential_document
 
     return {
         **credential_document(credential.row, now),

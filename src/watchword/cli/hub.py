@@ -1,4 +1,4 @@
-"""`watchword hub`: the controllers of a hub, until they are told to stop."""
+"""`watchword hub`: the controllers of a hub, until they are stopped."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_options, driver_settings
 from watchword.cli.process_options import FeatureGates, identity, process_options, run_until_stopped
 from watchword.drivers.catalog import CATALOG
@@ -33,14 +34,20 @@ if TYPE_CHECKING:
     multiple=True,
     help="Where add-on templates may name signing authorities, besides the hub's namespace; separated by commas.",
 )
+@click.option(
+    "--left-cluster-retention",
+    default="24h",
+    show_default=True,
+    help="How long `clean-clusters` keeps clusters that left by `unjoin`; said on the cluster.",
+)
 @click.option("--install/--no-install", default=True, help="Apply the kinds and roles that the controllers need.")
 @process_options
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Run the controllers of a hub.
 
-    They accept and remove clusters, approve their certificates, keep their rights, and sign what joining
-    clusters are told. Any number of replicas may run; one works at a time.
+    They accept and remove clusters, approve their certificates, maintain their rights, and sign cluster-info. Any
+    number of replicas may run; one works at a time.
     """
     options = options_of(flags)
     run_until_stopped(lambda stop: _run(connection, options, stop))
@@ -48,7 +55,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 def options_of(flags: dict[str, Any]) -> HubOptions:
     """Return what the flags mean."""
-    from watchword.hub.process import HubOptions  # noqa: PLC0415 - help must not pay for it
+    from watchword.hub.process import HubOptions
 
     return HubOptions(
         identity=identity(),
@@ -56,6 +63,7 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
         settings=driver_settings(flags, Side.HUB),
         auto_approval=flags["feature_gates"].get(AUTO_APPROVAL, False),
         signing_namespaces=frozenset(_split(flags["signing_namespaces"])),
+        left_cluster_retention=parse_duration_flag(flags["left_cluster_retention"], "--left-cluster-retention"),
         install=flags["install"],
         elect=not flags["disable_leader_election"],
         health=flags["listen"],
@@ -63,11 +71,11 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
 
 
 async def _run(connection: ClusterConnection, options: HubOptions, stop: asyncio.Event) -> None:
-    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+    from random import SystemRandom
 
-    from watchword.hub.addons.controllers import hub_addon_controllers  # noqa: PLC0415 - same
-    from watchword.hub.process import run_hub  # noqa: PLC0415 - same
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.hub.addons.controllers import hub_addon_controllers
+    from watchword.hub.process import run_hub
+    from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
         await run_hub(

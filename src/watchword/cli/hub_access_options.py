@@ -1,4 +1,4 @@
-"""How `join` and `rejoin` are told where the hub is: in kubeadm's words or in clusteradm's."""
+"""How `join` and `rejoin` find the hub: by kubeadm's flags or by clusteradm's."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class HubPlan:
 
     async def find(self, progress: Progress) -> BootstrapAccess:
         """Find the hub and make sure that it is the one; raises `DiscoveryError` or `AdminError`."""
-        from watchword.admin.bootstrap_access import BootstrapAccess, find_hub  # noqa: PLC0415 - same
-        from watchword.api.sensitive import Sensitive  # noqa: PLC0415 - help must not pay for it
-        from watchword.discovery.client_factory import HttpsClientFactory  # noqa: PLC0415 - same
-        from watchword.discovery.discover import ClusterDiscovery  # noqa: PLC0415 - same
-        from watchword.discovery.polling import PollOptions  # noqa: PLC0415 - same
+        from watchword.admin.bootstrap_access import BootstrapAccess, find_hub
+        from watchword.api.sensitive import Sensitive
+        from watchword.discovery.client_factory import HttpsClientFactory
+        from watchword.discovery.discover import ClusterDiscovery
+        from watchword.discovery.polling import PollOptions
 
         if self.by_address is not None:
             return await find_hub(
@@ -86,11 +86,11 @@ def choose_hub_plan(
 
 
 def _address(token: str, server: str, ca_file: Path | None, pins: tuple[str, ...]) -> HubAddress:
-    from watchword.admin.bootstrap_access import HubAddress  # noqa: PLC0415 - same
-    from watchword.api.sensitive import Sensitive  # noqa: PLC0415 - help must not pay for it
-    from watchword.discovery.addresses import parse_endpoint  # noqa: PLC0415 - same
-    from watchword.kube.files import read_small_file  # noqa: PLC0415 - same
-    from watchword.pki.pins import Pin  # noqa: PLC0415 - same
+    from watchword.admin.bootstrap_access import HubAddress
+    from watchword.api.sensitive import Sensitive
+    from watchword.discovery.addresses import parse_endpoint
+    from watchword.kube.files import read_small_file
+    from watchword.pki.pins import Pin
 
     return HubAddress(
         parse_endpoint(server),

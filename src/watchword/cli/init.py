@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from watchword.admin.hub_setup import HubSetup, validate_hub_settings
+from watchword.admin.hub_setup import HubSetup
 from watchword.admin.init import HubInitializer, InitOptions, InitResult
 from watchword.admin.initial_token import TokenSpec
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
@@ -25,6 +25,7 @@ from watchword.cli.common_options import (
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.driver_options import driver_options, driver_settings
+from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
 from watchword.discovery.addresses import parse_endpoint
@@ -39,14 +40,14 @@ from watchword.runtime.event_loop import run
 
 OPTIONS = (
     click.option("--token", default=None, help=f'The token to hand out; random by default, "" for none. {HELP}.'),
-    click.option("--token-ttl", default="24h", show_default=True, help="How long the token lives; 0 means for ever."),
+    click.option("--token-ttl", default="24h", show_default=True, help="Lifetime of the token; 0 never expires."),
     click.option("--force-weak-token", is_flag=True, help="Accept a token that is easy to guess."),
     click.option(
         "--registration-auth",
         "--registration-drivers",
         "drivers",
         multiple=True,
-        help=f"How clusters may register; several, separated by commas. By default {CATALOG.default}.",
+        help=f"How clusters may register; several, separated by commas; {CATALOG.default} on a new hub.",
     ),
     click.option(
         "--feature-gates", type=FeatureGates(), default="", help="For example ManagedClusterAutoApproval=true."
@@ -54,12 +55,22 @@ OPTIONS = (
     click.option(
         "--hub-apiserver", "endpoints", multiple=True, help="Address under which clusters reach this hub; repeatable."
     ),
-    click.option("--approve-nodes", is_flag=True, help="Let kubelets that hold a node token in without a person."),
-    click.option("--image", default=IMAGE, show_default=True, help="The image of the controllers."),
-    click.option("--deploy/--no-deploy", default=True, help="Run the controllers in this cluster, or elsewhere."),
+    click.option(
+        "--approve-nodes/--no-approve-nodes",
+        default=None,
+        help="Let kubelets that hold a node token in without a person.",
+    ),
+    click.option("--image", default="", help=f"The image of the controllers; {IMAGE} on a new hub."),
+    click.option(
+        "--left-cluster-retention",
+        "retention",
+        default="",
+        help="How long clusters that left by `unjoin` are kept; 24h on a new hub.",
+    ),
+    click.option("--deploy/--no-deploy", default=None, help="Run the controllers in this cluster, or elsewhere."),
     click.option("--probe/--no-probe", default=True, help="Try whether this hub issues client certificates."),
     *JOIN_COMMAND_OPTIONS,
-    click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing."),
+    click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing."),
     click.option("--use-bootstrap-token", is_flag=True, hidden=True, help="Accepted: it is always used."),
 )
 
@@ -73,9 +84,9 @@ OPTIONS = (
 def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Make this cluster a hub that others can find and join.
 
-    Run it again to change settings: what is right already stays, and a token of an earlier run is handed out
-    again while at least half of its life is left. The token is printed on a terminal only; elsewhere use
-    --output-join-command-file or --show-token.
+    Run it again to change settings: what the command line does not name stays as it is, and a token of an earlier run
+    is handed out again while at least half of its life is left. The token is printed on a terminal only; elsewhere
+    use --output-join-command-file or --show-token.
     """
     token_spec = _token_spec(flags)
     options = InitOptions(
@@ -96,6 +107,12 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
     _show(hub, options, output, show_token=flags["show_token"], kept=kept)
 
 
+def _retention(text: str) -> str:
+    if text:
+        parse_duration_flag(text, "--left-cluster-retention")
+    return text
+
+
 def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
     """Return which token is wanted, None for none; raises `TokenRefused` for a weak or malformed one."""
     reader = SecretReader()
@@ -108,9 +125,9 @@ def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
 
 
 def _setup(connection: ClusterConnection, flags: dict[str, Any]) -> HubSetup:
-    named = tuple(dict.fromkeys(CATALOG.cluster_driver(name) for name in split(flags["drivers"])))
-    drivers, settings = named or (CATALOG.default,), driver_settings(flags, Side.HUB)
-    objections = validate_hub_settings(drivers, settings, flags["feature_gates"])
+    drivers = tuple(dict.fromkeys(CATALOG.cluster_driver(name) for name in split(flags["drivers"])))
+    settings = driver_settings(flags, Side.HUB)
+    objections = CATALOG.validate(Side.HUB, settings)
     if objections:
         raise click.UsageError("; ".join(objections))
     endpoints = tuple(parse_endpoint(text) for text in split(flags["endpoints"]))
@@ -121,6 +138,7 @@ def _setup(connection: ClusterConnection, flags: dict[str, Any]) -> HubSetup:
         settings=settings,
         gates=flags["feature_gates"],
         image=flags["image"],
+        retention=_retention(flags["retention"]),
         deploy=flags["deploy"],
         approve_nodes=flags["approve_nodes"],
     )
@@ -138,30 +156,35 @@ def _join_command(hub: InitResult, *, secret: bool) -> str:
 
 def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: bool, kept: bool) -> None:
     """Print what came out of it; `kept` is whether a file has the whole join command."""
-    secret = hub.record is not None and (show_token or (output == "table" and sys.stdout.isatty()))
+    shown = show_token or (output == "table" and sys.stdout.isatty())
+    secret = hub.record is not None and shown and not options.dry_run  # a token that was not made opens nothing
     line = _join_command(hub, secret=secret)
     if output != "table":
-        click.echo(format_document(_document(hub, options, line, secret=secret), output), nl=False)
+        echo(format_document(_document(hub, line, secret=secret), output), nl=False)
         return
     state = "would be" if options.dry_run else "is"
-    ways = ", ".join(options.setup.drivers)
-    click.echo(f"this cluster {state} a hub at {hub.info.server}; clusters register by {ways}")
-    if hub.record is None:
-        click.echo("no token was made: `watchword token create --print-join-command` makes one")
+    ways = ", ".join(hub.drivers)
+    echo(f"this cluster {state} a hub at {hub.info.server}; clusters register by {ways}")
+    if options.dry_run:
+        for name in hub.applied:
+            echo(f"would apply {name}")
         return
-    click.echo(f"join a cluster with:\n\n  {line}\n")
+    if hub.record is None:
+        echo("no token was made: `watchword token create --print-join-command` makes one")
+        return
+    echo(f"join a cluster with:\n\n  {line}\n")
     if not secret and not kept:
-        click.echo(
+        echo(
             f"the secret of token {hub.record.token.id} is shown on a terminal only: put it into TOKEN_FILE, or use "
             "--output-join-command-file or --show-token"
         )
 
 
-def _document(hub: InitResult, options: InitOptions, line: str, *, secret: bool) -> dict[str, Any]:
+def _document(hub: InitResult, line: str, *, secret: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
         "hub-apiserver": hub.info.server,
         "ca-cert-hashes": [str(pin) for pin in hub.info.pins],
-        "registration-auth": list(options.setup.drivers),
+        "registration-auth": list(hub.drivers),
         "join-command": line,
         "applied": hub.applied,
         "warnings": hub.warnings,

@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from watchword.admin.bootstrap_access import require_joinable
-from watchword.admin.join import KLUSTERLET, ClusterMembership, await_joined, cluster_uid, join
+from watchword.admin.join import KLUSTERLET, ClusterMembership, JoinWait, cluster_uid, join, with_present
 from watchword.admin.node_join import NodeJoin
-from watchword.admin.wait import ObjectWaiter
-from watchword.api.names import AGENT_NAMESPACE
+from watchword.api.conditions import is_true
+from watchword.api.meta import Object
+from watchword.api.names import AGENT_NAMESPACE, ConditionType
 from watchword.api.time import rfc3339
 from watchword.api.validation import validate_dns_subdomain
 from watchword.cli.common_options import (
@@ -27,6 +28,7 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
 from watchword.cli.hub_access_options import HubPlan, hub_access_options
+from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.drivers.catalog import CATALOG
 from watchword.drivers.options import Side
@@ -47,16 +49,16 @@ OPTIONS = (
     ),
     click.option("--feature-gates", "gates", type=FeatureGates(), default="", help="Switches for the agent."),
     click.option("--klusterlet-name", "klusterlet", default=KLUSTERLET, show_default=True, help="One for each hub."),
-    click.option("--namespace", default=AGENT_NAMESPACE, show_default=True, help="Where the agent runs."),
-    click.option("--image", default=IMAGE, show_default=True, help="The agent's image."),
-    click.option("--deploy/--no-deploy", default=True, help="Run the agent in this cluster, or elsewhere."),
+    click.option("--namespace", default="", help=f"Where the agent runs; {AGENT_NAMESPACE} at first."),
+    click.option("--image", default="", help=f"The agent's image; {IMAGE} at first."),
+    click.option("--deploy/--no-deploy", default=None, help="Run the agent in this cluster, or elsewhere."),
     click.option("--node-name", default="", help="Do not join a cluster: get a certificate for this machine alone."),
     click.option(
         "--credential-file",
         type=click.Path(path_type=Path, dir_okay=False),
         help="Where the machine's kubeconfig is written (0600); goes with --node-name.",
     ),
-    click.option("--dry-run", is_flag=True, help="Find and ask the hub, rehearse the rest, and change nothing."),
+    click.option("--dry-run", is_flag=True, help="Find and query the hub, and change nothing."),
     click.option("--singleton", is_flag=True, hidden=True, help="Accepted: the agent is always one process."),
 )
 
@@ -77,7 +79,8 @@ def command(
 
     The hub is named by HOST:PORT with a token and the pin of its CA, as `watchword init` prints them, by
     --discovery-file, or by --hub-apiserver and --hub-token. Nothing secret is sent before the hub has proved
-    that it is the one. Run it again to change settings or to hand in a new token.
+    that it is the one. Run it again to change settings or to hand in a new token: what the command
+    line does not name stays as it is.
     """
     if flags["node_name"]:
         _join_machine(hub, flags, output)
@@ -85,21 +88,24 @@ def command(
     membership = _membership(flags)
     document = run(_join(connection, hub(), membership, wait, flags))
     if output != "table":
-        click.echo(format_document(document, output), nl=False)
+        echo(format_document(document, output), nl=False)
         return
-    click.echo(f"{document['cluster']}: {document['state']}")
+    if flags["dry_run"]:
+        for name in document["applied"]:
+            echo(f"would apply {name}")
+    echo(f"{document['cluster']}: {document['state']}")
     if document["next"]:
-        click.echo(document["next"])
+        echo(document["next"])
 
 
 def _membership(flags: dict[str, Any]) -> ClusterMembership:
     if flags["credential_file"]:
         raise click.UsageError("--credential-file goes with --node-name: a cluster keeps its credential in a Secret")
     name = cluster_name(flags["cluster_name"])
-    settings = driver_settings(flags, Side.CLUSTER)
-    registration_auth = CATALOG.cluster_driver(flags["registration_auth"])
+    settings, auth = driver_settings(flags, Side.CLUSTER), flags["registration_auth"]
+    registration_auth = CATALOG.cluster_driver(auth) if auth else ""
     addon_auth = CATALOG.addon_driver(flags["addon_auth"]) if flags["addon_auth"] else ""
-    objections = CATALOG.validate(Side.CLUSTER, settings, registration_auth, addon_auth)
+    objections = CATALOG.validate(Side.CLUSTER, settings)
     if objections:
         raise click.UsageError("; ".join(objections))
     taken = ("klusterlet", "namespace", "image", "labels", "annotations", "gates")
@@ -122,17 +128,20 @@ async def _join(
     dry_run = flags["dry_run"]
     async with connection.client() as client:
         uid = await cluster_uid(client)
+        membership = await with_present(client, membership)
         access = await hub.find(print_progress)
         async with access.client() as joining:
-            await require_joinable(joining, membership.cluster, uid)
+            known = await require_joinable(joining, membership.cluster, uid)
             applied = await join(client, membership, access, deploy=flags["deploy"], dry_run=dry_run)
             print_progress(f"{'would apply' if dry_run else 'applied'} {len(applied)} objects")
             if wait is not None and not dry_run:
-                await await_joined(ObjectWaiter(joining, wait, print_progress), membership.cluster)
-    return _document(membership, access.info.server, applied, _state(dry_run=dry_run, joined=wait is not None))
+                await JoinWait(client, joining, wait, print_progress).run(membership)
+    return _document(membership, access.info.server, applied, _state(known, dry_run=dry_run, joined=wait is not None))
 
 
-def _state(*, dry_run: bool, joined: bool) -> str:
+def _state(known: Object | None, *, dry_run: bool, joined: bool) -> str:
+    if known is not None and is_true(known, ConditionType.JOINED) and is_true(known, ConditionType.HUB_ACCEPTED):
+        return "would stay joined, with these settings" if dry_run else "has joined before; its settings are applied"
     return "would ask to join" if dry_run else "joined" if joined else "asks to join"
 
 
@@ -142,7 +151,7 @@ def _document(membership: ClusterMembership, server: str, applied: list[str], st
         "cluster": membership.cluster,
         "state": state,
         "hub-apiserver": server,
-        "registration-auth": membership.registration_auth,
+        "registration-auth": membership.registration_driver,
         "applied": applied,
         "next": accept if state == "asks to join" else "",
     }
@@ -168,9 +177,9 @@ def _join_machine(hub: Callable[[], HubPlan], flags: dict[str, Any], output: str
         "expires": "" if existing_certificate is None else rfc3339(existing_certificate.not_after),
     }
     if output != "table":
-        click.echo(format_document(document, output), nl=False)
+        echo(format_document(document, output), nl=False)
     elif existing_certificate is not None:
-        click.echo(f"{path} is the credential of {name} until {document['expires']}")
+        echo(f"{path} is the credential of {name} until {document['expires']}")
 
 
 async def _run_machine(machine: NodeJoin, plan: HubPlan) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import click
 
 from watchword import __version__
+from watchword.cli._exit_codes import ExitCode, decide_failure
 from watchword.cli._lazy import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -19,10 +20,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("watchword.cli.status", "Show who holds which credential until when."),
     "forecast": ("watchword.cli.forecast", "List what would break soon if nothing were renewed."),
     "doctor": ("watchword.cli.doctor", "Check a hub or a cluster, and say what to do."),
+    "logs": ("watchword.cli.logs", "Print what the hub, the agent or the operator of a cluster logs."),
     "rotate": ("watchword.cli.rotate", "Renew a credential now."),
     "init": ("watchword.cli.init", "Make this cluster a hub that others can find and join."),
     "join": ("watchword.cli.join", "Bring this cluster to a hub."),
-    "accept": ("watchword.cli.accept", "Let clusters in that have asked to join."),
+    "accept": ("watchword.cli.accept", "Accept clusters that have asked to join."),
     "deny": ("watchword.cli.deny", "Take the rights from clusters, and turn away what is pending under their names."),
     "clusters": (
         "watchword.cli.clusters",
@@ -50,20 +52,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "manifests": ("watchword.cli.manifests", "Print what to apply to a cluster, without asking any server."),
     "aws": ("watchword.cli.aws", "Prepare AWS accounts for clusters that register by IAM."),
-    "clean-clusters": ("watchword.cli.clean_clusters", "Delete clusters that left and were not deleted."),
+    "clean-clusters": ("watchword.cli.clean_clusters", "Delete clusters that left by `unjoin` and were not deleted."),
     "sample-addon": ("watchword.cli.sample_addon", "Run the sample add-on: its agent, or its hub side."),
     "apiserver": ("watchword.cli.apiserver", "Run a Kubernetes API in one process."),
     "completion": ("watchword.cli.completion", "Print the shell code that completes commands."),
 }
 """Name → module that exports `command`, and the first line of its help; in order of use."""
 
-INTERRUPTED = 130
-BROKEN_PIPE = 141
-
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
-    """What the flags before the verb say; commands get it with `click.pass_obj`."""
+    """The flags before the command; commands get it with `click.pass_obj`."""
 
     verbosity: int = 0
 
@@ -78,7 +77,7 @@ class GlobalOptions:
     commands_by_module=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.option("-v", "--verbose", "verbosity", count=True, help="Say more; twice for everything, with tracebacks.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Print more; twice for everything, with tracebacks.")
 @click.version_option(__version__, "--version", prog_name="watchword", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, verbosity: int) -> None:
@@ -106,7 +105,7 @@ def _fill_standard_streams() -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code; no exception escapes but a request to exit."""
-    # Before parsing, because a failure to parse has no context to ask.
+    # Before parsing, because a parse error has no context.
     tracebacks = any(flag in argv for flag in ("-vv", "-vvv"))
     try:
         result = cli.main(args=list(argv), prog_name="watchword", standalone_mode=False)
@@ -116,11 +115,11 @@ def run(argv: Sequence[str]) -> int:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # The reader (`| head`) has gone; a second failure while flushing at exit would print a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return ExitCode.BROKEN_PIPE
     except Exception as error:
         if tracebacks:
             raise
@@ -129,8 +128,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _report(error: Exception) -> int:
-    from watchword.cli._exit_codes import decide_failure  # noqa: PLC0415 - only failures pay for it
+    from watchword.cli.output import echo_line
 
     failure = decide_failure(error)
-    click.echo(f"watchword: {failure.sentence}", err=True)
+    echo_line(f"watchword: {failure.sentence}", err=True)
     return failure.exit_code

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from watchword.api.meta import Manifest
@@ -26,8 +29,25 @@ _namespace = click.option(
 def command() -> None:
     """Print what to apply to a cluster, without asking any server.
 
-    Pipe it to `kubectl apply --server-side -f -`. Each right in it is needed, and none is handed on.
-    """
+    Apply the kinds first, because kubectl refuses objects of a kind that is not established yet:
+
+    \b
+      watchword manifests crds | kubectl apply --server-side -f -
+      watchword manifests crds | kubectl wait --for=condition=Established -f -
+      watchword manifests hub | kubectl apply --server-side -f -
+
+    Each right in it is needed, and none is handed on.
+    """  # noqa: D301 - \b is the mark of click for lines that are kept
+
+
+@command.command("crds")
+@_output
+def crds(output: str) -> None:
+    """Print the kinds that the operator needs."""
+    from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
+    from watchword.operator.crds import DEFINITIONS
+
+    _print([(CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in DEFINITIONS], output)
 
 
 @command.command("operator")
@@ -36,19 +56,48 @@ def command() -> None:
 @_output
 def operator(image: str, agent_namespace: str, output: str) -> None:
     """Print the operator with its kinds, namespaces and rights."""
-    from watchword.operator.bundles import BundleOptions, operator_bundle  # noqa: PLC0415 - help must not pay for it
+    from watchword.operator.bundles import BundleOptions, operator_bundle
 
     _print(operator_bundle(BundleOptions(image, agent_namespace)), output)
 
 
 @command.command("hub")
+@click.option("--hub-apiserver", "endpoints", multiple=True, help="Address under which clusters reach this hub.")
+@click.option(
+    "--ca-file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="The CA of the hub's API server (PEM), as the kubeconfig's certificate-authority-data holds it.",
+)
 @_image
 @_output
-def hub(image: str, output: str) -> None:
-    """Print the operator and a ClusterManager: they make a cluster a hub."""
-    from watchword.operator.bundles import BundleOptions, hub_bundle  # noqa: PLC0415 - help must not pay for it
+def hub(endpoints: tuple[str, ...], ca_file: Path | None, image: str, output: str) -> None:
+    """Print the operator and a ClusterManager: they make a cluster a hub.
 
-    _print(hub_bundle(options=BundleOptions(image, for_agent=False)), output)
+    With --hub-apiserver and --ca-file, cluster-info is among it, by which others find the hub with a token. The CA
+    is in your kubeconfig:
+
+    \b
+      kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' \\
+        | base64 -d > hub-ca.crt
+    """  # noqa: D301 - \b is the mark of click for lines that are kept
+    from watchword.operator.bundles import BundleOptions, hub_bundle
+
+    if bool(endpoints) is not (ca_file is not None):
+        raise click.UsageError("--hub-apiserver and --ca-file go together: clusters need the address and its CA")
+    rows = hub_bundle(options=BundleOptions(image, for_agent=False))
+    if ca_file is None:
+        echo("note: no cluster can find the hub by a token without --hub-apiserver and --ca-file", err=True)
+    _print([*rows, *(_discovery(endpoints, ca_file) if ca_file is not None else ())], output)
+
+
+def _discovery(endpoints: tuple[str, ...], ca_file: Path) -> list[Manifest]:
+    from watchword.discovery.addresses import parse_endpoint
+    from watchword.discovery.cluster_info import ClusterInfo
+    from watchword.discovery.setup import DiscoverySetup, discovery_manifests
+    from watchword.pki.certificates import split_bundle
+
+    info = ClusterInfo(tuple(parse_endpoint(text) for text in endpoints), split_bundle(ca_file.read_bytes()))
+    return list(discovery_manifests(DiscoverySetup(info)))
 
 
 @command.command("agent")
@@ -58,11 +107,21 @@ def hub(image: str, output: str) -> None:
 @_namespace
 @_output
 def agent(cluster_name: str, klusterlet_name: str, image: str, agent_namespace: str, output: str) -> None:
-    """Print the operator and a Klusterlet: with a Secret bootstrap-hub-kubeconfig beside it, they join a hub."""
-    from watchword.api.cluster import validate_cluster_name  # noqa: PLC0415 - help must not pay for it
-    from watchword.api.meta import ObjectKey  # noqa: PLC0415 - same
-    from watchword.api.resources import KLUSTERLETS  # noqa: PLC0415 - same
-    from watchword.operator.bundles import BundleOptions, agent_bundle  # noqa: PLC0415 - same
+    """Print the operator and a Klusterlet: with a Secret beside it, they join a hub.
+
+    The Secret bootstrap-hub-kubeconfig holds a kubeconfig with a token of the hub. HOST:PORT, the token and the pin are
+    those that `watchword token create --print-join-command` prints on the hub:
+
+    \b
+      watchword discover HOST:PORT --token @TOKEN_FILE --discovery-token-ca-cert-hash PIN \\
+        --with-token -f bootstrap.kubeconfig
+      kubectl -n open-cluster-management-agent create secret generic bootstrap-hub-kubeconfig \\
+        --from-file=kubeconfig=bootstrap.kubeconfig
+    """  # noqa: D301 - \b is the mark of click for lines that are kept
+    from watchword.api.cluster import validate_cluster_name
+    from watchword.api.meta import ObjectKey
+    from watchword.api.resources import KLUSTERLETS
+    from watchword.operator.bundles import BundleOptions, agent_bundle
 
     objection = validate_cluster_name(cluster_name)
     if objection:
@@ -80,7 +139,7 @@ def agent(cluster_name: str, klusterlet_name: str, image: str, agent_namespace: 
 @_output
 def pull_secrets(registries: tuple[str, ...], audience: str, only_used: bool, image: str, output: str) -> None:  # noqa: FBT001 - a flag
     """Print the controllers of image pull secrets with their configuration and rights."""
-    from watchword.operator.pull_secret_manifests import (  # noqa: PLC0415 - help must not pay for it
+    from watchword.operator.pull_secret_manifests import (
         PullSecretBundleOptions,
         pull_secret_bundle,
     )
@@ -99,13 +158,13 @@ def registry_auth(service: str, audience: str, image: str, output: str) -> None:
     The registry trusts tls.crt of the Secret watchword-registry-auth. The output holds the private key: apply it, and
     do not store it.
     """
-    from datetime import UTC, datetime  # noqa: PLC0415 - help must not pay for it
+    from datetime import UTC, datetime
 
-    from watchword.operator.pull_secret_manifests import (  # noqa: PLC0415 - same
+    from watchword.operator.pull_secret_manifests import (
         RegistryAuthBundleOptions,
         registry_auth_bundle,
     )
-    from watchword.pki.authority import Authority  # noqa: PLC0415 - same
+    from watchword.pki.authority import Authority
 
     made = Authority.make("watchword-registry-auth", now=datetime.now(UTC))
     options = RegistryAuthBundleOptions(service, audience, made.key.pem.reveal(), made.certificate.pem, image)
@@ -115,10 +174,10 @@ def registry_auth(service: str, audience: str, image: str, output: str) -> None:
 def _print(rows: list[Manifest], form: str) -> None:
     objects = [obj for _, obj in rows]
     if form == "json":
-        import json  # noqa: PLC0415 - help must not pay for it
+        import json
 
-        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
+        echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
         return
-    from watchword.api.yaml import dump  # noqa: PLC0415 - same
+    from watchword.api.yaml import dump
 
-    click.echo("---\n".join(dump(obj) for obj in objects), nl=False)
+    echo("---\n".join(dump(obj) for obj in objects), nl=False)

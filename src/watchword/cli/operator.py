@@ -1,4 +1,4 @@
-"""`watchword operator`: carries out Klusterlet and ClusterManager, until it is told to stop."""
+"""`watchword operator`: reconciles Klusterlet and ClusterManager, until it is stopped."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 async def _run(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+    from random import SystemRandom
 
-    from watchword.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - same
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.operator.process import OperatorOptions, run_operator
+    from watchword.runtime.clock import SystemClock
 
     options = OperatorOptions(
         identity=identity(),

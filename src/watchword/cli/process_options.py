@@ -1,4 +1,4 @@
-"""What every long-running process of ours has in common: who it is, where it says how it is, how it stops."""
+"""The common options of every long-running process: identity, health endpoints, shutdown."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
     """Run a process until Ctrl-C or SIGTERM; a second signal ends it at once."""
     gc.set_threshold(20_000, 20, 50)  # a start-up makes much that stays: looking for garbage in it is a waste
 
-    from watchword.runtime.event_loop import run, stop_on_signals  # noqa: PLC0415 - same
-    from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - help must not pay for it
+    from watchword.runtime.event_loop import run, stop_on_signals
+    from watchword.runtime.logs import configure_logging
 
     settings = click.get_current_context().find_root().obj  # of the flags before the verb
     configure_logging(level=settings.log_level)

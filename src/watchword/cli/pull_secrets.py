@@ -9,6 +9,7 @@ import click
 
 from watchword.cli.common_options import output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.output import echo
 from watchword.cli.process_options import identity, process_options, run_until_stopped
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class NamespacedName(click.ParamType["ObjectKey"]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ObjectKey:
         """Read the key."""
-        from watchword.api.meta import ObjectKey  # noqa: PLC0415 - help must not pay for it
+        from watchword.api.meta import ObjectKey
 
         namespace, _, name = str(value).partition("/")
         if not namespace or not name or "/" in name:
@@ -81,11 +82,11 @@ def command(ctx: click.Context, /, connection: ClusterConnection, **flags: Any) 
 
 def options_of(flags: dict[str, Any]) -> PullSecretOptions:
     """Return what the flags mean."""
-    from datetime import timedelta  # noqa: PLC0415 - help must not pay for it
+    from datetime import timedelta
 
-    from watchword.api.pull_secrets import REGISTRY_SERVICES  # noqa: PLC0415 - same
-    from watchword.pullsecrets.process import PullSecretOptions  # noqa: PLC0415 - same
-    from watchword.pullsecrets.signing_keys import SignerTiming  # noqa: PLC0415 - same
+    from watchword.api.pull_secrets import REGISTRY_SERVICES
+    from watchword.pullsecrets.process import PullSecretOptions
+    from watchword.pullsecrets.signing_keys import SignerTiming
 
     return PullSecretOptions(
         identity=identity(),
@@ -100,10 +101,10 @@ def options_of(flags: dict[str, Any]) -> PullSecretOptions:
 
 
 async def _run(connection: ClusterConnection, options: PullSecretOptions, stop: asyncio.Event) -> None:
-    from random import SystemRandom  # noqa: PLC0415 - help must not pay for it
+    from random import SystemRandom
 
-    from watchword.pullsecrets.process import run_pull_secrets  # noqa: PLC0415 - same
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.pullsecrets.process import run_pull_secrets
+    from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
         await run_pull_secrets(client, options, clock=SystemClock(), random=SystemRandom(), stop=stop)
@@ -116,31 +117,31 @@ async def _run(connection: ClusterConnection, options: PullSecretOptions, stop: 
 @connection_options
 def list_(connection: ClusterConnection, namespace: str, unhealthy: bool, output: str) -> None:  # noqa: FBT001 - a flag
     """List image pull secrets: whose they are, how they are, until when; never a token."""
-    from datetime import UTC, datetime  # noqa: PLC0415 - help must not pay for it
+    from datetime import UTC, datetime
 
-    from watchword.cli.tables import render_table, terminal_width  # noqa: PLC0415 - same
-    from watchword.pullsecrets.inventory import PullSecretHealth  # noqa: PLC0415 - same
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
+    from watchword.cli.tables import render_table, terminal_width
+    from watchword.pullsecrets.inventory import PullSecretHealth
+    from watchword.runtime.event_loop import run
 
     now = datetime.now(UTC)
     rows = run(_list(connection, namespace, now))
     if unhealthy:
         rows = [row for row in rows if row.health is not PullSecretHealth.HEALTHY]
     if output != "table":
-        click.echo(_documents(rows, output), nl=False)
+        echo(_documents(rows, output), nl=False)
         return
-    click.echo(render_table(COLUMNS, [_cells(row, now) for row in rows], width=terminal_width()), nl=False)
+    echo(render_table(COLUMNS, [_cells(row, now) for row in rows], width=terminal_width()), nl=False)
 
 
 async def _list(connection: ClusterConnection, namespace: str, now: Any) -> list[PullSecretRow]:
-    from watchword.pullsecrets.inventory import list_pull_secrets  # noqa: PLC0415 - help must not pay for it
+    from watchword.pullsecrets.inventory import list_pull_secrets
 
     async with connection.client() as client:
         return await list_pull_secrets(client, now=now, namespace=namespace)
 
 
 def _cells(row: PullSecretRow, now: Any) -> tuple[str, ...]:
-    from watchword.admin.formatting import format_time_left  # noqa: PLC0415 - help must not pay for it
+    from watchword.admin.formatting import format_time_left
 
     expires, renews = format_time_left(row.expires_at, now), format_time_left(row.renews_at, now)
     return (
@@ -155,10 +156,10 @@ def _cells(row: PullSecretRow, now: Any) -> tuple[str, ...]:
 
 
 def _documents(rows: list[PullSecretRow], form: str) -> str:
-    import orjson  # noqa: PLC0415 - help must not pay for it
+    import orjson
 
-    from watchword.api import yaml  # noqa: PLC0415 - same
-    from watchword.api.time import rfc3339  # noqa: PLC0415 - same
+    from watchword.api import yaml
+    from watchword.api.time import rfc3339
 
     documents = [
         {

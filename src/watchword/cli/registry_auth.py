@@ -49,10 +49,10 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 def options_of(flags: dict[str, Any]) -> RegistryAuthOptions:
     """Return what the flags mean, with the keys read."""
-    from datetime import UTC, datetime  # noqa: PLC0415 - help must not pay for it
+    from datetime import UTC, datetime
 
-    from watchword.pullsecrets.registry_auth import process  # noqa: PLC0415 - same
-    from watchword.pullsecrets.registry_auth.token_service import TokenServiceOptions  # noqa: PLC0415 - same
+    from watchword.pullsecrets.registry_auth import process
+    from watchword.pullsecrets.registry_auth.token_service import TokenServiceOptions
 
     tls = process.serving_tls(flags["tls_certificate"], flags["tls_key"]) if flags["tls_key"] else None
     return process.RegistryAuthOptions(
@@ -70,8 +70,8 @@ def options_of(flags: dict[str, Any]) -> RegistryAuthOptions:
 
 
 async def _run(connection: ClusterConnection, options: RegistryAuthOptions, stop: asyncio.Event) -> None:
-    from watchword.pullsecrets.registry_auth.process import run_registry_auth  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.pullsecrets.registry_auth.process import run_registry_auth
+    from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
         await run_registry_auth(client, options, clock=SystemClock(), stop=stop)

@@ -12,6 +12,7 @@ import click
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.bootstrap_access import require_joinable
 from watchword.admin.errors import OperationRefused
+from watchword.admin.formatting import format_key
 from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.join import KLUSTERLET, cluster_uid
 from watchword.admin.rejoin import TakeOver, TakeOverCandidate, await_credential, replace_bootstrap_secret
@@ -29,18 +30,19 @@ from watchword.cli.common_options import (
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.hub_access_options import HubPlan, hub_access_options
+from watchword.cli.output import echo
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 OPTIONS = (
     click.option("--cluster-name", "--clusters", "cluster_name", default="", help="The name of the cluster; required."),
     click.option("--take-over", is_flag=True, help="On the hub: let a new key have the name of a joined cluster."),
-    click.option("--requesters", multiple=True, help="With --take-over: users that may ask, besides the tokens."),
+    click.option("--requesters", multiple=True, help="With --take-over: allowed requesters, besides the tokens."),
     click.option("--request", default="", help="With --take-over: the one request to approve, where several pend."),
     click.option("--yes", "-y", is_flag=True, help="With --take-over: do not ask for confirmation."),
     click.option("--klusterlet-name", "klusterlet", default=KLUSTERLET, show_default=True, help="One for each hub."),
     click.option("--namespace", default="", help="Where the agent runs; by default as the Klusterlet says."),
-    click.option("--dry-run", is_flag=True, help="Decide and ask the servers, and change nothing."),
+    click.option("--dry-run", is_flag=True, help="Check with the servers, and change nothing."),
 )
 
 
@@ -66,9 +68,9 @@ def command(
     )
     document = run(work)
     if output != "table":
-        click.echo(format_document(document, output), nl=False)
+        echo(format_document(document, output), nl=False)
     else:
-        click.echo(f"{name}: {document['state']}" + (f"\n{document['next']}" if document["next"] else ""))
+        echo(f"{name}: {document['state']}" + (f"\n{document['next']}" if document["next"] else ""))
 
 
 async def _replace_bootstrap_secret(
@@ -86,7 +88,10 @@ async def _replace_bootstrap_secret(
         if wait is not None and not dry_run:
             await await_credential(ObjectWaiter(client, wait, print_progress), membership.namespace, SystemClock())
     state = "would get a new token" if dry_run else "is back" if wait is not None else "has a new token"
-    advice = f"if its old certificate has expired, run on the hub: watchword rejoin --take-over --cluster-name {name}"
+    advice = (
+        f"if its old certificate has expired, run on the hub: watchword rejoin --take-over --cluster-name {name}\n"
+        "compare the key that it shows with the one that `watchword doctor` shows here"
+    )
     return {"cluster": name, "state": state, "applied": [applied], "next": "" if wait is not None else advice}
 
 
@@ -104,7 +109,7 @@ async def _take_over(
         decision = await work.run(name, wait)
     return {
         "cluster": name,
-        "state": f"{'would be' if flags['dry_run'] else 'is'} taken over by the key {decision.key[:16]}",
+        "state": f"{'would be' if flags['dry_run'] else 'is'} taken over by the key {format_key(decision.key)}",
         "approvedRequests": list(decision.requests),
         "keyThumbprint": decision.key,
         "next": "",
@@ -112,11 +117,11 @@ async def _take_over(
 
 
 def _confirm(candidate: TakeOverCandidate) -> None:
-    """Show who asks, and let a person say yes."""
+    """Show the requests, and ask for confirmation."""
     owner = f" (identity {candidate.owner})" if candidate.owner else ""
-    click.echo(f"the name {candidate.cluster} belongs to a cluster that has joined{owner}", err=True)
+    echo(f"the name {candidate.cluster} belongs to a cluster that has joined{owner}", err=True)
     for request in candidate.requests:
-        click.echo(f"  {request.requester} asks for it with the key {request.key_thumbprint[:16]}", err=True)
+        echo(f"  {request.requester} asks for it with the key {format_key(request.key_thumbprint)}", err=True)
     if not sys.stdin.isatty():
-        raise OperationRefused("nobody can be asked here whether a new key may have this name: say so with --yes")
+        raise OperationRefused("there is no terminal to confirm that a new key may have this name: confirm with --yes")
     click.confirm("let a new key have this name?", abort=True, err=True)

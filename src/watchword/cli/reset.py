@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from watchword.cli.data_directory_options import data_directory_option
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from watchword.local.data_directory import FleetDirectory
@@ -15,16 +16,16 @@ if TYPE_CHECKING:
 
 @click.command("reset")
 @data_directory_option
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 def command(folder: FleetDirectory, yes: bool) -> None:  # noqa: FBT001 - a flag
     """Remove the fleet on this machine, with all its data.
 
     A folder that is not a fleet's is never touched, and neither is a fleet that runs.
     """
-    from watchword.local.data_directory import remove_fleet  # noqa: PLC0415 - help must not pay for it
+    from watchword.local.data_directory import remove_fleet
 
     if not folder.path.exists():
-        click.echo(f"there is nothing in {folder.path}")
+        echo(f"there is nothing in {folder.path}")
         return
     folder.require_ours()
     if not yes:
@@ -32,4 +33,4 @@ def command(folder: FleetDirectory, yes: bool) -> None:  # noqa: FBT001 - a flag
             raise click.UsageError(f"this removes everything in {folder.path}: give --yes")
         click.confirm(f"Remove everything in {folder.path}?", abort=True)
     remove_fleet(folder)
-    click.echo(f"removed {folder.path}")
+    echo(f"removed {folder.path}")

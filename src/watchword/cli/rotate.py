@@ -9,6 +9,8 @@ import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.name_completion import complete_clusters
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from watchword.admin.rotate import CredentialRotator
@@ -18,18 +20,18 @@ if TYPE_CHECKING:
 def command() -> None:
     """Renew a credential now.
 
-    The holder is asked through the hub, keeps the old credential until it has the new one, and honours each
-    request once. Whoever is offline renews on coming back.
+    The request goes through the hub. The holder keeps the old credential until it has the new one, and serves each
+    request once. A holder that is offline renews when it reconnects.
     """
 
 
 def _waiting(verb: Callable[..., None]) -> Any:
     verb = click.option("--timeout", default="2m", show_default=True, help="How long to wait for it.")(verb)
-    return click.option("--no-wait", is_flag=True, help="Ask, and do not wait until it is done.")(verb)
+    return click.option("--no-wait", is_flag=True, help="Send the request, and do not wait for the renewal.")(verb)
 
 
 @command.command("cluster")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_clusters)
 @_waiting
 @connection_options
 def cluster(connection: ClusterConnection, name: str, no_wait: bool, timeout: str) -> None:  # noqa: FBT001 - a flag
@@ -40,7 +42,14 @@ def cluster(connection: ClusterConnection, name: str, no_wait: bool, timeout: st
 
 @command.command("addon")
 @click.argument("name")
-@click.option("--cluster", "--clusters", "cluster_name", required=True, help="The cluster that the add-on is on.")
+@click.option(
+    "--cluster",
+    "--clusters",
+    "cluster_name",
+    required=True,
+    shell_complete=complete_clusters,
+    help="The cluster that the add-on is on.",
+)
 @_waiting
 @connection_options
 def addon(connection: ClusterConnection, name: str, cluster_name: str, no_wait: bool, timeout: str) -> None:  # noqa: FBT001 - a flag
@@ -50,14 +59,14 @@ def addon(connection: ClusterConnection, name: str, cluster_name: str, no_wait: 
 
 
 def _rotate(connection: ClusterConnection, whom: str, act: Callable[[CredentialRotator], Awaitable[str]]) -> None:
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - help must not pay for it
+    from watchword.runtime.event_loop import run
 
     async def main() -> str:
-        from watchword.admin.rotate import CredentialRotator  # noqa: PLC0415 - same
-        from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+        from watchword.admin.rotate import CredentialRotator
+        from watchword.runtime.clock import SystemClock
 
         async with connection.client() as client:
             return await act(CredentialRotator(client, SystemClock(), print_progress))
 
     said = run(main())
-    click.echo(f"{whom}: {said}" if said else f"{whom}: asked to renew")
+    echo(f"{whom}: {said}" if said else f"{whom}: asked to renew")

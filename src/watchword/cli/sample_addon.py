@@ -1,4 +1,4 @@
-"""`watchword sample-addon`: the sample add-on, either side of it, until it is told to stop."""
+"""`watchword sample-addon`: the sample add-on, either side of it, until it is stopped."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 async def _manage(connection: ClusterConnection, stop: asyncio.Event) -> None:
-    from watchword.addons.process import run_addon  # noqa: PLC0415 - help must not pay for it
-    from watchword.addons.sample.hub import SAMPLE  # noqa: PLC0415 - same
+    from watchword.addons.process import run_addon
+    from watchword.addons.sample.hub import SAMPLE
 
     async with connection.client() as client:
         await run_addon(client, SAMPLE, stop=stop)
 
 
 async def _run_with_clients(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    from watchword.kube.connect import connect  # noqa: PLC0415 - help must not pay for it
+    from watchword.kube.connect import connect
 
     hub = connect(flags["hub_kubeconfig"])
     try:
@@ -60,8 +60,8 @@ async def _run_with_clients(connection: ClusterConnection, flags: dict[str, Any]
 
 
 async def _run_agent(hub: Client, local: Client | None, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    from watchword.addons.sample.agent import SampleAgent  # noqa: PLC0415 - help must not pay for it
-    from watchword.runtime.clock import SystemClock  # noqa: PLC0415 - same
+    from watchword.addons.sample.agent import SampleAgent
+    from watchword.runtime.clock import SystemClock
 
     name = flags["cluster_name"] or _beside(flags["hub_kubeconfig"])
     agent = SampleAgent(hub, name, SystemClock(), local, flags["lease_namespace"])

@@ -44,7 +44,7 @@ class SecretReader:
         return self.environment.get(TOKEN_VARIABLE, "")
 
     def take_standard_input(self) -> None:
-        """Say that something else reads standard input."""
+        """Report that something else reads standard input."""
         if self._taken:
             raise click.UsageError("standard input can be read for one value only: give the other as @FILE")
         self._taken = True

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.output import echo, echo_line
 from watchword.cli.tables import render_table, terminal_width
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from watchword.admin.health import InventoryHealth
-    from watchword.admin.inventory import CredentialRow, Inventory
+    from watchword.admin.inventory_rows import CredentialRow, Inventory
 
 WIDE = 150  # columns, from which on everything is shown
 MAX_HEALTHY_ROWS = 20  # rows of a table that a terminal is shown, unless more of them need attention
@@ -38,42 +40,76 @@ Row = TypeVar("Row", bound=HasHealth)
 @click.command("status")
 @output_option("wide")
 @click.option("--watch", "-w", is_flag=True, help="Stay, and show every change.")
+@click.option("--check", is_flag=True, help="For cron: print only what needs attention; exit code 6 if anything does.")
 @connection_options
-def command(connection: ClusterConnection, output: str, watch: bool) -> None:  # noqa: FBT001 - a flag
+def command(connection: ClusterConnection, output: str, watch: bool, check: bool) -> int:  # noqa: FBT001 - flags
     """Show who holds which credential until when.
 
     Clusters, add-ons and credentials of any hub, what needs attention first. What this user may not read is
-    named, and the rest is shown.
+    named, and the rest is shown. With --check nothing is printed when all is well.
     """
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - help must not pay for it
+    if watch and check:
+        raise click.UsageError("--check looks once and ends, --watch stays: give one of them")
+    from watchword.runtime.event_loop import run
 
     if watch:
-        from contextlib import suppress  # noqa: PLC0415 - same
+        from contextlib import suppress
 
         with suppress(KeyboardInterrupt):
             run(_watch(connection, output))
-    else:
-        run(_show(connection, output))
+        return ExitCode.DONE
+    now = datetime.now(UTC)
+    inventory = run(_read(connection, now))
+    if check:
+        return _check(inventory, now, output)
+    _show(inventory, now, output)
+    return ExitCode.DONE
 
 
-async def _show(connection: ClusterConnection, output: str) -> None:
-    from watchword.admin.hub_reader import read_hub_facts  # noqa: PLC0415 - same
-    from watchword.admin.inventory import build_inventory  # noqa: PLC0415 - help must not pay for it
+async def _read(connection: ClusterConnection, now: datetime) -> Inventory:
+    from watchword.admin.hub_reader import read_hub_facts
+    from watchword.admin.inventory import build_inventory
 
     async with connection.client() as client:
-        facts = await read_hub_facts(client)
-    now = datetime.now(UTC)
-    inventory = build_inventory(facts, now=now)
+        return build_inventory(await read_hub_facts(client), now=now)
+
+
+def _check(inventory: Inventory, now: datetime, output: str) -> int:
+    lines = list(describe_troubles(inventory))
+    if output in ("json", "yaml"):
+        echo(render_inventory(inventory, now, output, None), nl=False)
+    else:
+        for line in lines:
+            echo_line(line)
+    return ExitCode.ATTENTION if lines else ExitCode.DONE
+
+
+def describe_troubles(inventory: Inventory) -> Iterator[str]:
+    """Yield one line for each thing that needs attention, or that could not be looked at."""
+    yield from (f"not checked: {what} ({why})" for what, why in inventory.unseen.items())
+    rows = [
+        *((f"cluster {row.name}", row.health, row.note) for row in inventory.clusters),
+        *((f"add-on {row.name} on {row.cluster}", row.health, row.note) for row in inventory.addons),
+        *((f"{row.kind} of {row.holder}", row.health, row.note) for row in inventory.credentials),
+    ]
+    yield from (
+        f"{what}: {health.label.lower()}{f': {note}' if note else ''}"
+        for what, health, note in rows
+        if health.needs_attention
+    )
+
+
+def _show(inventory: Inventory, now: datetime, output: str) -> None:
     _print_unreadable(inventory)
     width = terminal_width()
-    click.echo(render_inventory(inventory, now, output, width), nl=False)
+    echo(render_inventory(inventory, now, output, width), nl=False)
     if width is not None and output in ("table", "wide") and inventory.clusters:
-        click.echo(f"\n{summarise(inventory)}")
+        echo(f"\n{summarise(inventory)}")
 
 
 async def _watch(connection: ClusterConnection, output: str) -> None:
-    from watchword.admin.hub_observer import observe_hub  # noqa: PLC0415 - help must not pay for it
-    from watchword.admin.hub_reader import read_hub_facts  # noqa: PLC0415 - same
+    from watchword.admin.hub_observer import observe_hub
+    from watchword.admin.hub_reader import read_hub_facts
 
     async with connection.client() as client:
         unseen = dict((await read_hub_facts(client)).unseen)
@@ -82,11 +118,11 @@ async def _watch(connection: ClusterConnection, output: str) -> None:
 
 
 async def _follow(observer: Any, output: str) -> None:
-    import asyncio  # noqa: PLC0415 - help must not pay for it
-    import os  # noqa: PLC0415 - same
+    import asyncio
+    import os
 
-    from watchword.admin.inventory import build_inventory  # noqa: PLC0415 - same
-    from watchword.admin.terminal import Screen, Style, can_redraw, terminal_size  # noqa: PLC0415 - same
+    from watchword.admin.inventory import build_inventory
+    from watchword.admin.terminal import Screen, Style, can_redraw, terminal_size
 
     redraws = can_redraw(sys.stdout, os.environ) and output in ("table", "wide")
     screen = Screen(sys.stdout, color=False, size=lambda: terminal_size(sys.stdout))
@@ -101,7 +137,7 @@ async def _follow(observer: Any, output: str) -> None:
                 lines = [summarise(inventory), "", *text.splitlines()]
                 screen.draw([[(line, Style.PLAIN)] for line in lines])
             elif text != last:
-                click.echo(text if not last else f"\n{text}", nl=False)
+                echo(text if not last else f"\n{text}", nl=False)
                 sys.stdout.flush()
             last = text
             await asyncio.sleep(0.2)
@@ -119,7 +155,7 @@ def render_inventory(
 ) -> str:
     """Return everything as tables, or as a document; a terminal is spared most of what is well."""
     if form in ("json", "yaml"):
-        from watchword.admin.inventory_json import inventory_document  # noqa: PLC0415 - help must not pay for it
+        from watchword.admin.inventory_json import inventory_document
 
         return format_document(inventory_document(inventory, now), form)
     wide = form == "wide" or width is None or width >= WIDE
@@ -152,8 +188,8 @@ def _remainder(rows: Sequence[Row], shown: Sequence[Row]) -> str:
 
 
 def summarise(inventory: Inventory) -> str:
-    """Say in one line how much there is, and how much of it needs attention."""
-    from watchword.admin.formatting import format_count  # noqa: PLC0415 - help must not pay for it
+    """Return one line with the totals, and how much needs attention."""
+    from watchword.admin.formatting import format_count
 
     tables = (
         ("cluster", inventory.clusters),
@@ -168,7 +204,7 @@ def summarise(inventory: Inventory) -> str:
 
 
 def _explain_empty(inventory: Inventory) -> str:
-    """Say why nothing is shown: there is nothing, or it may not be seen."""
+    """Return why nothing is shown: there is nothing, or it may not be seen."""
     if "clusters" in inventory.unseen:
         return f"clusters cannot be listed: {inventory.unseen['clusters']}\n"
     return "there are no clusters: `watchword token create` invites one\n"
@@ -193,7 +229,7 @@ def _addons(inventory: Inventory, width: int | None) -> str:
 
 
 def _credentials(inventory: Inventory, now: datetime, width: int | None, *, wide: bool) -> str:
-    from watchword.admin.formatting import format_renewal, format_time_left, format_timestamp  # noqa: PLC0415 - help must not pay for it
+    from watchword.admin.formatting import format_renewal, format_time_left, format_timestamp
 
     def cells(row: CredentialRow) -> Sequence[str]:
         left = format_time_left(row.validity.expires, now)
@@ -210,4 +246,4 @@ def _credentials(inventory: Inventory, now: datetime, width: int | None, *, wide
 
 def _print_unreadable(inventory: Inventory) -> None:
     for what, why in inventory.unseen.items():
-        click.echo(f"not shown: {what} ({why})", err=True)
+        echo_line(f"not shown: {what} ({why})", err=True)

@@ -6,16 +6,28 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+from watchword.api.text import escape_text
+
 GAP = "   "
+EXPLANATIONS = frozenset({"NOTE", "THEN"})  # last columns that go below their row where they do not fit beside it
+SHORTENED = frozenset({"DESCRIPTION", "EXTRA GROUPS", "SUBJECT", "USAGES"})  # what a name or a state never is
+INDENT = "  "
 _NARROWEST = 8
 
 
 def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
-    """Return aligned columns; with a width, the widest columns are shortened until every line fits."""
-    widths = [max(len(row[i]) for row in (headers, *rows)) for i in range(len(headers))]
-    if width is not None:
-        widths = _shrunk(widths, width - len(GAP) * (len(headers) - 1))
-    return "".join(_line(row, widths) + "\n" for row in (headers, *rows))
+    """Return aligned columns; names, states and explanations are whole at any width."""
+    cells = [[escape_text(cell) for cell in row] for row in rows]
+    widths = _widths(headers, cells)
+    if width is None or _total(widths) <= width:
+        return "".join(_line(row, widths) + "\n" for row in (headers, *cells))
+    below = len(headers) - 1 if headers[-1] in EXPLANATIONS else len(headers)
+    widths = _shrunk(headers[:below], widths[:below], width)
+    lines: list[str] = []
+    for row in (headers, *cells):
+        lines.append(_line(row[:below], widths))
+        lines += [f"{INDENT}{text}" for text in row[below:] if row is not headers and text not in ("", "-")]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def terminal_width() -> int | None:
@@ -23,14 +35,24 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
+def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(len(row[i]) for row in (headers, *rows)) for i in range(len(headers))]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return GAP.join(_cut(cell, size).ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip()
 
 
-def _shrunk(widths: list[int], room: int) -> list[int]:
+def _shrunk(headers: Sequence[str], widths: Sequence[int], width: int) -> list[int]:
     shrunk = list(widths)
-    while sum(shrunk) > room and max(shrunk) > _NARROWEST:
-        shrunk[shrunk.index(max(shrunk))] -= 1
+    flexible = [index for index, header in enumerate(headers) if header in SHORTENED]
+    while _total(shrunk) > width and any(shrunk[index] > _NARROWEST for index in flexible):
+        widest = max(flexible, key=lambda index: shrunk[index])
+        shrunk[widest] -= 1
     return shrunk
 
 

@@ -10,15 +10,17 @@ from typing import Any
 
 import click
 
+from watchword.admin.join_command import await_signature, require_joinable_hub
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.cli.common_options import JOIN_COMMAND_OPTIONS, output_option, with_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.name_completion import complete_tokens
+from watchword.cli.output import echo
 from watchword.cli.secret_input import SecretReader
 from watchword.cli.tables import render_table, terminal_width
 from watchword.cli.token_output import COLUMNS, format_tokens, token_row
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.discovery.cluster_info_lookup import find_cluster_info
 from watchword.discovery.errors import BootstrapTokenRefused
 from watchword.discovery.token_limits import BootstrapTokenLimits
 from watchword.discovery.token_secret import TokenRecord, TokenUsage
@@ -32,30 +34,30 @@ from watchword.runtime.event_loop import run
 def command() -> None:
     """Make, list and delete the tokens by which others find this cluster and join it.
 
-    Whoever holds a token that authenticates can claim any cluster name that is not taken: give it a short
-    life, bind it to a name, delete it after use.
+    A holder of a token that authenticates can claim any cluster name that is not taken: give it a short lifetime,
+    bind it to a name, delete it after use.
     """
 
 
 @command.command("generate")
 def generate() -> None:
     """Print a random token, without asking any server."""
-    click.echo(BootstrapToken.generate().reveal())
+    echo(BootstrapToken.generate().reveal())
 
 
 @command.command("create")
 @click.argument("token", default="")
 @click.option("--usages", default="signing,authentication", show_default=True, help="What the token is good for.")
-@click.option("--ttl", default="24h", show_default=True, help="How long it lives; 0 means for ever.")
-@click.option("--description", default="", help="What it is for, in words.")
-@click.option("--groups", default=MANAGED_CLUSTER_GROUP, show_default=True, help="Groups of whoever uses it.")
+@click.option("--ttl", default="24h", show_default=True, help="Its lifetime; 0 never expires.")
+@click.option("--description", default="", help="What it is for.")
+@click.option("--groups", default=MANAGED_CLUSTER_GROUP, show_default=True, help="Groups of its user.")
 @click.option("--for-cluster", "patterns", multiple=True, help="Only these cluster names; * stands for any letters.")
 @click.option("--max-uses", type=click.IntRange(1), help="How many clusters it may bring in.")
 @click.option("--force-weak-token", is_flag=True, help="Accept a token that is easy to guess.")
 @click.option("--print-join-command", is_flag=True, help="Print the whole command for the joining machine.")
 @with_options(*JOIN_COMMAND_OPTIONS)
 @output_option()
-@click.option("--dry-run", is_flag=True, help="Ask the server whether it would do it, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing.")
 @connection_options
 def create(connection: ClusterConnection, token: str, output: str, **options: Any) -> None:
     """Make a token on the server and print it.
@@ -66,7 +68,9 @@ def create(connection: ClusterConnection, token: str, output: str, **options: An
     record = _record(choose_token(given, force=options["force_weak_token"]), options)
     if not (options["print_join_command"] or options["command_file"]):
         run(_create(connection, record, dry_run=options["dry_run"]))
-        click.echo(record.token.reveal() if output == "table" else format_tokens([record], output, secrets=True))
+        real = not options["dry_run"]  # a token that was not made opens nothing
+        shown = record.token.reveal() if real else str(record.token)
+        echo(shown if output == "table" else format_tokens([record], output, secrets=real))
     else:
         info = run(_create_for_join(connection, record, dry_run=options["dry_run"]))
         _show_join_command(info, record, options)
@@ -79,21 +83,21 @@ def create(connection: ClusterConnection, token: str, output: str, **options: An
 def list_(connection: ClusterConnection, show_secret: bool, output: str) -> None:  # noqa: FBT001 - a flag
     """List the tokens: id, time left, expiration, usages, description, groups.
 
-    Secrets are hidden unless asked for: a list is often shown, logged or pasted.
+    Secrets are hidden by default: a list is often shown, logged or pasted.
     """
     records, ignored = run(_list(connection))
     for secret in ignored:
-        click.echo(f"ignored Secret kube-system/{secret.name}: {secret.why}", err=True)
+        echo(f"ignored Secret kube-system/{secret.name}: {secret.why}", err=True)
     if output != "table":
-        click.echo(format_tokens(records, output, secrets=show_secret), nl=False)
+        echo(format_tokens(records, output, secrets=show_secret), nl=False)
         return
     now = datetime.now(UTC)
     rows = [token_row(record, now, secrets=show_secret) for record in records]
-    click.echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
+    echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
 
 
 @command.command("delete")
-@click.argument("tokens", nargs=-1, required=True, metavar="TOKEN-ID...")
+@click.argument("tokens", nargs=-1, required=True, metavar="TOKEN-ID...", shell_complete=complete_tokens)
 @click.option("--ignore-not-found", is_flag=True, help="Do not fail for a token that is gone already.")
 @click.option("--dry-run", is_flag=True, help="Check that the tokens exist, and change nothing.")
 @connection_options
@@ -109,7 +113,7 @@ def _record(token: BootstrapToken, options: dict[str, Any]) -> TokenRecord:
     ttl = parse_duration_flag(options["ttl"], "--ttl")
     groups = _parts(options["groups"])
     if TokenUsage.AUTHENTICATION not in usages and options["groups"] == MANAGED_CLUSTER_GROUP:
-        groups = []  # the default group is for those who authenticate
+        groups = []  # the default group is for tokens that authenticate
     return TokenRecord(
         token,
         usages=tuple(sorted(set(usages))),
@@ -139,8 +143,10 @@ async def _create(connection: ClusterConnection, record: TokenRecord, *, dry_run
 
 async def _create_for_join(connection: ClusterConnection, record: TokenRecord, *, dry_run: bool) -> ClusterInfo:
     async with connection.client() as client:
-        info = await find_cluster_info(client, connection.choice())
+        info = await require_joinable_hub(client, record)
         await TokenStore(client).create(record, dry_run=dry_run)
+        if not dry_run:
+            await await_signature(client, record.token.id)
     return info
 
 
@@ -151,9 +157,9 @@ def _show_join_command(info: ClusterInfo, record: TokenRecord, options: dict[str
         write_private_file(options["command_file"], f"{whole}\n".encode())
         print_progress(f"wrote the join command to {options['command_file']}")
     elif options["show_token"] or sys.stdout.isatty():
-        click.echo(whole)
+        echo(whole)
     else:
-        click.echo(shlex.join(join_command(info, None)))
+        echo(shlex.join(join_command(info, None)))
         print_progress(
             f"the secret of token {record.token.id} is shown on a terminal only: use --output-join-command-file or "
             "--show-token"
@@ -174,4 +180,4 @@ async def _delete(connection: ClusterConnection, ids: Sequence[str], *, ignore_n
                 if not ignore_not_found:
                     raise
             else:
-                click.echo(f'bootstrap token "{token_id}" deleted{" (dry run)" if dry_run else ""}')
+                echo(f'bootstrap token "{token_id}" deleted{" (dry run)" if dry_run else ""}')

@@ -1,4 +1,4 @@
-"""How bootstrap tokens are printed: rows for people, documents for programs."""
+"""Prints bootstrap tokens: rows for people, documents for programs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from watchword.api import yaml
 from watchword.api.time import rfc3339
 from watchword.discovery.token_secret import TokenRecord
 
-COLUMNS = ("TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS")
+COLUMNS = ("TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS", "CLUSTERS", "MAX USES")
 API_VERSION = "output.kubeadm.k8s.io/v1alpha3"  # scripts that read kubeadm's tokens read ours
 NONE = "<none>"
+ANY = "<any>"
 
 
 def token_row(record: TokenRecord, now: datetime, *, secrets: bool) -> tuple[str, ...]:
@@ -26,6 +27,8 @@ def token_row(record: TokenRecord, now: datetime, *, secrets: bool) -> tuple[str
         ",".join(record.usages) or NONE,
         record.description or NONE,
         ",".join(record.groups) or NONE,
+        ",".join(record.limits.patterns) or ANY,
+        ANY if record.limits.maximum_uses is None else str(record.limits.maximum_uses),
     )
 
 

@@ -8,9 +8,12 @@ import click
 
 from watchword.admin.join import KLUSTERLET
 from watchword.admin.unjoin import Unjoiner, UnjoinResult, find_membership
-from watchword.cli.common_options import LEFTOVERS, cluster_name, format_document, output_option
+from watchword.cli._exit_codes import ExitCode
+from watchword.cli.common_options import cluster_name, format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.output import echo
+from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 
@@ -20,42 +23,42 @@ from watchword.runtime.event_loop import run
 @click.option("--namespace", default="", help="Where the agent runs; by default as the Klusterlet says.")
 @click.option("--purge-operator/--keep-operator", default=True, help="Remove the operator with the last Klusterlet.")
 @click.option("--wait", is_flag=True, hidden=True, help="Accepted: it is always waited for, a minute at most.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed, and change nothing.")
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
     """Take this cluster out of its hub.
 
-    The hub is told with the cluster's own credential and takes the rights away; then the agent, its rights and its
+    The hub is notified with the cluster's own credential and removes the rights; then the agent, its rights and its
     credentials are removed here. When the hub cannot be reached, this side is cleaned up all the same, and the
     command that finishes the work is printed (exit code 5). It takes a minute at most.
     """
     name = cluster_name(flags["cluster_name"])
     result = run(_unjoin(connection, name, flags))
     if output != "table":
-        click.echo(format_document(_document(result, name), output), nl=False)
+        echo(format_document(_document(result, name), output), nl=False)
     else:
         _show(result, name, dry_run=flags["dry_run"])
-    return LEFTOVERS if result is not None and result.left else 0
+    return ExitCode.LEFTOVERS if result is not None and result.left else ExitCode.DONE
 
 
 async def _unjoin(connection: ClusterConnection, name: str, flags: dict[str, Any]) -> UnjoinResult | None:
     async with connection.client() as client:
         membership = await find_membership(client, flags["klusterlet"], name, flags["namespace"])
-        unjoiner = Unjoiner(client, print_progress, flags["dry_run"], flags["purge_operator"])
+        unjoiner = Unjoiner(client, SystemClock(), print_progress, flags["dry_run"], flags["purge_operator"])
         return None if membership is None else await unjoiner.run(membership)
 
 
 def _show(result: UnjoinResult | None, name: str, *, dry_run: bool) -> None:
     if result is None:
-        click.echo(f"{name}: this cluster belongs to no hub")
+        echo(f"{name}: this cluster belongs to no hub")
         return
     for thing in result.removed:
-        click.echo(f"{'would remove' if dry_run else 'removed'} {thing}")
+        echo(f"{'would remove' if dry_run else 'removed'} {thing}")
     for leftover in result.left:
-        click.echo(f"left: {leftover.what}\n  finish with: {leftover.command}")
+        echo(f"left: {leftover.what}\n  finish with: {leftover.command}")
     if not dry_run:
-        click.echo(f"{name}: left its hub" + ("" if result.hub_notified else ", which does not know yet"))
+        echo(f"{name}: left its hub" + ("" if result.hub_notified else ", which does not know yet"))
 
 
 def _document(result: UnjoinResult | None, name: str) -> dict[str, Any]:

@@ -8,10 +8,11 @@ import os
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.data_directory_options import fleet_directory_of
 from watchword.cli.discovery_options import parse_duration_flag
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from watchword.local.data_directory import FleetDirectory
     from watchword.local.pods import FlagParsers
     from watchword.local.up import UpOptions
-
-INTERRUPTED = 130
 
 
 @click.command("up")
@@ -42,17 +41,17 @@ def command(**flags: Any) -> None:
     """Bring up a hub and managed clusters on this machine.
 
     Nothing needs to be installed: each is a Kubernetes API in this process, on a loopback port, so that
-    kubectl works. The clusters join the hub the way real ones do. Ctrl-C stops everything and keeps it;
-    the next start goes on from there.
+    kubectl works. The clusters join the hub as real ones do. Ctrl-C stops everything and keeps the data;
+    the next start continues with it.
     """
     if flags["ephemeral"] and flags["data_dir"] is not None:
         raise click.UsageError("--ephemeral keeps nothing, so --data-dir has no meaning: leave one of them out")
     patience = parse_duration_flag(flags["timeout"], "--timeout")
     if sys.stdout.isatty() and not flags["as_json"]:
         click.echo("starting…\r", nl=False)  # before a second of imports; the first picture covers it
-    from watchword.local.data_directory import temporary_fleet_directory  # noqa: PLC0415 - same
-    from watchword.local.layout import LayoutRequest  # noqa: PLC0415 - help must not pay for it
-    from watchword.local.up import UpOptions  # noqa: PLC0415 - same
+    from watchword.local.data_directory import temporary_fleet_directory
+    from watchword.local.layout import LayoutRequest
+    from watchword.local.up import UpOptions
 
     options = UpOptions(
         requested=LayoutRequest(flags["clusters"], flags["port"]),
@@ -69,12 +68,14 @@ def command(**flags: Any) -> None:
 
 
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
-    from watchword.api.names import RESTRICTED_KUBECONFIGS  # noqa: PLC0415 - help must not pay for it
-    from watchword.http.limits import raise_descriptor_limit  # noqa: PLC0415 - same
-    from watchword.local.output import choose_output  # noqa: PLC0415 - same
-    from watchword.local.up import up  # noqa: PLC0415 - same
-    from watchword.runtime.event_loop import run  # noqa: PLC0415 - same
-    from watchword.runtime.logs import configure_logging  # noqa: PLC0415 - same
+    from watchword.api.names import RESTRICTED_KUBECONFIGS
+    from watchword.http.limits import raise_descriptor_limit
+    from watchword.local.data_directory import discard_failed_start
+    from watchword.local.output import choose_output
+    from watchword.local.pod_logs import PodLogStream
+    from watchword.local.up import up
+    from watchword.runtime.event_loop import run
+    from watchword.runtime.logs import configure_logging
 
     os.environ[RESTRICTED_KUBECONFIGS] = "1"  # its pods run in this process, and their kubeconfigs come from works
     raise_descriptor_limit()
@@ -85,11 +86,11 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
         listen_for_signals(stop)
         await up(folder, options, output, flag_readers(), stop)
 
-    # What the imports made lives as long as the process: looking for garbage in it is a waste.
+    # Objects made by imports are never garbage: exempt them from collection.
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
-    with folder.lock(), open_log(folder.log) as log:
-        configure_logging(stream=log, json=True)
+    with folder.lock(), discard_failed_start(folder), open_log(folder.log) as log:
+        configure_logging(stream=cast("TextIO", PodLogStream(log)), json=True)
         run(main())
 
 
@@ -106,8 +107,8 @@ def open_log(log: Path) -> Iterator[TextIO]:
 
 def flag_readers() -> FlagParsers:
     """Return how pods read what the operator rendered: as the program itself does."""
-    from watchword.cli import agent, hub  # noqa: PLC0415 - help must not pay for it
-    from watchword.local.pods import FlagParsers  # noqa: PLC0415 - same
+    from watchword.cli import agent, hub
+    from watchword.local.pods import FlagParsers
 
     def read_hub(arguments: Sequence[str]) -> HubOptions:
         return hub.options_of(hub.command.make_context("hub", list(arguments)).params)
@@ -119,16 +120,16 @@ def flag_readers() -> FlagParsers:
 
 
 def listen_for_signals(stop: asyncio.Event) -> None:
-    """Set the event at Ctrl-C, at SIGTERM and when the terminal goes; who insists is obeyed at once.
+    """Set the event at Ctrl-C, at SIGTERM and when the terminal closes; a second signal ends the process.
 
-    Everything that was acknowledged is on disk at every moment, so an end without ceremony costs nothing.
+    Everything acknowledged is on disk at every moment, so an immediate end loses nothing.
     """
-    import os  # noqa: PLC0415 - help must not pay for it
-    import signal  # noqa: PLC0415 - same
+    import os
+    import signal
 
     def on_signal() -> None:
         if stop.is_set():
-            os._exit(INTERRUPTED)
+            os._exit(ExitCode.INTERRUPTED)
         stop.set()
 
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Addresses of API servers: `host:port` as people type it, https URLs as files hold it."""
+"""Addresses of API servers: `host:port` on the command line, https URLs in files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PATH = re.compile(r"(/[A-Za-z0-9_~\-][A-Za-z0-9._~\-]*)*/?", re.ASCII)  # no se
 
 
 def validate_server_address(url: str) -> str:
-    """Say in one sentence why a URL is no API server address; empty when it is one."""
+    """Return in one sentence why a URL is no API server address; empty when it is one."""
     parts = _split(url)
     if parts is None:
         return "must be an https address with a host"

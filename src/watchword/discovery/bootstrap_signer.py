@@ -1,4 +1,4 @@
-"""Keeps a signature on cluster-info for every token that may vouch for it, and for no other."""
+"""Signs cluster-info for every token that may sign, and for no other."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ SETTLE = timedelta(milliseconds=50)
 
 
 class WarningRecorder(Protocol):
-    """Tells people about an object; `runtime.events.EventRecorder` is one."""
+    """Records events about an object; `runtime.event_recorder.EventRecorder` is one."""
 
     def warning(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
-        """Say that something about the object needs attention."""
+        """Report that something about the object needs attention."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BootstrapSignerReconciler:
-    """Reconciles the ConfigMap kube-public/cluster-info; woken by it, by token Secrets and by the cluster's CA."""
+    """Reconciles the ConfigMap kube-public/cluster-info; triggered by it, by token Secrets and by the cluster's CA."""
 
     reader: Reader
     client: Client

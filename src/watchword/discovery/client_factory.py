@@ -1,4 +1,4 @@
-"""How discovery reaches a server: first believing nothing it says, then through the authority it proved."""
+"""How discovery reaches a server: first unverified, then verified by the authority in cluster-info."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from watchword.kube.retry import RetryPolicy
 from watchword.kube.unverified_client import unverified_client_for_discovery_only
 
 ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
-"""Discovery does its own waiting, and says so while it waits."""
+"""Discovery retries by itself, with progress messages."""
 
 
 class ClientFactory(Protocol):
     """Makes clients of one server each; the caller closes them."""
 
     def unverified(self, server: str) -> Client:
-        """Return a client that shows no credential and believes any certificate."""
+        """Return a client that sends no credential and accepts any certificate."""
         ...
 
     def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
-        """Return a client that believes only servers of this authority (empty: the system's roots)."""
+        """Return a client that trusts only servers of this authority (empty: the system's roots)."""
         ...
 
 
@@ -36,11 +36,11 @@ class HttpsClientFactory:
     retry: RetryPolicy = ONE_TRY
 
     def unverified(self, server: str) -> Client:
-        """Return a client that shows no credential and believes any certificate."""
+        """Return a client that sends no credential and accepts any certificate."""
         return unverified_client_for_discovery_only(server, retry=self.retry)
 
     def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
-        """Return a client that believes only servers of this authority (empty: the system's roots)."""
+        """Return a client that trusts only servers of this authority (empty: the system's roots)."""
         authorization = None if bearer is None else Sensitive(f"Bearer {bearer.reveal()}")
         credentials = FixedCredential(Credential(authorization))
         # With a bearer the client is kept and used for more than one look, so it may retry on its own.

@@ -18,9 +18,9 @@ ROOT_CA = ObjectKey(KUBE_PUBLIC, "kube-root-ca.crt")
 
 @dataclass(frozen=True, slots=True)
 class ClusterAuthorities:
-    """The authorities that the process was told of, and those that the cluster publishes to every namespace.
+    """The authorities from the command line, and those that the cluster publishes to every namespace.
 
-    Whoever may write kube-root-ca.crt decides what every pod trusts; it is believed here as well.
+    A user who may write kube-root-ca.crt decides what every pod trusts; it is trusted here as well.
     """
 
     configured: bytes = b""  # PEM; the bundle by which the controller itself trusts its API server

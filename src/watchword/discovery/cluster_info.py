@@ -1,4 +1,4 @@
-"""ClusterInfo: where a cluster is and which authority speaks for it, and nothing else."""
+"""ClusterInfo: a cluster's addresses and certificate authorities, and nothing else."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ _CREDENTIALS = "a ClusterInfo must not carry credentials: remove it, they are gi
 _HINTS = {
     "insecure-skip-tls-verify": "the server's certificate is always verified",
     "certificate-authority": "files of another machine are not read: embed certificate-authority-data",
-    "proxy-url": "a stranger does not choose our proxy",
-    "tls-server-name": "a stranger does not choose which name we verify",
+    "proxy-url": "an unverified server must not choose our proxy",
+    "tls-server-name": "an unverified server must not choose the name to verify",
 }
 
 

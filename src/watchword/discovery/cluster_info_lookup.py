@@ -1,4 +1,4 @@
-"""What a cluster that we can already talk to tells others: its published ClusterInfo, or our own view of it."""
+"""The ClusterInfo of a cluster that we can connect to: published, or from our kubeconfig."""
 
 from __future__ import annotations
 

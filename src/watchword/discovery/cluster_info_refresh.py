@@ -13,21 +13,21 @@ from watchword.kube.errors import ApiStatusError, KubeError
 
 
 class RefreshResult(StrEnum):
-    """What one look at the cluster told."""
+    """The result of one refresh."""
 
     CURRENT = "Current"  # the cluster publishes what we know
     UPDATED = "Updated"  # it published something newer, and that works
     KEPT = "Kept"  # it publishes nothing usable, or something that does not work (yet): ours stays
-    LOST = "Lost"  # no address answers in a way that can be trusted
+    LOST = "Lost"  # no address responds in a way that can be trusted
 
 
 @dataclass(slots=True)
 class ClusterInfoRefresher:
     """The ClusterInfo of one client, followed for as long as it runs.
 
-    A new one is believed only when it came through an authority of the old one, and it replaces the old one only
-    after it has been seen to work. An address that works is kept, whether it is published or not: somebody may
-    have chosen it for a reason. The others are for when it does not.
+    A new one is trusted only when it came through an authority of the old one, and it replaces the old one only
+    after it has been seen to work. An address that works is kept, whether it is published or not: an
+    administrator may have chosen it. The others are used when it fails.
     """
 
     info: ClusterInfo
@@ -64,7 +64,7 @@ class ClusterInfoRefresher:
         return RefreshResult.UPDATED
 
     async def _working_address(self, candidate: ClusterInfo, published: PublishedClusterInfo) -> str | None:
-        """Return an address that answers under the new authorities and publishes the very same."""
+        """Return an address that responds under the new authorities and publishes the same content."""
         for server in dict.fromkeys((self.address, *candidate.endpoints)):
             try:
                 again = await self._read(server, candidate)

@@ -58,7 +58,7 @@ def decide_signatures(
 
 
 def validate_cluster_info_authorities(text: str, own_pins: frozenset[Pin]) -> str:
-    """Say in one sentence why a cluster-info is not this cluster's own; empty when it is.
+    """Return in one sentence why a cluster-info is not this cluster's own; empty when it is.
 
     Its form may be looser than what our own client accepts: other tools publish and read it as well.
     """
@@ -90,7 +90,7 @@ def _clusters(text: str) -> list[Mapping[str, Any]]:
 
 def _pins(cluster: Mapping[str, Any]) -> list[Pin]:
     if cluster.get("insecure-skip-tls-verify"):
-        raise ClusterInfoRefused("insecure-skip-tls-verify", "nobody is told to trust blindly: remove it")
+        raise ClusterInfoRefused("insecure-skip-tls-verify", "clients must verify TLS: remove it")
     authorities = read_authorities(cluster.get("certificate-authority-data"))
     if not authorities:
         raise ClusterInfoRefused("certificate-authority-data", "missing: embed the cluster's CA")

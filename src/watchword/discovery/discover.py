@@ -29,9 +29,9 @@ from watchword.pki.pins import Pin, is_pinned
 
 @dataclass(frozen=True, slots=True)
 class BootstrapTokenDiscovery:
-    """Knowing an address, a token and (unless waived with open eyes) the pin of the cluster's CA.
+    """An address, a token and (unless explicitly waived) the pin of the cluster's CA.
 
-    The token alone proves only that the other side knows it too: so does everyone else who was given it.
+    The token alone proves only that the other side knows it too, as every holder of the token does.
     """
 
     server: str
@@ -78,7 +78,7 @@ class ClusterDiscovery:
         if again.text != heard.text or not again.has_valid_signature_for(method.token):
             raise NotTrusted(
                 DiscoveryReason.CHANGED_IN_BETWEEN,
-                "cluster-info changed between two looks: run the command again; if it stays so, somebody is in between",
+                "cluster-info changed between two reads: try again; if it persists, a man in the middle is possible",
             )
         return info
 
@@ -162,7 +162,7 @@ def validate_signed_cluster_info(heard: PublishedClusterInfo, method: BootstrapT
         raise NotTrusted(
             DiscoveryReason.SIGNATURE_WRONG,
             f"the signature of token {method.token.id} on cluster-info is wrong: the token has a typing error, or "
-            "somebody is in between; nothing secret was sent",
+            "a man in the middle is possible; nothing secret was sent",
         )
     return read_cluster_info(heard.text)
 

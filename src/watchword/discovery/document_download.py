@@ -1,4 +1,4 @@
-"""Downloading a discovery document over https: one host, no credentials, little patience."""
+"""Downloads a discovery document over https: one host, no credentials, a short timeout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from urllib.parse import SplitResult, parse_qsl, urljoin, urlsplit
 
 from watchword.api.http import Request
 from watchword.discovery.addresses import validate_server_address
-from watchword.discovery.document_reader import limit_document_size
 from watchword.discovery.errors import DiscoveryReason, SourceRefused
 from watchword.kube.credentials import FixedCredential
 from watchword.kube.endpoint import Endpoint
@@ -15,6 +14,7 @@ from watchword.kube.errors import KubeError
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.tls import Trust
 
+MAXIMUM_BYTES = 1024 * 1024
 DEADLINE_SECONDS = 10.0
 MAXIMUM_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -43,7 +43,7 @@ async def _follow(url: str, trust: Trust) -> bytes:
 
 
 async def _fetch(address: SplitResult, trust: Trust) -> bytes | str:
-    """Return the document, or where the server says that it is."""
+    """Return the document, or the location that the server redirects to."""
     endpoint = Endpoint(f"{address.scheme}://{address.netloc}", trust.ca, insecure=trust.insecure)
     transport = HttpsTransport(endpoint, FixedCredential())
     query = tuple(parse_qsl(address.query, keep_blank_values=True))
@@ -89,3 +89,12 @@ def _split(url: str) -> SplitResult:
         return urlsplit(url)
     except ValueError as cause:
         raise SourceRefused(DiscoveryReason.SOURCE_REFUSED, "the discovery address is not a URL") from cause
+
+
+def limit_document_size(data: bytes) -> bytes:
+    """Return the data, or refuse what is too large to be a discovery document."""
+    if len(data) > MAXIMUM_BYTES:
+        raise SourceRefused(
+            DiscoveryReason.SOURCE_REFUSED, "the discovery document is larger than 1 MiB: is it the right one?"
+        )
+    return data

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from watchword.discovery.document_download import MAXIMUM_BYTES, download, limit_document_size
 from watchword.discovery.errors import DiscoveryReason, SourceRefused
 from watchword.kube.errors import ConfigError
 from watchword.kube.files import read_small_file
 from watchword.kube.tls import Trust
 
-MAXIMUM_BYTES = 1024 * 1024
 STANDARD_INPUT = "-"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:", re.ASCII)
 
@@ -38,15 +38,4 @@ class DocumentReader:
                 DiscoveryReason.SOURCE_REFUSED,
                 "a discovery address must begin with https://: give that, a file, or - for stdin",
             )
-        from watchword.discovery.document_download import download  # noqa: PLC0415 - files need no sockets
-
         return await download(source, self.trust)
-
-
-def limit_document_size(data: bytes) -> bytes:
-    """Return the data, or refuse what is too large to be a discovery document."""
-    if len(data) > MAXIMUM_BYTES:
-        raise SourceRefused(
-            DiscoveryReason.SOURCE_REFUSED, "the discovery document is larger than 1 MiB: is it the right one?"
-        )
-    return data

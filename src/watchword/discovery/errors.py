@@ -4,7 +4,7 @@ DiscoveryError                  carries a `DiscoveryReason` and ends with what t
 ├── BootstrapTokenRefused                a token that is malformed, weak, or bound to others
 ├── ClusterInfoRefused          a ClusterInfo that holds anything but one cluster; names the field
 ├── SourceRefused               a discovery file or URL that must not or cannot be read
-├── NotTrusted                  signature, pin or second look disagree: somebody may be in between
+├── NotTrusted                  signature, pin or second read disagree: a man in the middle is possible
 ├── DiscoveryTimedOut                 server, ConfigMap or signature did not appear in time
 └── BootstrapFailed             the certificate was denied, failed, or not the one asked for
     └── BootstrapTimedOut           it did not come in time
@@ -44,7 +44,7 @@ class DiscoveryReason(StrEnum):
 
 
 class DiscoveryError(Exception):
-    """Base of everything this room raises; the message ends with the next step."""
+    """Base of the errors of this package; the message ends with the next step."""
 
     def __init__(self, reason: DiscoveryReason, message: str) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class SourceRefused(DiscoveryError):
 
 
 class NotTrusted(DiscoveryError):
-    """What answered could not prove that it is the cluster; nothing secret was sent to it."""
+    """The server could not be verified as the cluster; nothing secret was sent to it."""
 
 
 class DiscoveryTimedOut(DiscoveryError):

@@ -12,11 +12,11 @@ from watchword.api.validation import format_duration
 
 T = TypeVar("T")
 Progress: TypeAlias = Callable[[str], None]
-"""Is told, in words for people, what is being done or waited for."""
+"""Receives progress messages for people."""
 
 
 def ignore_progress(_: str) -> None:
-    """Tell nobody."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class PollOptions:
 
 
 class PollAgain(Exception):
-    """What one look says when it is worth looking again; `then` is what is raised when time is up."""
+    """Raised by an attempt that is worth repeating; `then` is raised when time is up."""
 
     def __init__(self, what: str, then: Exception) -> None:
         super().__init__(what)
@@ -49,7 +49,7 @@ async def poll_until(look: Callable[[], Awaitable[T]], poll_options: PollOptions
             pause = min(pause * 2, poll_options.pause.total_seconds())
             if loop.time() + pause > ends:
                 raise reason.then from reason
-            if str(reason) != said:  # the same trouble is told once
+            if str(reason) != said:  # the same error is reported once
                 said = str(reason)
                 left = timedelta(seconds=int(ends - loop.time()))
                 progress(f"{said}; trying again for up to {format_duration(left)}")

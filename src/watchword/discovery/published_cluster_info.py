@@ -1,4 +1,4 @@
-"""Cluster-info as a server publishes it: a text and its signatures, not yet believed."""
+"""Cluster-info as a server publishes it: a text and its signatures, not yet trusted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAXIMUM_BYTES = 4 * 1024 * 1024  # more than etcd stores in one object
 
 @dataclass(frozen=True, slots=True)
 class PublishedClusterInfo:
-    """What the ConfigMap held at one moment; anyone on the way may have written it."""
+    """The content of the ConfigMap when it was read; not verified."""
 
     text: str
     signatures: Mapping[str, str] = field(default_factory=dict)  # by token id
@@ -31,7 +31,7 @@ class PublishedClusterInfo:
         return bool(self.signatures.get(token.id))
 
     def has_valid_signature_for(self, token: BootstrapToken) -> bool:
-        """Whether somebody who knows the token's secret signed exactly this text."""
+        """Whether a holder of the token's secret signed exactly this text."""
         signature = self.signatures.get(token.id, "")
         return is_detached_signature(signature, self.text.encode(), key_id=token.id, secret=token.secret)
 
@@ -73,7 +73,7 @@ def _decode(body: bytes) -> PublishedClusterInfo:
     try:
         decoded = orjson.loads(body)
     except orjson.JSONDecodeError as cause:
-        raise MalformedResponse("the answer is not JSON: is this address a Kubernetes API server?") from cause
+        raise MalformedResponse("the response is not JSON: is this address a Kubernetes API server?") from cause
     data = decoded.get("data") if isinstance(decoded, dict) else None
     if not isinstance(data, dict) or not isinstance(data.get(KUBECONFIG_KEY), str):
         raise MalformedResponse("cluster-info holds no kubeconfig yet: run `watchword init` on the hub")

@@ -20,6 +20,7 @@ from watchword.kube.client import Client
 
 FIELD_MANAGER = "watchword-init"
 CLUSTER_INFO_READERS = ObjectKey(KUBE_PUBLIC, "watchword:cluster-info")
+REQUESTERS_BINDING = "watchword:bootstrap-requests"
 NODE_BOOTSTRAPPER = "system:node-bootstrapper"  # may create, get, list and watch certificate requests
 NODE_APPROVER = "system:certificates.k8s.io:certificatesigningrequests:nodeclient"
 NODE_RENEWER = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"
@@ -27,11 +28,11 @@ NODE_RENEWER = "system:certificates.k8s.io:certificatesigningrequests:selfnodecl
 
 @dataclass(frozen=True, slots=True)
 class DiscoverySetup:
-    """What is published, and which groups of token holders may ask for certificates."""
+    """What is published, and which groups of token holders may request certificates."""
 
     info: ClusterInfo
     requesters: tuple[str, ...] = (MANAGED_CLUSTER_GROUP,)
-    approve_nodes_of: tuple[str, ...] = ()  # groups whose kubelets are approved without a person
+    approve_nodes_of: tuple[str, ...] = ()  # groups whose kubelets are approved automatically
 
 
 def discovery_manifests(setup: DiscoverySetup) -> Iterator[Manifest]:
@@ -39,7 +40,7 @@ def discovery_manifests(setup: DiscoverySetup) -> Iterator[Manifest]:
     yield NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(KUBE_PUBLIC))
     yield CONFIG_MAPS, CONFIG_MAPS.manifest(CLUSTER_INFO, data={KUBECONFIG_KEY: write_cluster_info(setup.info)})
     yield from _readers()
-    yield _binding("watchword:bootstrap-requests", NODE_BOOTSTRAPPER, setup.requesters)
+    yield _binding(REQUESTERS_BINDING, NODE_BOOTSTRAPPER, setup.requesters)
     if setup.approve_nodes_of:
         yield _binding("watchword:bootstrap-node-approval", NODE_APPROVER, setup.approve_nodes_of)
         yield _binding("watchword:node-renewal-approval", NODE_RENEWER, ("system:nodes",))
@@ -61,7 +62,7 @@ def _readers() -> Iterator[Manifest]:
         ROLE_BINDINGS.manifest(
             CLUSTER_INFO_READERS,
             roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": CLUSTER_INFO_READERS.name},
-            # Who has a credential may read what everybody may: agents refresh over their own connection.
+            # Authenticated users may read what anonymous ones may: agents refresh over their own connection.
             subjects=[
                 {"apiGroup": RBAC_GROUP, "kind": "User", "name": "system:anonymous"},
                 {"apiGroup": RBAC_GROUP, "kind": "Group", "name": "system:authenticated"},

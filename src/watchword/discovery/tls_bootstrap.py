@@ -1,4 +1,4 @@
-"""The first certificate: asked for with a bootstrap token, waited for, and checked before it is used."""
+"""The first certificate: requested with a bootstrap token, waited for, and checked before it is used."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ class TlsBootstrap:
             if not is_same_request(present, request):
                 raise BootstrapFailed(
                     DiscoveryReason.REQUEST_REFUSED,
-                    "a certificate request of this name was made by somebody else: delete it on the hub and try again",
+                    "a certificate request of this name has another requester: delete it on the hub and try again",
                 ) from None
             return present
         except Forbidden as cause:
             raise BootstrapFailed(
                 DiscoveryReason.REQUEST_REFUSED,
-                f"the token may not ask for certificates: run `watchword init` on the hub, or use another ({cause})",
+                f"the token may not request certificates: run `watchword init` on the hub, or use another ({cause})",
             ) from cause
         except ApiStatusError as cause:
             raise BootstrapFailed(

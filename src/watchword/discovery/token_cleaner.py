@@ -22,7 +22,7 @@ class TokenCleanerReconciler:
     clock: Clock
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Delete the token when its time has come, else come back then."""
+        """Delete the token at its expiry, else requeue until then."""
         secret = self.reader.get(SECRETS, key)
         if secret is None or not is_token_secret(secret) or is_deleting(secret):
             return Done()

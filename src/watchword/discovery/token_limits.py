@@ -57,7 +57,7 @@ def is_cluster_name_pattern(text: str) -> bool:
 
 
 def validate_token_use(limits: BootstrapTokenLimits, cluster: str, *, other_clusters: int) -> str:
-    """Say in one sentence why a token may not bring in a cluster; empty when it may.
+    """Return in one sentence why a token may not bring in a cluster; empty when it may.
 
     `other_clusters` counts the clusters that this token has brought in before, without this one.
     """

@@ -32,7 +32,7 @@ BOTH_USAGES = (TokenUsage.AUTHENTICATION, TokenUsage.SIGNING)
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """Everything a token's Secret says."""
+    """The contents of a token's Secret."""
 
     token: BootstrapToken
     usages: tuple[TokenUsage, ...] = BOTH_USAGES

@@ -64,7 +64,7 @@ class TokenStore:
 
 
 def validate_token_record(record: TokenRecord) -> str:
-    """Say in one sentence why a record contradicts itself; empty when it does not."""
+    """Return in one sentence why a record contradicts itself; empty when it does not."""
     if not record.usages:
         return "a token needs at least one usage: signing, authentication"
     if record.groups and TokenUsage.AUTHENTICATION not in record.usages:
@@ -81,7 +81,7 @@ def validate_token_record(record: TokenRecord) -> str:
 
 
 def choose_token(text: str, *, force: bool = False) -> BootstrapToken:
-    """Return the token a person gave, or a new one for an empty text; weak ones only by force."""
+    """Return the given token, or a new one for an empty text; weak ones only by force."""
     if not text:
         return BootstrapToken.generate()
     token = BootstrapToken.parse(text)

@@ -38,9 +38,9 @@ _SAMPLES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class BootstrapToken:
-    """Lets its holder check a cluster and, where so marked, ask it for a certificate.
+    """Lets its holder verify a cluster and, where so marked, request a certificate.
 
-    Prints as `id.***`; whoever holds the secret may claim any name that is not taken yet.
+    Prints as `id.***`; a holder of the secret may claim any name that is not taken yet.
     """
 
     id: str
@@ -64,7 +64,7 @@ class BootstrapToken:
         return cls(_draw(_ID_LENGTH, randomness), Sensitive(_draw(_SECRET_LENGTH, randomness)))
 
     def reveal(self) -> str:
-        """Return `id.secret`, for the wire or for the one person who asked."""
+        """Return `id.secret`, for the wire or for explicit display."""
         return f"{self.id}.{self.secret.reveal()}"
 
     def __str__(self) -> str:
@@ -85,9 +85,9 @@ def parse_token_id(text: str) -> str:
 
 
 def validate_token_strength(token: BootstrapToken) -> str:
-    """Say in one sentence why a token given by a person is too easy to guess; empty when it is not.
+    """Return in one sentence why a given token is too easy to guess; empty when it is not.
 
-    Signatures made with a token are public, so a guess can be checked offline, without asking the server.
+    Signatures made with a token are public, so that a guess can be checked offline.
     """
     secret = token.secret.reveal()
     if token.reveal() in _SAMPLES or any(secret == sample.partition(".")[2] for sample in _SAMPLES):

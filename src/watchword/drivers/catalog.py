@@ -100,6 +100,11 @@ class Catalog:
         found = (registration.read_held(data) for registration in self.clusters.values())
         return next((held for held in found if held is not None), None)
 
+    def read_pending_key(self, data: SecretData) -> str:
+        """Return the thumbprint of the key for which a cluster requests a credential; empty when there is none."""
+        found = (registration.read_pending_key(data) for registration in self.clusters.values())
+        return next((key for key in found if key), "")
+
     def holder_of(self, data: SecretData) -> str:
         """Return the driver whose credential a Secret holds, readable or not; empty when it holds none."""
         for name, registration in self.clusters.items():

@@ -66,15 +66,21 @@ class CredentialKind:
 
 @dataclass(frozen=True, slots=True)
 class HeldCredential:
-    """What a Secret says about the credential in it."""
+    """The facts about the credential in a Secret."""
 
-    subject: str  # empty when it does not say
+    subject: str  # empty when unknown
     validity: CredentialValidity
+    key: str = ""  # the thumbprint of its public key; empty when it has none
 
 
 def read_nothing(_data: SecretData) -> HeldCredential | None:
     """Recognise no credential."""
     return None
+
+
+def no_pending_key(_data: SecretData) -> str:
+    """Find no key that waits for a credential."""
+    return ""
 
 
 def no_annotations(_settings: Settings) -> Mapping[str, str]:
@@ -104,6 +110,7 @@ class ClusterRegistration:
     connector: Callable[[ConnectorContext], HubConnector] = KubeconfigConnector.make  # how the hub is reached
     account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the agent's ServiceAccount
     read_held: Callable[[SecretData], HeldCredential | None] = read_nothing  # for people; `DriverError` when unreadable
+    read_pending_key: Callable[[SecretData], str] = no_pending_key  # the thumbprint of the key that is to be certified
     needs_approval: bool = False  # `accept` approves a certificate request together with the cluster
     signer: str = ""  # the signer that its certificates need; `init` tries it
     manifests: Callable[[Settings], Iterable[Manifest]] = no_manifests  # what it brings to the hub: servers, jobs, RBAC
@@ -126,7 +133,7 @@ class SubjectObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonRegistration:
-    """How add-ons register by a driver: who they are, what is requested, how it is reported."""
+    """How add-ons register by a driver: subject, request, reports."""
 
     agent: Callable[[AgentContext], AgentDriver]
     credential: CredentialKind

@@ -22,4 +22,4 @@ class AmbiguousDriver(DriverError):
 
 
 class CredentialUnreadable(DriverError):
-    """The credential in a Secret cannot be read; the message says why, and nothing of its content."""
+    """The credential in a Secret cannot be read; the message contains the reason, and nothing of its content."""

@@ -16,7 +16,7 @@ class HubConnector(Protocol):
     """Makes transports to one hub."""
 
     def entry(self) -> ClusterEntry:
-        """Return how the hub is reached and trusted; `ConfigError` when nothing says so."""
+        """Return how the hub is reached and trusted; `ConfigError` when that is unknown."""
         ...
 
     def has_bootstrap_credential(self) -> bool:

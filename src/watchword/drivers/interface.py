@@ -1,4 +1,4 @@
-"""What a registration driver promises, on either side."""
+"""The contract of a registration driver, on both sides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from watchword.runtime.reconcile import ControllerSpec, Reader
 
 @dataclass(frozen=True, slots=True)
 class CredentialSubject:
-    """Who the holder of a credential will be."""
+    """The subject of a credential."""
 
     user: str
     groups: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class Pending:
     message: str
     recheck: timedelta
     keep: SecretData = field(default_factory=dict, repr=False)
-    failed: bool = False  # True: the hub said no, or the request failed; the condition says so
+    failed: bool = False  # True: the hub refused, or the request failed; the condition reports it
 
 
 ObtainResult: TypeAlias = ValidCredential | NewCredential | Pending
@@ -119,12 +119,12 @@ class AgentDriver(Protocol):
         ...
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
-        """Take one step towards the credential; waiting is an answer, not an exception."""
+        """Take one step towards the credential; waiting is a response, not an exception."""
         ...
 
 
 class HubDriver(Protocol):
-    """Decides whether a cluster's proof is believed, and what a believed cluster may do."""
+    """Decides whether a cluster's proof is trusted, and what a trusted cluster may do."""
 
     async def grant(self, cluster: Cluster) -> None:
         """Make the accepted cluster's proof work; the hub writes the RBAC."""
@@ -149,7 +149,7 @@ class HasReconcilers(Protocol):
 
 @runtime_checkable
 class AutoAcceptsClusters(Protocol):
-    """A hub driver that can vouch for a cluster without a person, when the administrator's allow-list says so."""
+    """A hub driver that can accept a cluster automatically, when the administrator's allow-list contains it."""
 
     def is_auto_accepted(self, cluster: Cluster) -> bool:
         """Whether the identity that proved itself for this cluster is on the allow-list."""
@@ -165,7 +165,7 @@ NewKey: TypeAlias = Callable[[], PrivateKey]
 
 
 class ClusterSubjects(Protocol):
-    """Knows whom the rights of a cluster are bound to: not always its group, when its name had an earlier owner."""
+    """Knows the subjects of a cluster's rights: not always its group, when its name had an earlier owner."""
 
     def subjects(self, cluster: Object) -> list[Object]:
         """Return the RBAC subjects of a ManagedCluster."""

@@ -34,7 +34,7 @@ class KubeconfigConnector:
         return cls(context.bootstrap)
 
     def entry(self) -> ClusterEntry:
-        """Return how the hub is reached: as the bootstrap kubeconfig says, for that is what people change."""
+        """Return how the hub is reached, by the bootstrap kubeconfig, which administrators change."""
         if self.has_bootstrap_credential():
             return _with_ca_data(self._choice().cluster)
         if self.known is None:
@@ -75,7 +75,7 @@ class KubeconfigConnector:
             content = self.bootstrap.read_bytes()
         except OSError as cause:
             raise ConfigError(f"{self.bootstrap} cannot be read: {cause.strerror}") from cause
-        if self._read is None or self._read[0] != content:  # YAML is slow to read, and asked for at every step
+        if self._read is None or self._read[0] != content:  # YAML is slow to parse, and needed at every step
             self._read = content, load_kubeconfig(self.bootstrap, {}).choose()
         return self._read[1]
 

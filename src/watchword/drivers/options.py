@@ -41,7 +41,7 @@ def accept_any(_value: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverOption:
-    """One option: a flag, and the fields under `spec.registrationConfiguration` that say the same."""
+    """One option: a flag, and the corresponding fields under `spec.registrationConfiguration`."""
 
     flag: str
     help: str
@@ -56,8 +56,9 @@ class DriverOption:
     warn: Callable[[str], str] = accept_any  # why a value is unwise; empty when it is not
 
     def read(self, settings: Settings) -> str:
-        """Return the configured value, empty when there is none."""
-        return settings.get(self.flag, "")
+        """Return the configured value, empty when there is none: a number that is 0 means the default."""
+        value = settings.get(self.flag, "")
+        return "" if self.type is OptionType.NUMBER and value == "0" else value
 
     def read_list(self, settings: Settings) -> tuple[str, ...]:
         """Return the parts of the configured value."""
@@ -83,10 +84,13 @@ def settings_from_spec(
 
 
 def settings_to_spec(options: Iterable[DriverOption], settings: Settings) -> Object:
-    """Return the fields under `spec.registrationConfiguration` that configure the same."""
+    """Return the fields under `spec.registrationConfiguration` that configure the same.
+
+    A number that is 0 is written, too: it replaces the one that a spec has.
+    """
     spec: Object = {}
     for option in options:
-        value = option.read(settings)
+        value = settings.get(option.flag, "")
         if value and option.paths:
             *parents, last = option.paths[0]
             place = spec

@@ -1,1 +1,1 @@
-"""HTTP/1.1 on sockets: bytes become plain requests, plain answers become bytes."""
+"""An HTTP/1.1 server on sockets: turns bytes into `Request` objects and `Response` objects into bytes."""

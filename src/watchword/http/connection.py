@@ -1,4 +1,4 @@
-"""One connection of a client: its requests are answered one after the other, in their order."""
+"""One client connection: its requests are processed one after the other, in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 RequestHandler = Callable[[Request], Awaitable[Response]]
 RejectionHandler = Callable[[RejectedRequest], Response]
 LINGER = 2.0
-"""How long a rejected client may go on sending before the connection is cut: cut at once, it never reads why."""
+"""How long a rejected client may go on sending: cut off immediately, it would never read the response."""
 FAREWELL = 0.25
 """How long a client may take to confirm the end of a connection when the server stops."""
 
@@ -40,16 +40,16 @@ class ServerContext(Protocol):
         ...
 
     def unregister(self, connection: ServerConnection) -> None:
-        """Forget a connection."""
+        """Unregister a connection."""
         ...
 
     def date(self) -> str:
-        """Return the time of day as HTTP writes it."""
+        """Return the current time in HTTP's format."""
         ...
 
 
 class ServerConnection(asyncio.Protocol):
-    """Reads ahead no further than the request that waits, writes no faster than the client reads."""
+    """Parses no further than the request that is processed, and writes no faster than the client reads."""
 
     def __init__(self, server: ServerContext) -> None:
         self._server = server
@@ -86,7 +86,7 @@ class ServerConnection(asyncio.Protocol):
         self._connected = True
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the contract
-        """Stop working for a client that has gone."""
+        """Cancel what is processed for a client that disconnected."""
         self._server.unregister(self)
         if self._ending is not None:
             self._ending.cancel()
@@ -96,7 +96,7 @@ class ServerConnection(asyncio.Protocol):
         self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sent."""
+        """Parse received bytes."""
         was_idle = self._reader.is_idle
         self._waiting.extend(self._reader.feed(data))
         if was_idle and not self._reader.is_idle:
@@ -108,18 +108,18 @@ class ServerConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
-        """Take note that the client reads more slowly than we write."""
+        """Pause writing: the client reads more slowly than we write."""
         self._writable = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        """Go on writing."""
+        """Resume writing."""
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         self._writable = None
         self._deadlines.writable()
 
     def finish(self) -> None:
-        """Answer what is under way, end what streams, then close."""
+        """Finish the request that is processed, end streams, then close."""
         self._finishing = True
         if not self._connected:
             self.abort()
@@ -129,7 +129,7 @@ class ServerConnection(asyncio.Protocol):
             self._task.cancel()
 
     def abort(self) -> None:
-        """Cut the connection."""
+        """Close the connection immediately."""
         if self._connected:
             self._transport.abort()
         elif self._handshake is not None:
@@ -179,7 +179,7 @@ class ServerConnection(asyncio.Protocol):
                 await self._stream(answer, received, keep_alive=keep_alive)
             await self._drained()
         except Exception:
-            log.exception("an answer broke off")
+            log.exception("a response was interrupted")
             keep_alive = False
         self._task = None
         self._deadlines.restart(self._loop.time())
@@ -203,7 +203,7 @@ class ServerConnection(asyncio.Protocol):
             task = asyncio.current_task()
             if task is None or not self._finishing or self._transport.is_closing():
                 raise
-            task.uncancel()  # the server stops: the client is told that this is the end
+            task.uncancel()  # the server stops: the client learns by this header that the connection ends
         finally:
             self._streaming = False
             if isasyncgen(stream):
@@ -217,12 +217,12 @@ class ServerConnection(asyncio.Protocol):
 
 
 def plain_text_rejection(rejected: RejectedRequest) -> Response:
-    """Return the answer to a request that cannot be read, in words."""
+    """Return the response to a request that cannot be parsed."""
     return Response(rejected.status, (("Content-Type", "text/plain"),), f"{rejected.status} {rejected.reason}".encode())
 
 
 def peer_of(transport: asyncio.BaseTransport) -> Peer:
-    """Return who is at the other end, as far as TLS has proved it."""
+    """Return the peer, as far as TLS has verified it."""
     address = transport.get_extra_info("peername")
     secure = transport.get_extra_info("ssl_object")
     return Peer(str(address[0]) if address else "", _chain(secure) if secure is not None else ())

@@ -12,7 +12,7 @@ class RequestProgress(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request has begun that is not complete."""
+        """Whether no request is incomplete."""
         ...
 
     @property

@@ -23,7 +23,7 @@ class ServerLimits:
     write_seconds: float = 30.0  # how long a client may stop reading
     write_bytes_per_second: int = 4096  # slower than this a client counts as stopped
     keepalive_seconds: float = 180.0  # how long a connection may be idle between requests
-    drain_seconds: float = 10.0  # how long requests under way may take when the server stops
+    drain_seconds: float = 10.0  # how long current requests may take when the server stops
 
 
 def choose_connection_limit(wanted: int, descriptors: int) -> int:

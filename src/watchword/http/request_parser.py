@@ -1,4 +1,4 @@
-"""Reads requests from the bytes of one connection; the only place that knows the parser."""
+"""Parses requests from the bytes of one connection; the only module here that uses the parser library."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """One whole request, and how its client wants to go on."""
+    """One complete request, and whether its connection stays open."""
 
     request: Request
     keep_alive: bool
-    chunks: bool  # whether the client understands an answer in chunks
+    chunks: bool  # whether the client supports a chunked response
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedRequest:
-    """Bytes that are no acceptable request; whatever follows them has no meaning."""
+    """Bytes that are not an acceptable request; whatever follows them is ignored."""
 
     status: int
     reason: str
 
 
 class _Stop(Exception):
-    """Parsing makes no sense any more."""
+    """Ends parsing."""
 
 
 class RequestParser:
-    """Turns bytes into requests, in whatever pieces they come; after a refusal it reads no more.
+    """Parses requests from bytes in any chunks; stops after a refusal.
 
     The methods whose names begin with `on_` are called by the parser.
     """
@@ -68,7 +68,7 @@ class RequestParser:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request has begun that is not complete."""
+        """Whether no request is incomplete."""
         return not self._begun
 
     @property
@@ -77,14 +77,14 @@ class RequestParser:
         return self._head_complete
 
     def feed(self, data: bytes) -> list[ParsedRequest | RejectedRequest]:
-        """Return what these bytes complete; a refusal comes last."""
+        """Return the requests that these bytes complete; a refusal comes last."""
         if self._refused:
             return []
         self._overhead += len(data)
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
-            self._refused = True  # the request is answered as if nothing else was offered, and is the last
+            self._refused = True  # the request is processed as if no upgrade was offered, and is the last
         except HttpParserError:
             self._refuse(400, "Bad Request")
         if self._overhead > self._limits.header_bytes:
@@ -94,23 +94,23 @@ class RequestParser:
         return found
 
     def take_continue(self) -> bool:
-        """Whether the client waits to be told that its body is welcome; says so once."""
+        """Whether the client waits for `100 Continue`; true once per request."""
         wanted, self._wants_continue = self._wants_continue, False
         return wanted
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
+        """Start a request."""
         overhead = self._overhead
         self._reset()
         self._begun, self._overhead = True, overhead
 
     def on_url(self, url: bytes) -> None:
-        """Take a piece of the target."""
+        """Store a part of the target."""
         self._target += url
         self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes | None) -> None:
-        """Take one header; those after a body in chunks are counted and forgotten."""
+        """Store one header; trailers are counted and dropped."""
         value = value or b""
         self._count(len(name) + len(value))
         if self._head_complete:
@@ -120,7 +120,7 @@ class RequestParser:
         self._headers.append((name.decode("ascii", "replace"), value.decode("utf-8", "replace")))
 
     def on_headers_complete(self) -> None:
-        """Judge the head before a body is read."""
+        """Validate the head before a body is read."""
         self._head_complete = True
         version = self._parser.get_http_version()
         if version not in {"1.1", "1.0"}:
@@ -139,15 +139,15 @@ class RequestParser:
         self._overhead = max(0, self._overhead - CHUNK_OVERHEAD)
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body."""
+        """Store a part of the body."""
         self._wants_continue = False
         self._overhead -= len(body)
-        self._body += body  # not a list of pieces: a client that sends single bytes must not cost more
+        self._body += body  # not a list of chunks: a client that sends single bytes must not cost more memory
         if len(self._body) > self._limits.body_bytes:
             self._stop(413, "Request Entity Too Large")
 
     def on_message_complete(self) -> None:
-        """Put the request together."""
+        """Assemble the request."""
         parser = self._parser
         place = split_target(self._target)
         if place is None:
@@ -157,7 +157,7 @@ class RequestParser:
             parser.get_method().decode("ascii"), path, query, tuple(self._headers), bytes(self._body), self._peer
         )
         chunks = parser.get_http_version() == "1.1"
-        # A client that offers another protocol has stopped reading requests after this one.
+        # A client that offers another protocol sends no further HTTP requests.
         keep_alive = chunks and parser.should_keep_alive() and not parser.should_upgrade()
         self._found.append(ParsedRequest(request, keep_alive, chunks))
         self._reset()
@@ -197,7 +197,7 @@ def is_ambiguous(headers: Mapping[str, str], version: str, *, upgrade: bool) -> 
 
 
 def split_target(target: bytes) -> tuple[str, tuple[tuple[str, str], ...]] | None:
-    """Return the path, still percent-encoded, and the query, decoded; None when it names no path."""
+    """Return the path, still percent-encoded, and the query, decoded; None when the target has no path."""
     text = target.decode("utf-8", "replace")
     if not text.startswith("/"):
         scheme, found, rest = text.partition("://")

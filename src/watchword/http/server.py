@@ -1,4 +1,4 @@
-"""Serves a function from requests to answers on a socket."""
+"""Serves a function from requests to responses on a socket."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACCEPT_PAUSE = 0.1
 
 
 class HttpServer:
-    """Accepts connections, hands plain requests to a function, and writes its answers."""
+    """Accepts connections, passes requests to a function, and writes its responses."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class HttpServer:
         self._date = (0, "")
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; return the port, which the system chooses when 0 was asked for."""
+        """Listen; return the port, which the system chooses when 0 was requested."""
         self._sockets = await bind_sockets(host, port)
         self._accept_from(self._sockets)
         self._sweep()
         return int(self._sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Accept no more, end the watches cleanly, let the rest finish."""
+        """Stop accepting, end watches cleanly, and let current requests finish."""
         sockets, self._sockets = self._sockets, ()
         if not sockets:
             return
@@ -77,13 +77,13 @@ class HttpServer:
         self._table.authenticate(connection, user)
 
     def unregister(self, connection: ServerConnection) -> None:
-        """Forget a connection."""
+        """Unregister a connection."""
         self._table.discard(connection)
         if not self._table:
             self._all_closed.set()
 
     def date(self) -> str:
-        """Return the time of day as HTTP writes it, made once a second."""
+        """Return the current time in HTTP's format, computed once a second."""
         now = int(time.time())
         if now != self._date[0]:
             self._date = now, http_date(now)
@@ -138,7 +138,7 @@ class HttpServer:
 
 
 def http_date(seconds: float) -> str:
-    """Return an instant as the headers of HTTP write it, whatever the locale."""
+    """Return an instant in the format of HTTP headers, independent of the locale."""
     at = time.gmtime(seconds)
     return (
         f"{_DAYS[at.tm_wday]}, {at.tm_mday:02} {_MONTHS[at.tm_mon - 1]} {at.tm_year} "

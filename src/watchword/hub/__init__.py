@@ -1,1 +1,1 @@
-"""One file per promise the hub keeps."""
+"""The hub's controllers, one file each."""

@@ -135,13 +135,13 @@ class AcceptanceGuard:
     def advice(self) -> str:
         """What to do when the server does not refuse."""
         return (
-            "the API server lets anyone who may create a ManagedCluster accept it: "
+            "the API server lets every user who may create a ManagedCluster accept it: "
             "install the admission policy with `watchword init` and try again"
         )
 
     async def is_enforced(self) -> bool:
-        """Whether those not entitled are refused; a yes is believed for some minutes, a no for some seconds."""
-        async with self._lock:  # many clusters at once ask one question
+        """Whether those not entitled are refused; a yes is trusted for some minutes, a no for some seconds."""
+        async with self._lock:  # many clusters at once share one request
             now = self.clock.now()
             if self._enforced_until is not None and now < self._enforced_until:
                 return True
@@ -154,9 +154,9 @@ class AcceptanceGuard:
             return True
 
     async def _refuses(self) -> bool:
-        """Ask as a joining cluster, without storing anything: registering must pass, accepting and noting must not."""
+        """Dry-run as a joining cluster: registering must pass, accepting and annotating must not."""
         joining = self.client.impersonating(PROBE_USER, groups=(MANAGED_CLUSTER_GROUP,))
-        if not await _is_admitted(joining):  # refused either way, so the answer would prove nothing
+        if not await _is_admitted(joining):  # refused either way, so the response would prove nothing
             return await self._is_installed()
         return not await _is_admitted(joining, accepted=True) and not await _is_admitted(joining, note="probe")
 
@@ -185,7 +185,7 @@ async def _is_admitted(client: Client, *, accepted: bool = False, note: str = ""
 
 
 def _only(present: Object, wanted: Object) -> Object:
-    """Return of a stored policy what was asked for; the server adds defaults beside it."""
+    """Reduce a stored policy to the fields that were written; the server adds defaults."""
     spec = {name: present.get("spec", {}).get(name) for name in wanted["spec"]}
     rules = spec.get("matchConstraints")
     if isinstance(rules, dict):

@@ -1,8 +1,8 @@
-"""Holds the tokens that clusters' agents ask for to this hub and to a year, where the API server does not do so itself.
+"""Limits tokens that agents request to this hub and to a year, where the API server does not do so itself.
 
-Agents may ask for tokens of their add-ons' accounts, and a TokenRequest lets the asker choose for whom the token is
-good and for how long. A token for another audience would make an add-on somebody at a service that trusts this hub's
-issuer, and one without an end would outlive every rotation.
+Agents may request tokens of their add-ons' accounts, and a TokenRequest lets the requester choose audience and
+lifetime. A token for another audience would authenticate the add-on at other services that trust this hub's issuer,
+and one without expiry would outlive every rotation.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ async def install_agent_token_policy(client: Client) -> None:
 
 
 async def own_audiences(client: Client) -> tuple[str, ...]:
-    """Return for whom the server issues tokens when nobody is named; nothing when it does not say.
+    """Return the server's default audiences; empty when it does not reveal them.
 
-    Only the server knows: it answers with it to any request for a token, which is dropped here.
+    Only the server knows them: they are in its response to any token request, whose token is discarded here.
     """
     account = ObjectKey(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT)
     body: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
@@ -58,13 +58,13 @@ async def own_audiences(client: Client) -> tuple[str, ...]:
 
 
 def policy_manifest(audiences: tuple[str, ...]) -> Object:
-    """Return the policy; without known audiences it bounds the life alone."""
+    """Return the policy; without known audiences it limits the lifetime alone."""
     seconds = "object.spec.expirationSeconds"
     agents = " || ".join(f"group.startsWith('{prefix}')" for prefix in AGENT_GROUP_PREFIXES)
     validations = [
         {
             "expression": f"!has({seconds}) || {seconds} <= {LONGEST_AGENT_TOKEN_SECONDS}",
-            "message": f"agents may ask for tokens of at most {LONGEST_AGENT_TOKEN_SECONDS} seconds",
+            "message": f"agents may request tokens of at most {LONGEST_AGENT_TOKEN_SECONDS} seconds",
             "reason": "Forbidden",
         }
     ]
@@ -73,7 +73,7 @@ def policy_manifest(audiences: tuple[str, ...]) -> Object:
         validations.append(
             {
                 "expression": f"!has(object.spec.audiences) || object.spec.audiences.all(name, name in [{known}])",
-                "message": "agents may ask for tokens for this hub alone: name no audience",
+                "message": "agents may request tokens for this hub alone: name no audience",
                 "reason": "Forbidden",
             }
         )

@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import Enum, auto
 
 from watchword.api.cluster import Cluster, validate_cluster_name
-from watchword.api.conditions import Condition, is_true
+from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.names import (
     HUB_FINALIZERS,
@@ -52,10 +52,11 @@ POLICY_RECHECK = timedelta(seconds=5)
 class AcceptanceDecision(Enum):
     """What the hub owes a cluster now."""
 
-    NOTHING = auto()  # nobody has decided yet, or it is being removed
+    NOTHING = auto()  # not decided yet, or it is being removed
     REFUSE_NAME = auto()
     GRANT = auto()
     DENY = auto()
+    RECORD_DENIAL = auto()  # it never had rights, and shall not get any
 
 
 def decide_acceptance(cluster: Cluster, *, has_cluster_rbac: bool) -> AcceptanceDecision:
@@ -66,13 +67,15 @@ def decide_acceptance(cluster: Cluster, *, has_cluster_rbac: bool) -> Acceptance
         return AcceptanceDecision.REFUSE_NAME
     if cluster.accepted:
         return AcceptanceDecision.GRANT
-    denied = has_cluster_rbac or is_true(cluster.object, ConditionType.HUB_ACCEPTED)
-    return AcceptanceDecision.DENY if denied else AcceptanceDecision.NOTHING
+    if has_cluster_rbac or is_true(cluster.object, ConditionType.HUB_ACCEPTED):
+        return AcceptanceDecision.DENY
+    denied = Annotation.DENIED_ON in cluster.annotations
+    return AcceptanceDecision.RECORD_DENIAL if denied else AcceptanceDecision.NOTHING
 
 
 @dataclass(frozen=True)
 class ClusterAcceptanceReconciler:
-    """Reconciles ManagedCluster; woken by it and by every object made for it."""
+    """Reconciles ManagedCluster; triggered by it and by every object made for it."""
 
     reader: Reader
     client: Client
@@ -86,7 +89,7 @@ class ClusterAcceptanceReconciler:
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring rights and condition in line with what the administrator decided."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
-        if found is None:  # somebody may have lifted the finalizers: nothing of its rights may outlive its cluster
+        if found is None:  # its finalizers may have been removed: no right may outlive its cluster
             await remove_cluster_rbac(self.ensurer, key.name)
             return _outcome_after(await self.retired_cluster_names.remove_expired(key.name))
         cluster = Cluster.read(found)
@@ -100,12 +103,14 @@ class ClusterAcceptanceReconciler:
                 await self._grant(cluster)
             case AcceptanceDecision.DENY:
                 await self._deny(cluster)
+            case AcceptanceDecision.RECORD_DENIAL:
+                await self._record_denial(cluster)
             case AcceptanceDecision.NOTHING:
                 pass
         return _outcome_after(await self.retired_cluster_names.remove_expired(key.name))
 
     async def _is_acceptance_enforced(self, cluster: Cluster) -> bool:
-        """Whether nobody could have accepted himself; a server may take up the policy a moment after it is stored."""
+        """Whether clusters cannot accept themselves; a server may enforce the policy some time after it is stored."""
         if is_true(cluster.object, ConditionType.HUB_ACCEPTED) or await self.guard.is_enforced():
             return True
         await self._set_not_accepted(cluster.object, "AdmissionPolicyMissing", self.guard.advice)
@@ -118,7 +123,7 @@ class ClusterAcceptanceReconciler:
             await self._set_not_accepted(cluster.object, "RegistrationDriverRefused", str(objection))
             return
         if await self._release_terminating_bindings(cluster):
-            return  # somebody deleted one; its end wakes us, and then it is made again
+            return  # one was deleted; its removal triggers this reconciler, and it is created again
         current = await self._write_missing_metadata(cluster)
         try:
             await self._write_access(Cluster.read(current))
@@ -130,6 +135,8 @@ class ClusterAcceptanceReconciler:
             raise
         await driver.grant(cluster)
         message = f"the hub's administrator accepted this cluster{self.retired_cluster_names.condition_note(current)}"
+        if not is_true(current, ConditionType.HUB_ACCEPTED):
+            self.events.normal(current, "ManagedClusterAccepted", f"cluster {cluster.name} is accepted")
         accepted = Condition.true(ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", message)
         await self.status.set_condition(MANAGED_CLUSTERS, current, accepted)
 
@@ -157,7 +164,7 @@ class ClusterAcceptanceReconciler:
         role = cluster_rbac.cluster_role_manifest(cluster, cluster_rbac.accepted_rules(cluster.name))
         await ensure(
             NAMESPACES, cluster_rbac.namespace_manifest(cluster), ours=ours
-        )  # somebody else's: no rights at all
+        )  # with another owner: no rights at all
         await asyncio.gather(
             ensure(CLUSTER_ROLES, role, ours=ours),
             ensure(CLUSTER_ROLE_BINDINGS, cluster_rbac.cluster_role_binding_manifest(cluster, subjects), ours=ours),
@@ -177,10 +184,16 @@ class ClusterAcceptanceReconciler:
         for name in (registration_binding(cluster.name), work_binding(cluster.name)):
             await force_delete_binding(self.client, self.reader, ObjectKey(cluster.name, name))
         await self.drivers.revoke(cluster)
+        self.events.normal(cluster.object, "RightsRevoked", f"the rights of cluster {cluster.name} are revoked")
+        await self._record_denial(cluster)
+
+    async def _record_denial(self, cluster: Cluster) -> None:
+        said = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
+        if said is None or said.reason != "HubClusterAdminDenied":
+            self.events.normal(cluster.object, "ManagedClusterDenied", f"cluster {cluster.name} is denied")
         await self._set_not_accepted(
             cluster.object, "HubClusterAdminDenied", "the hub's administrator denied this cluster"
         )
-        self.events.normal(cluster.object, "ManagedClusterDenied", f"cluster {cluster.name} is denied")
 
     async def _set_not_accepted(self, obj: Object, reason: str, message: str) -> None:
         refusal = Condition.false(ConditionType.HUB_ACCEPTED, reason, message)
@@ -239,7 +252,7 @@ async def force_delete_binding(client: Client, reader: Reader, key: ObjectKey) -
     binding = reader.get(ROLE_BINDINGS, key)
     if binding is None or not belongs_to(key.namespace)(binding):
         return
-    with contextlib.suppress(NotFound):  # with its finalizer goes a binding that was being deleted
+    with contextlib.suppress(NotFound):  # removing the finalizer completes the deletion of the binding
         if binding["metadata"].get("finalizers"):
             patch = with_preconditions(binding, {"metadata": {"finalizers": None}})
             binding = await client.patch(ROLE_BINDINGS, key, patch)
@@ -248,7 +261,7 @@ async def force_delete_binding(client: Client, reader: Reader, key: ObjectKey) -
 
 @dataclass(frozen=True)
 class ClusterAutoAcceptanceReconciler:
-    """Reconciles ManagedCluster; accepts it once when a driver vouches for it, so that a later denial stands."""
+    """Reconciles ManagedCluster; accepts it once when a driver approves it, so that a later denial stands."""
 
     reader: Reader
     client: Client
@@ -256,12 +269,14 @@ class ClusterAutoAcceptanceReconciler:
     clock: Clock
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Accept the cluster without a person, at most once in its life."""
+        """Accept the cluster without an administrator, at most once."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None:
             return Done()
         cluster = Cluster.read(found)
         if cluster.deleting or cluster.accepted or Annotation.AUTO_ACCEPTED_ON in annotations_of(found):
+            return Done()
+        if Annotation.DENIED_ON in annotations_of(found):
             return Done()
         if was_accepted_before(self.reader, cluster):  # the agent may have erased the annotation
             return Done()

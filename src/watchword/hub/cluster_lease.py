@@ -30,10 +30,10 @@ class LeaseObservation:
 
 @dataclass(frozen=True)
 class ClusterLeaseReconciler:
-    """Reconciles ManagedCluster; woken by it and by the lease in its namespace.
+    """Reconciles ManagedCluster; triggered by it and by the lease in its namespace.
 
-    Silence is measured by the hub's own clock from the last change it saw, so that an agent with a wrong clock is
-    told apart from an agent that is gone.
+    The time without renewal is measured by the hub's own clock from the last change it saw, which distinguishes an
+    agent with a wrong clock from an agent that is gone.
     """
 
     reader: Reader
@@ -43,17 +43,19 @@ class ClusterLeaseReconciler:
     seen: dict[ObjectKey, LeaseObservation] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Create the lease of an accepted cluster and say so when it is no longer renewed."""
+        """Create the lease of an accepted cluster, and report when it is no longer renewed."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None:
             self.seen.pop(key, None)
             return Done()
         cluster = Cluster.read(found)
-        if not is_true(found, ConditionType.HUB_ACCEPTED):
+        accepted = is_true(found, ConditionType.HUB_ACCEPTED)
+        # A denied agent cannot renew its lease: its last word about itself holds until the lease ends.
+        if not accepted and not is_true(found, ConditionType.AVAILABLE):
             return Done()
 
         lease = self.reader.get(LEASES, cluster.lease_key)
-        if lease is None and not cluster.deleting:
+        if lease is None and accepted and not cluster.deleting:
             await self.ensurer.ensure_exists(LEASES, lease_manifest(cluster, now=self.clock.now()))
             return Done()  # its arrival triggers this again
         if lease is not None and not cluster.deleting and not (lease.get("spec") or {}).get("renewTime"):
@@ -104,7 +106,7 @@ def last_write_time(obj: Object) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class LeaseDecision:
-    """What the lease says about the cluster; no condition where the agent's own word stands."""
+    """The conditions that follow from the lease; none where the agent's own condition applies."""
 
     conditions: tuple[Condition, ...]
     recheck_in: timedelta
@@ -132,10 +134,11 @@ def decide_lease_conditions(cluster: Cluster, observed: LeaseObservation, *, now
     """Decide from facts alone: no I/O and no hidden clock, so every case is one table row."""
     patience = cluster.lease_duration * MISSED_RENEWALS_TOLERATED
     renewed_at = parse_rfc3339(observed.renew_time)
-    if renewed_at is None and not cluster.deleting:  # the agent has not come yet, so there is nothing to miss
+    expected = cluster.deleting or not cluster.accepted
+    if renewed_at is None and not expected:  # the agent has not come yet, so there is nothing to miss
         return LeaseDecision((), recheck_in=patience)
 
-    # A deleted cluster is judged on, also without a lease: its removal waits for an agent that may never come.
+    # A deleted or denied cluster is judged on, also without a lease: its agent may never come again.
     clock = _decide_clock_condition(cluster, observed, renewed_at, patience) if renewed_at else ()
     known = (observed.seen_at, renewed_at or cluster.deleted_at or now)  # what a restart of the hub does not forget
     silent_for = now - (observed.seen_at if observed.live else min(known))
@@ -165,7 +168,7 @@ def _decide_clock_condition(
         return (Condition.false(ConditionType.CLOCK_SYNCED, "ManagedClusterClockOutOfSync", message),)
     known = find_condition(cluster.object, ConditionType.CLOCK_SYNCED)
     if known is None and not is_true(cluster.object, ConditionType.JOINED):
-        return ()  # the agent is about to say that it has joined, in the same list: two writers would collide
+        return ()  # the agent is about to report that it has joined, in the same list: two writers would conflict
     if known is None or known.status != "True":
         return (Condition.true(ConditionType.CLOCK_SYNCED, "ManagedClusterClockSynced", "the clocks agree"),)
     return ()

@@ -40,9 +40,9 @@ def rule(
 def accepted_rules(name: str) -> list[Object]:
     """Return what an accepted agent may do outside its namespace.
 
-    Requests for certificates cannot be narrowed by name, since the server chooses the names; they hold no secret.
-    The right to renew is not narrowed either, as agents of the shipped system ask for it without a name: what keeps
-    a cluster from renewing another's certificate is the comparison of requester and subject.
+    Certificate requests cannot be restricted by name, since the server chooses the names; they contain no secret.
+    The right to renew is not restricted either, as Open Cluster Management's agents request it without a name: the
+    comparison of requester and subject keeps a cluster from renewing another's certificate.
     """
     return [
         rule("certificates.k8s.io", "certificatesigningrequests", ["create", "get", "list", "watch"]),

@@ -30,13 +30,13 @@ from watchword.runtime.status import StatusWriter
 CONTENT: tuple[Resource, ...] = (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS)
 """What is removed from a cluster's namespace, in this order: add-ons first, for they withdraw their own work."""
 
-RECHECK = timedelta(minutes=5)  # whatever changes wakes us; this is for the event that was lost
+RECHECK = timedelta(minutes=5)  # changes trigger this reconciler; the delay is for an event that was lost
 LAST_PRIORITY = 100
 
 
 @dataclass(frozen=True)
 class ClusterRemovalReconciler:
-    """Reconciles ManagedCluster; woken by it and by the content of its namespace."""
+    """Reconciles ManagedCluster; triggered by it and by the content of its namespace."""
 
     reader: Reader
     client: Client
@@ -88,11 +88,12 @@ class ClusterRemovalReconciler:
                     obj, "FinalizersDropped", "the cluster is gone and cannot finish the removal itself"
                 )
         except NotFound:
-            pass  # somebody was faster
+            pass  # another writer was faster
 
     async def _release(self, cluster: Cluster) -> None:
         kept = [name for name in cluster.finalizers if name not in HUB_FINALIZERS]
         if len(kept) != len(cluster.finalizers):
+            self.events.normal(cluster.object, "ManagedClusterRemoved", f"nothing is left of cluster {cluster.name}")
             patch = with_preconditions(cluster.object, {"metadata": {"finalizers": kept or None}})
             await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch)
 
@@ -108,7 +109,7 @@ def choose_next_to_delete(objects: Iterable[Object]) -> list[Object]:
 
 
 def cleanup_priority(obj: Object) -> int:
-    """Return 0 to 100; what is unreadable goes with the first, as if nothing were said."""
+    """Return 0 to 100; an unreadable value counts as unset."""
     text = annotations_of(obj).get(Annotation.CLEANUP_PRIORITY, "0")
     return min(LAST_PRIORITY, int(text)) if text.isascii() and text.isdigit() else 0
 

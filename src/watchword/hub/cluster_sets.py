@@ -1,4 +1,4 @@
-"""Keeps the `default` and `global` cluster sets, and tells which sets are empty and which bindings hold."""
+"""Maintains the `default` and `global` cluster sets, and reports empty sets and valid bindings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BUILT_IN_SETS: Mapping[str, Object] = {
 
 @dataclass(frozen=True)
 class ClusterSetReconciler:
-    """Reconciles ManagedClusterSet; woken by it and by every ManagedCluster in it."""
+    """Reconciles ManagedClusterSet; triggered by it and by every ManagedCluster in it."""
 
     reader: Reader
     ensurer: Ensurer
@@ -68,7 +68,7 @@ def is_member(cluster_set: Object, labels: Mapping[str, str]) -> bool:
 
 
 def decide_empty_condition(*, empty: bool) -> Condition:
-    """Say whether a set selects anything; not how much, or every new cluster would be a write."""
+    """Return whether a set selects anything; not how much, or every new cluster would be a write."""
     if empty:
         return Condition.true(ConditionType.SET_EMPTY, "NoClusterMatched", "no cluster is selected")
     return Condition.false(ConditionType.SET_EMPTY, "ClustersSelected", "clusters are selected")
@@ -95,7 +95,7 @@ def sets_affected_by(reader: Reader, cluster: Object) -> list[ObjectKey]:
 
 @dataclass(frozen=True)
 class ClusterSetBindingReconciler:
-    """Reconciles ManagedClusterSetBinding; woken by it and by its set."""
+    """Reconciles ManagedClusterSetBinding; triggered by it and by its set."""
 
     reader: Reader
     status: StatusWriter
@@ -113,7 +113,7 @@ class ClusterSetBindingReconciler:
 
 
 def decide_bound_condition(binding: str, cluster_set: str, *, exists: bool) -> Condition:
-    """Say whether a binding holds."""
+    """Return whether a binding holds."""
     if binding != cluster_set:
         message = f"the binding is named {binding!r} but names the set {cluster_set!r}: give it the name of its set"
         return Condition.false(ConditionType.SET_BOUND, "NameMismatch", message)

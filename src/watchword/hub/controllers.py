@@ -1,9 +1,10 @@
-"""Every promise the hub keeps about clusters, as data."""
+"""The hub's controllers for clusters, as data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import HUB_NAMESPACE, Label
@@ -23,11 +24,13 @@ from watchword.api.resources import (
 from watchword.drivers.interface import HubContext
 from watchword.hub.acceptance_guard import AcceptanceGuard
 from watchword.hub.cluster_acceptance import ClusterAcceptanceReconciler, ClusterAutoAcceptanceReconciler
+from watchword.hub.cluster_cleanup import RETENTION, ClusterCleanupReconciler
 from watchword.hub.cluster_drivers import HubDrivers
 from watchword.hub.cluster_lease import ClusterLeaseReconciler
 from watchword.hub.cluster_removal import ClusterRemovalReconciler
 from watchword.hub.cluster_sets import ClusterSetBindingReconciler, ClusterSetReconciler, sets_affected_by
 from watchword.hub.cluster_taints import ClusterTaintReconciler
+from watchword.hub.credential_events import credential_event_controllers
 from watchword.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
 from watchword.hub.work_expiry import WorkExpiryReconciler
 from watchword.kube.client import Client
@@ -70,6 +73,7 @@ class HubParts:
     drivers: HubDrivers
     context: HubContext  # for what drivers bring for add-ons
     signing_namespaces: frozenset[str] = frozenset({HUB_NAMESPACE})  # where templates may name authorities
+    left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
 
     @property
     def ensurer(self) -> Ensurer:
@@ -78,7 +82,7 @@ class HubParts:
 
     @property
     def retired_cluster_names(self) -> RetiredClusterNames:
-        """Tells clusters of one name apart."""
+        """Distinguishes clusters that had the same name."""
         return RetiredClusterNames(self.ensurer, self.clock)
 
     @property
@@ -88,7 +92,7 @@ class HubParts:
 
 
 def register_informers(cache: Cache) -> None:
-    """Ask the cache for everything the hub looks at."""
+    """Register the informers of everything that the hub reads."""
     for resource in MADE_FOR_CLUSTERS:
         cache.informer(resource, OF_CLUSTERS)
     for resource in WHOLE_KINDS:
@@ -97,7 +101,7 @@ def register_informers(cache: Cache) -> None:
 
 
 def controllers(parts: HubParts) -> list[ControllerSpec]:
-    """Return every promise: the kind it is about, what else triggers it, who keeps it."""
+    """Return every controller: its root kind, what else triggers it, its reconciler."""
     reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
     acceptance = ClusterAcceptanceReconciler(
         reader,
@@ -128,6 +132,10 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
         ),
         _of_cluster("cluster-removal", removal, content),
         _of_cluster(
+            "cluster-cleanup",
+            ClusterCleanupReconciler(reader, client, status, parts.events, parts.left_cluster_retention),
+        ),
+        _of_cluster(
             "cluster-lease",
             ClusterLeaseReconciler(reader, ensurer, status, parts.clock),
             (Trigger(LEASES, cluster_from_label),),
@@ -149,6 +157,7 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
             workers=2,
         ),
     ]
+    specs += credential_event_controllers(reader, parts.events, parts.drivers.catalog)
     return [*specs, *parts.drivers.controllers()]
 
 
@@ -157,7 +166,7 @@ def _of_cluster(name: str, reconciler: Reconciler, triggers: tuple[Trigger, ...]
 
 
 def _with_retired_name(parts: HubParts, csr: Object) -> Iterable[ObjectKey]:
-    """Map a request to its cluster where it matters for rights who asks: under a name that another cluster had."""
+    """Map a request to its cluster where the requester matters for rights: under a retired name."""
     return [key for key in cluster_from_label(csr) if parts.retired_cluster_names.is_retired(key.name)]
 
 

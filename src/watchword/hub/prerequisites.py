@@ -1,4 +1,4 @@
-"""What a hub must have before its controllers can keep their promises."""
+"""What a hub must have before its controllers can run."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ BOOTSTRAP_RULES = [
     rule(CLUSTER_GROUP, "managedclusters", ["create", "get", "list", "watch"]),
     rule(CLUSTER_GROUP, "managedclustersets/join", ["create"], [DEFAULT_SET]),
 ]
-"""What a joining cluster may do before it is anybody. Which set it is in decides who works with it: that is said by
-somebody who is known, and not by whoever holds a token."""
+"""What a joining cluster may do before it is accepted. The set of a cluster decides who works with it, so a holder of
+a token may not choose it: that needs an authenticated user with the right to do so."""
 
 
 def manifests() -> Iterable[tuple[Resource, Object]]:

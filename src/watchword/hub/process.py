@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from random import Random
 from typing import TypeAlias
 
@@ -17,6 +18,7 @@ from watchword.drivers.interface import HubContext
 from watchword.drivers.options import Settings
 from watchword.hub import controllers as registration
 from watchword.hub.bootstrap_token_validation import BootstrapTokenValidator
+from watchword.hub.cluster_cleanup import RETENTION
 from watchword.hub.cluster_drivers import HubDrivers
 from watchword.hub.credential_expiry_metrics import expiry_controllers
 from watchword.hub.installation import HubInstaller
@@ -51,6 +53,7 @@ class HubOptions:
     auto_approval: bool = False  # the feature gate ManagedClusterAutoApproval
     own_ca: bytes = b""
     signing_namespaces: frozenset[str] = frozenset()  # besides the hub's own
+    left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
     install: bool = True  # apply what the controllers need; off where another hand does it
     elect: bool = True
     health: tuple[str, int] | None = None
@@ -114,7 +117,7 @@ def _metric_controllers(connection: ApiServerConnection, options: HubOptions, cl
 
 
 def hub_parts(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> registration.HubParts:
-    """Return what reconcilers are made of, with the cache told what to follow."""
+    """Return what reconcilers need, and register the cache's informers."""
     registration.register_informers(connection.cache)
     for resource, scope in SCOPES:
         connection.cache.informer(resource, scope)
@@ -131,5 +134,12 @@ def hub_parts(connection: ApiServerConnection, options: HubOptions, clock: Clock
     drivers = HubDrivers.make(options.catalog, options.drivers, context)
     signing = options.signing_namespaces | {HUB_NAMESPACE}
     return registration.HubParts(
-        connection.cache, connection.client, connection.events, clock, drivers, context, signing
+        connection.cache,
+        connection.client,
+        connection.events,
+        clock,
+        drivers,
+        context,
+        signing,
+        options.left_cluster_retention,
     )

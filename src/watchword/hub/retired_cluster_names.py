@@ -1,9 +1,9 @@
-"""Tells clusters apart that had one name one after the other, since a certificate knows nothing but the name.
+"""Distinguishes clusters that had one name one after the other, because a certificate contains only the name.
 
-Kubernetes revokes no certificate. One that was issued to a deleted cluster would be good again as soon as another
-cluster of its name is accepted, for rights are bound to a group that both are in. So a deleted cluster's name stays
-leased to its UID for as long as such a certificate can live; who takes the name meanwhile has rights bound to the one
-agent that was let in under it, and not to the group.
+Kubernetes cannot revoke a certificate. One that was issued to a deleted cluster would be valid again as soon as
+another cluster of its name is accepted, because rights are bound to a group that both are in. So a deleted cluster's
+name stays leased to its UID for as long as such a certificate can be valid; a new cluster of that name meanwhile gets
+rights bound to its one accepted agent, and not to the group.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 
 LONGEST_CERTIFICATE_LIFETIME = timedelta(days=366)
-"""What a hub's signer gives at most: kube-controller-manager signs for a year unless told otherwise."""
+"""The longest lifetime that a hub's signer grants: kube-controller-manager signs for a year by default."""
 
 PREFIX = "retired-cluster-"
 
 
 @dataclass(frozen=True, slots=True)
 class RetiredClusterNames:
-    """Knows which names are leased to deleted clusters, and whom to give rights under such a name."""
+    """Knows which names are leased to deleted clusters, and the subjects of rights under such a name."""
 
     ensurer: Ensurer
     clock: Clock
 
     async def retire(self, cluster: Cluster) -> None:
-        """Lease the name to a cluster that goes; once for each, for a later instant would only guard more."""
+        """Lease the name to a cluster that is deleted; once for each, because a later expiry is not needed."""
         lease = self._lease(cluster.name)
         if lease is not None and (lease.get("spec") or {}).get("holderIdentity") == cluster.uid:
             return
@@ -59,12 +59,12 @@ class RetiredClusterNames:
         return None if lease is None else lease_end(lease)
 
     def is_retired(self, name: str) -> bool:
-        """Whether somebody may hold a certificate of an earlier cluster of this name."""
+        """Whether a certificate of an earlier cluster of this name may still be valid."""
         until = self.retired_until(name)
         return until is not None and self.clock.now() < until
 
     def subjects(self, cluster: Object) -> list[Object]:
-        """Return to whom the rights of a cluster are bound."""
+        """Return the subjects to which the rights of a cluster are bound."""
         name = cluster["metadata"]["name"]
         if not self.is_retired(name):
             return cluster_subjects(name)
@@ -72,13 +72,13 @@ class RetiredClusterNames:
         return choose_subjects(cluster, choose_name_owner(cluster, requests), requests)
 
     def condition_note(self, cluster: Object) -> str:
-        """Return what people should know about the certificates of earlier clusters; empty when there are none."""
+        """Return a note about certificates of earlier clusters; empty when there are none."""
         name = cluster["metadata"]["name"]
         until = self.retired_until(name)
         if until is None or not self.is_retired(name):
             return ""
         closed = cluster_group(name) not in {row["name"] for row in self.subjects(cluster)}
-        effect = "open no door of the cluster" if closed else "work until a request of this one is approved"
+        effect = "have no rights on the cluster" if closed else "work until a request of this one is approved"
         return (
             f"; certificates of an earlier cluster of this name may live until {rfc3339(until)}: they {effect} "
             f"(Lease {HUB_NAMESPACE}/{PREFIX}{name} says so)"
@@ -90,10 +90,10 @@ class RetiredClusterNames:
 
 
 def choose_subjects(cluster: Object, owner: NameOwner | None, requests: Iterable[Object]) -> list[Object]:
-    """Return whom to trust under a name that an earlier cluster had, too.
+    """Return the subjects under a retired name.
 
-    The agent that was let in, once there is one. Nobody while somebody new asks. Without any newcomer the record of
-    the old cluster was made again, and its agent goes on with the certificate that it has.
+    The accepted agent, once there is one; none while a new request is pending. Without a new request the record of the
+    old cluster was created again, and its agent continues with its certificate.
     """
     name = cluster["metadata"]["name"]
     both = cluster_subjects(name)
@@ -130,7 +130,7 @@ def retired_name(lease: Object) -> str:
 
 
 def lease_end(lease: Object) -> datetime | None:
-    """Return when a lease ends; None when it does not say."""
+    """Return when a lease ends; None when it has no duration."""
     spec: Object = lease.get("spec") or {}
     since = parse_rfc3339(str(spec.get("acquireTime") or ""))
     return None if since is None else since + timedelta(seconds=int(spec.get("leaseDurationSeconds") or 0))

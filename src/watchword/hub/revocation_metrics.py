@@ -18,7 +18,7 @@ from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, T
 
 @dataclass(frozen=True)
 class RevocationTimeReconciler:
-    """Reconciles ManagedCluster; woken by its rights. Sends nothing.
+    """Reconciles ManagedCluster; triggered by its rights. Sends nothing.
 
     Counted are denials. A cluster that is deleted keeps its rights on purpose, until its agent has finished.
     """
@@ -26,7 +26,7 @@ class RevocationTimeReconciler:
     reader: Reader
     metrics: CredentialMetrics
     clock: Clock
-    holders: set[str] = field(default_factory=set)  # who had rights when last looked at
+    holders: set[str] = field(default_factory=set)  # clusters that had rights at the last reconcile
     denied: dict[str, datetime] = field(default_factory=dict)  # since when, as this process saw it
 
     async def reconcile(self, key: ObjectKey) -> Outcome:

@@ -1,4 +1,4 @@
-"""Deletes works that are complete and were asked to be gone some time after that."""
+"""Deletes completed works after their time to live."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WorkExpiryReconciler:
             return Done()
         if due > self.clock.now():
             return RetryAfter(due - self.clock.now())
-        with suppress(NotFound):  # somebody was faster
+        with suppress(NotFound):  # another writer was faster
             await self.client.delete(MANIFEST_WORKS, key, uid=uid_of(work))
         return Done()
 

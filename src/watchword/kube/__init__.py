@@ -1,1 +1,1 @@
-"""Speaking to any Kubernetes API server: configuration, transport, verbs, watch."""
+"""A client for any Kubernetes API server: configuration, transport, verbs, watch."""

@@ -1,4 +1,4 @@
-"""Questions to the server about identities and their rights."""
+"""Asks the API server about identities and their rights (SelfSubjectReview, SubjectAccessReview)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from watchword.kube.responses import decode
 
 @dataclass(frozen=True, slots=True)
 class UserIdentity:
-    """Who the server says somebody is."""
+    """An identity as the server reports it."""
 
     username: str
     uid: str = ""
@@ -28,7 +28,7 @@ class UserIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ResourceAccess:
-    """One thing that somebody might do; an empty key means any object."""
+    """One verb on one resource; an empty key means any object."""
 
     verb: str
     resource: Resource
@@ -36,7 +36,7 @@ class ResourceAccess:
     subresource: str = ""
 
     def attributes(self) -> Object:
-        """Return it in the words of an access review."""
+        """Return it as the resource attributes of an access review."""
         return {
             "verb": self.verb,
             "group": self.resource.group,
@@ -49,20 +49,20 @@ class ResourceAccess:
 
 
 async def who_am_i(client: Client) -> UserIdentity:
-    """Return the identity that the server takes this client for."""
+    """Return the identity under which the server authenticates this client."""
     status = await _create_review(client, SELF_SUBJECT_REVIEWS, {})
     info = status.get("userInfo") or {}
     return UserIdentity(info.get("username", ""), info.get("uid", ""), tuple(info.get("groups") or ()))
 
 
 async def can_i(client: Client, access: ResourceAccess) -> bool:
-    """Tell whether this client may do something."""
+    """Whether this client is allowed to do something."""
     status = await _create_review(client, SELF_SUBJECT_ACCESS_REVIEWS, {"resourceAttributes": access.attributes()})
     return status.get("allowed") is True
 
 
 async def may(client: Client, who: UserIdentity, access: ResourceAccess) -> bool:
-    """Tell whether somebody else may do something."""
+    """Whether another user is allowed to do something."""
     subject = {"user": who.username, "uid": who.uid, "groups": list(who.groups)}
     status = await _create_review(
         client, SUBJECT_ACCESS_REVIEWS, {"resourceAttributes": access.attributes(), **subject}

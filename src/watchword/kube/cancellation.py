@@ -1,4 +1,4 @@
-"""Telling a task that is asked to stop from one below which something was given up."""
+"""Tells cancellation of the current task from cancellation of something it awaits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import asyncio
 
 
 def is_cancellation_requested() -> bool:
-    """Whether `CancelledError` is meant for this task, rather than raised by something below it."""
+    """Whether `CancelledError` was requested for this task, rather than raised by something that it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -40,7 +40,7 @@ class PatchType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ObjectList:
-    """The items of a list and the revision at which they were all true."""
+    """The items of a list and the revision at which they were read."""
 
     items: list[Object]
     resource_version: str
@@ -49,14 +49,14 @@ class ObjectList:
 
 @dataclass(frozen=True, slots=True)
 class RawList:
-    """The items of a list as undecoded JSON, and the revision at which they were all true."""
+    """The items of a list as undecoded JSON, and the revision at which they were read."""
 
     items: list[bytes]
     resource_version: str
 
 
 class Client:
-    """Speaks to one API server as one identity. Every verb raises the errors of `kube.errors`."""
+    """Sends requests to one API server as one identity. Every verb raises the errors of `kube.errors`."""
 
     def __init__(
         self,
@@ -69,7 +69,9 @@ class Client:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._headers: tuple[tuple[str, str], ...] = (("Accept", "application/json"), ("User-Agent", user_agent))
-        self._with_type: dict[str, tuple[tuple[str, str], ...]] = {}  # the same tuples again: transports know them
+        self._with_type: dict[
+            str, tuple[tuple[str, str], ...]
+        ] = {}  # equal tuples are shared: transports cache by them
         spread = random or Random()  # noqa: S311 - spreads retries, guards nothing
         self._sender = RequestSender(
             transport, retry or RetryPolicy(), max_in_flight=max_in_flight, random=spread, now=now
@@ -79,27 +81,27 @@ class Client:
     def from_handler(
         cls, handle: RequestHandler, *, authorization: Sensitive[str] | None = None, **options: Any
     ) -> Client:
-        """Return a client of an API server that is a function in this process."""
+        """Return a client of an API server that runs as a function in this process."""
         return cls(InProcessTransport(handle, authorization=authorization), **options)
 
     @property
     def transport(self) -> Transport:
-        """What carries the requests."""
+        """The transport of the requests."""
         return self._sender.transport
 
     @property
     def server(self) -> ServerCapabilities:
-        """What is known of the server."""
+        """What is known about the server."""
         return self._sender.server
 
     def over(self, transport: Transport) -> Client:
-        """Return the same client over another transport; limits and retries stay as they were."""
+        """Return the same client over another transport; limits and retries are shared."""
         other = copy(self)
         other._sender = self._sender.over(transport)  # noqa: SLF001 - a copy of ourselves
         return other
 
     def impersonating(self, user: str, *, groups: tuple[str, ...] = ()) -> Client:
-        """Return a client over the same connection that asks to be taken for somebody else."""
+        """Return a client over the same connections that impersonates another user."""
         other = copy(self)
         other._headers = (*self._headers, *impersonation(user, "", groups, {}))  # noqa: SLF001 - a copy of ourselves
         other._with_type = {}  # noqa: SLF001 - same
@@ -147,13 +149,13 @@ class Client:
         return RawList(*await collect(fetch, limit=limit))
 
     async def create(self, resource: Resource, obj: Object, *, subresource: str = "", dry_run: bool = False) -> Object:
-        """Store a new object; with a subresource, post to that of the object named."""
+        """Create an object; with a subresource, post to that of the named object."""
         key = ObjectKey.of(obj)
         path = resource.path(key, subresource=subresource) if subresource else resource.path(namespace=key.namespace)
         return await self._object("POST", path, body=obj, query=_dry(dry_run))
 
     async def update(self, resource: Resource, obj: Object, *, subresource: str = "", dry_run: bool = False) -> Object:
-        """Replace an object; its resourceVersion, when present, must be the stored one."""
+        """Replace an object; its resourceVersion, when present, must equal the stored one."""
         path = resource.path(ObjectKey.of(obj), subresource=subresource)
         return await self._object("PUT", path, body=obj, query=_dry(dry_run))
 
@@ -181,7 +183,7 @@ class Client:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        """Declare fields by server-side apply; `Conflict` when another manager owns one and `force` is off."""
+        """Apply fields by server-side apply; `Conflict` when another manager owns one and `force` is off."""
         query = {"fieldManager": manager, "force": "true" if force else "false", **_dry(dry_run)}
         path = resource.path(ObjectKey.of(obj), subresource=subresource)
         return await self._object("PATCH", path, body=obj, query=query, content_type=PatchType.APPLY)
@@ -195,7 +197,7 @@ class Client:
         resource_version: str = "",
         propagation: str = "Background",
     ) -> None:
-        """Delete one object; with `uid`, only that very one (`Conflict` otherwise)."""
+        """Delete one object; with `uid`, only the object with that UID (`Conflict` otherwise)."""
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         preconditions = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
         if preconditions:
@@ -211,13 +213,13 @@ class Client:
         fields: str = "",
         propagation: str = "Background",
     ) -> None:
-        """Delete every object of a collection that the selectors choose."""
+        """Delete every object of a collection that matches the selectors."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         query = {"labelSelector": labels, "fieldSelector": fields}
         await self._object("DELETE", resource.path(namespace=namespace), body=options, query=query)
 
     async def read(self, path: str, *, query: Mapping[str, str] | None = None) -> bytes:
-        """Read any path (`/version`, `/readyz`, OpenAPI …) and return the answer as it came."""
+        """Read any path (`/version`, `/readyz`, OpenAPI …) and return the response unchanged."""
         response = await self.request("GET", path, query=query)
         if not 200 <= response.status < 300:
             raise refusal(response)
@@ -225,11 +227,11 @@ class Client:
 
     @property
     def clock_skew(self) -> timedelta | None:
-        """The server's clock minus ours, right to about a second; None before the first answer."""
+        """The server's clock minus ours, accurate to about a second; None before the first response."""
         return self._sender.skew.skew
 
     async def close(self) -> None:
-        """Release the transport."""
+        """Close the transport."""
         await self.transport.close()
 
     async def request(
@@ -241,11 +243,11 @@ class Client:
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
     ) -> Response:
-        """Send any request, again while that helps, and return whatever was answered last."""
+        """Send any request, retry while that may help, and return the last response."""
         return await self._sender.send(self._build_request(method, path, query, body, content_type))
 
     def open(self, path: str, *, query: Mapping[str, str] | None = None) -> AbstractAsyncContextManager[Response]:
-        """Start a GET whose answer is read piece by piece from `Response.stream`; a refusal is raised."""
+        """Start a GET whose response is read in chunks from `Response.stream`; a refusal is raised."""
         return self._sender.open(self._build_request("GET", path, query, None, ""))
 
     def _build_request(

@@ -1,4 +1,4 @@
-"""How far the server's clock is from ours, from the Date of its answers."""
+"""Measures the clock skew of a server by the Date header of its responses."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from email.utils import parsedate_to_datetime
 from watchword.api.http import Response
 
 MEASURE_EVERY = 30.0
-_HALF_A_SECOND = 0.5  # Date is cut to the second
+_HALF_A_SECOND = 0.5  # Date has a resolution of one second
 
 
 class ClockSkewMeter:
-    """Measures now and then; `skew` is the server's clock minus ours, right to about a second."""
+    """Measures from time to time; `skew` is the server's clock minus ours, accurate to about a second."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
@@ -22,7 +22,7 @@ class ClockSkewMeter:
         self.skew: timedelta | None = None
 
     def observe(self, response: Response, *, sent_at: float, received_at: float) -> None:
-        """Take an answer into account; the instants are the loop's and tell how long it was under way."""
+        """Take a response into account; the instants are the loop's and tell how long the request took."""
         if received_at < self._next:
             return
         try:

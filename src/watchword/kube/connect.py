@@ -1,4 +1,4 @@
-"""From a configuration to a client, in one call."""
+"""Makes a client from a kubeconfig or from a pod's service account."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from watchword.kube.endpoint import Endpoint, FileOrBytes, read
 from watchword.kube.errors import ConfigError
 from watchword.kube.exec_plugin import ExecCredential
 from watchword.kube.files import WatchedFile
+from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.incluster import incluster_credential, incluster_endpoint, is_in_cluster
 from watchword.kube.kubeconfig import ClusterEntry, ResolvedContext, UserEntry
 from watchword.kube.kubeconfig_files import find_kubeconfigs, load_kubeconfig
@@ -41,7 +42,7 @@ def connect(
 ) -> Client:
     """Return a client by kubeconfig; in a pod without one, by its service account.
 
-    Raises `ConfigError` when the configuration cannot be used; nothing is sent yet.
+    Raises `ConfigError` when the configuration cannot be used; no request is sent yet.
     """
     wants_file = kubeconfig_path is not None or context or any(p.exists() for p in find_kubeconfigs(environment))
     if not wants_file and is_in_cluster(environment):
@@ -61,19 +62,17 @@ def client_for_context(choice: ResolvedContext, **options: Any) -> Client:
 
 def make_client(endpoint: Endpoint, credentials: CredentialSource, **options: Any) -> Client:
     """Return a client over sockets."""
-    from watchword.kube.https_transport import HttpsTransport  # noqa: PLC0415 - help and in-process clients need no sockets
-
     return Client(HttpsTransport(endpoint, credentials), **options)
 
 
 def endpoint_of(cluster: ClusterEntry) -> Endpoint:
-    """Return where a cluster entry points; an unverified server is worth a warning."""
+    """Return the endpoint of a cluster entry; warns when the server's certificate is not to be verified."""
     if not cluster.server:
         raise ConfigError("the cluster has no server address: set server in the kubeconfig")
     if cluster.insecure:
         _log.warning("the server's certificate is not verified, as the kubeconfig demands: server=%s", cluster.server)
     ca = _authorities(cluster)
-    read(ca)  # a missing file is said now, not at the first request
+    read(ca)  # a missing file is reported now, not at the first request
     return Endpoint(cluster.server, ca, cluster.tls_server_name, cluster.insecure, cluster.proxy_url)
 
 
@@ -97,7 +96,7 @@ def credentials_of(user: UserEntry, cluster: ClusterEntry) -> CredentialSource:
 
 
 def cluster_info(cluster: ClusterEntry) -> Object:
-    """Return the cluster as a credential plugin is told about it."""
+    """Return the cluster in the form that is passed to a credential plugin."""
     extensions = cluster.rest.get("extensions")
     named = [e for e in extensions if isinstance(e, dict)] if isinstance(extensions, list) else []
     config = next((e.get("extension") for e in named if e.get("name") == _EXEC_EXTENSION), None)

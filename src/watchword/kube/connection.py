@@ -1,4 +1,4 @@
-"""One connection to a server: a request goes out, its response comes in, no faster than it is read."""
+"""One connection to a server: sends a request and reads its response with backpressure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ResponseTruncated(Exception):
 
 
 class ClientConnection(asyncio.Protocol):
-    """Carries one exchange at a time; whoever asks reads the response to its end or aborts the connection."""
+    """Carries one request at a time; the caller reads the response to its end or aborts the connection."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -30,7 +30,7 @@ class ClientConnection(asyncio.Protocol):
         self.is_open = False
 
     async def send_request(self, request: bytes) -> ResponseParser:
-        """Send a request and return its response as soon as the head is there; the body follows by `chunk`."""
+        """Send a request and return its response as soon as the headers arrived; `chunk` returns the body."""
         if not self.is_open:
             raise ConnectionLost from self._error
         self._response = ResponseParser(has_body=not request.startswith(b"HEAD "))
@@ -41,7 +41,7 @@ class ClientConnection(asyncio.Protocol):
         return self._response
 
     async def chunk(self) -> bytes:
-        """Return the next piece of the response's body, empty at its end."""
+        """Return the next chunk of the response's body, empty at its end."""
         response = self._response
         assert response is not None, "there is no response before a request"
         while not response.buffered:
@@ -56,35 +56,35 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        """Whether another request may be asked."""
+        """Whether another request may be sent."""
         response = self._response
         return self.is_open and (
             response is None or (response.is_complete and response.keeps_alive and not response.buffered)
         )
 
     def abort(self) -> None:
-        """Drop the connection at once: a polite farewell over TLS may outlast a command's event loop."""
+        """Close the connection without a TLS shutdown, which may outlast a command's event loop."""
         self.is_open = False
         if self._transport is not None:
             self._transport.abort()
 
     @property
     def transport(self) -> asyncio.Transport:
-        """What carries the bytes."""
+        """The transport below."""
         assert self._transport is not None, "the connection is not connected"
         return self._transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; called again when TLS is put over the connection."""
+        """Store the transport; called again when TLS starts on the connection."""
         self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
 
     def data_received(self, data: bytes) -> None:
-        """Take what arrived."""
+        """Parse received bytes."""
         response = self._response
         try:
             if response is None:
-                raise HttpProtocolError("the server spoke first")
+                raise HttpProtocolError("the server sent data before a request was made")
             response.feed(data)
         except HttpProtocolError as trouble:
             self._end(trouble)
@@ -96,10 +96,10 @@ class ClientConnection(asyncio.Protocol):
         self._notify()
 
     def eof_received(self) -> None:
-        """Let the connection end when the server has."""
+        """Let the transport close after the server's end of stream."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Be of no more use."""
+        """Fail the response that is under way."""
         self._end(exc)
 
     def _end(self, trouble: BaseException | None) -> None:

@@ -1,4 +1,4 @@
-"""The connections of one transport: idle ones are used again, by whoever shows the same credential."""
+"""Reuses idle connections per server and credential."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from watchword.kube.connection import ClientConnection
 from watchword.kube.dial import ConnectionDialer
 from watchword.kube.errors import Unreachable
 
-IDLE_SECONDS = 60.0  # shorter than the API server's own patience, so that it never closes first
+IDLE_SECONDS = 60.0  # shorter than the API server's own idle timeout, so that it never closes first
 
 
 class ConnectionPool:
-    """Hands out lines; each is given back, whatever became of it."""
+    """Provides connections; every connection is returned to the pool, whatever happened to it."""
 
     def __init__(self, dialer: ConnectionDialer) -> None:
         self._dialer = dialer
         self._idle: list[
             tuple[float, ssl.SSLContext | None, ClientConnection]
-        ] = []  # since when, and whose; the oldest first
+        ] = []  # idle since, and of which credential; the oldest first
         self._in_use: dict[ClientConnection, ssl.SSLContext | None] = {}
         self._closed = False
 
     async def acquire(self, context: ssl.SSLContext | None) -> ClientConnection:
-        """Return a connection that can be asked; raises `NotConnected`, and `Unreachable` once closed."""
+        """Return a usable connection; raises `NotConnected`, and `Unreachable` once the pool is closed."""
         if self._closed:
             raise Unreachable("the client is closed", maybe_processed=False)
         connection = self._find_idle(context) or await self._dialer.dial(context)
@@ -32,7 +32,7 @@ class ConnectionPool:
         return connection
 
     def release(self, connection: ClientConnection) -> None:
-        """Keep a connection for the next question, or drop it: an unfinished answer spoils it."""
+        """Keep a connection for the next request; one with an unread response is closed."""
         context = self._in_use.pop(connection, None)
         if connection.is_reusable and not self._closed:
             self._idle.append((asyncio.get_running_loop().time(), context, connection))
@@ -40,7 +40,7 @@ class ConnectionPool:
             connection.abort()
 
     def close(self) -> None:
-        """Drop every connection, also those in use."""
+        """Close every connection, also those in use."""
         self._closed = True
         for connection in (*self._in_use, *(connection for *_, connection in self._idle)):
             connection.abort()

@@ -1,4 +1,4 @@
-"""What proves who we are, and where it comes from: fixed, from files, or (in its own module) from a plugin."""
+"""Credentials of a client: fixed or from files; those from plugins are in `exec_plugin`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Credential:
 
 
 class CredentialSource(Protocol):
-    """Gives the credential of the moment."""
+    """Provides the current credential."""
 
     async def current(self) -> Credential:
-        """Return the credential to use now; `ConfigError` when there is none to be had."""
+        """Return the credential to use now; `ConfigError` when there is none."""
         ...
 
     async def renewed(self, rejected: Credential) -> Credential | None:
@@ -43,11 +43,11 @@ class FixedCredential:
     credential: Credential = field(default_factory=Credential)
 
     async def current(self) -> Credential:
-        """Return it."""
+        """Return the credential."""
         return self.credential
 
     async def renewed(self, rejected: Credential) -> Credential | None:  # noqa: ARG002 - the protocol's shape
-        """There is no other."""
+        """Return None: there is no other."""
         return None
 
 
@@ -63,7 +63,7 @@ class StoredCredential:
     _checked_at: float = field(default=0.0, init=False)
 
     async def current(self) -> Credential:
-        """Return what the files say, looking at most once a second."""
+        """Return the credential in the files, checking them at most once a second."""
         now = asyncio.get_running_loop().time()
         if self._held is None or now - self._checked_at >= RECHECK_SECONDS:
             self._checked_at = now
@@ -71,7 +71,7 @@ class StoredCredential:
         return self._held
 
     async def renewed(self, rejected: Credential) -> Credential | None:
-        """Look at the files at once; another credential only when they changed."""
+        """Check the files immediately; return another credential only when they changed."""
         self._held = self._read()
         return None if self._held == rejected else self._held
 
@@ -99,7 +99,7 @@ def basic(username: str, password: Sensitive[str]) -> Sensitive[str]:
 def impersonation(
     user: str, uid: str, groups: tuple[str, ...], extra: Mapping[str, tuple[str, ...]]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the headers that ask the server to act as somebody else."""
+    """Return the impersonation headers."""
     headers = [("Impersonate-User", user)] if user else []
     headers += [("Impersonate-Uid", uid)] if uid else []
     headers += [("Impersonate-Group", group) for group in groups]

@@ -1,4 +1,4 @@
-"""Opens connections to a server: to its addresses in turn, through a proxy where there is one, under TLS."""
+"""Opens connections to a server: its addresses in turn, through a proxy where configured, with TLS."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.response_parser import HttpProtocolError
 
 CONNECT_SECONDS = 10.0
-NEXT_ADDRESS_SECONDS = 4.0  # so long each address but the last may keep us waiting
+NEXT_ADDRESS_SECONDS = 4.0  # how long each address but the last may take to connect
 _PORTS = {"http": 80, "https": 443}
 
 
 class NotConnected(Exception):
-    """No connection came about, so nothing was sent; why is its `__cause__`."""
+    """There was no connection, so no request was sent; the reason is its `__cause__`."""
 
 
 class ProxyError(Exception):
-    """The proxy is not there, or will not connect us."""
+    """The proxy cannot be reached, or refuses to connect."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionDialer:
-    """Knows the way to one endpoint."""
+    """Opens connections to one endpoint."""
 
     endpoint: Endpoint
 
@@ -69,7 +69,7 @@ class ConnectionDialer:
 
 
 async def connect(host: str, port: int, context: ssl.SSLContext | None, server_name: str = "") -> ClientConnection:
-    """Connect to the first address of a host that answers; raises `OSError`."""
+    """Connect to the first address of a host that accepts; raises `OSError`."""
     loop = asyncio.get_running_loop()
     name = (server_name or host) if context is not None else None
     addresses = await _addresses(host, port)
@@ -109,7 +109,7 @@ async def _open_tunnel(connection: ClientConnection, proxy: SplitResult, authori
 
 
 def proxy_authorization(proxy: SplitResult) -> list[str]:
-    """Return the header that names us to a proxy, where its address says who we are."""
+    """Return the Proxy-Authorization header, when the proxy's URL has a user."""
     if not proxy.username:
         return []
     who = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"

@@ -1,4 +1,4 @@
-"""Where an API server is reached and how it proves itself."""
+"""The address of an API server, and the trust and proxy settings to reach it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ FileOrBytes: TypeAlias = bytes | WatchedFile
 
 
 def read(content: FileOrBytes) -> bytes:
-    """Return the bytes as they are now."""
+    """Return the current bytes."""
     return content.read() if isinstance(content, WatchedFile) else content
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An API server: its address without a trailing slash, its authorities, the way to it."""
+    """An API server: its address without a trailing slash, its CAs, its proxy."""
 
     server: str
     ca: FileOrBytes = b""
-    server_name: str = ""  # the name in its certificate, when not that of the address
+    server_name: str = ""  # the name in its certificate, when it differs from the address
     insecure: bool = False
     proxy: str = ""
 
@@ -45,26 +45,26 @@ class Endpoint:
         return self.server.startswith("https:")
 
     def trust(self) -> Trust:
-        """Return what is trusted now."""
+        """Return the current trust settings."""
         return Trust(read(self.ca), insecure=self.insecure)
 
 
 class ReloadingTlsContext:
-    """The TLS context of the moment: follows authority files and credentials, one step behind when they are broken."""
+    """The current TLS context: follows CA files and credentials, and keeps the last good one when they break."""
 
     def __init__(self, endpoint: Endpoint, contexts: ContextCache) -> None:
         self._endpoint = endpoint
         self._contexts = contexts
         self._context: ssl.SSLContext | None = None
         self._trust: Trust | None = None
-        self._used: tuple[Trust | None, ClientCertificate | None] = (None, None)  # what the context was made of
+        self._used: tuple[Trust | None, ClientCertificate | None] = (None, None)  # what the context was built from
         self._checked_at = 0.0
         self.has_client_certificate = False
 
     def context(self, certificate: ClientCertificate | None) -> ssl.SSLContext:
-        """Return the context for this certificate; a rotation caught half-way leaves the one in use."""
+        """Return the context for this certificate; a half-finished rotation keeps the one in use."""
         trust = self._current_trust()
-        # The very same objects, as on almost every request: comparing what is in them would cost more.
+        # Identity first: on almost every request these are the same objects, and comparing contents costs more.
         if self._context is not None and trust is self._used[0] and certificate is self._used[1]:
             return self._context
         try:
@@ -85,7 +85,7 @@ class ReloadingTlsContext:
 
 
 def normalize_server_url(text: str) -> str:
-    """Return a server address in its plain form, or raise `ConfigError`."""
+    """Return a server address in its normal form, or raise `ConfigError`."""
     parts = _split(text, "server")
     if parts.scheme not in {"https", "http"} or not parts.hostname:
         raise ConfigError("the server address must be a URL such as https://host:6443")
@@ -95,7 +95,7 @@ def normalize_server_url(text: str) -> str:
 
 
 def is_loopback(server: str) -> bool:
-    """Tell whether an address stays on this machine."""
+    """Whether an address is on this machine."""
     host = _split(server, "server").hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -3,7 +3,7 @@
 KubeError
 ├── ConfigError           the kubeconfig or credential cannot be used
 ├── Unreachable           no answer: refused, reset, TLS failed
-│   ├── TimedOut          no answer within the deadline
+│   ├── TimedOut          no response within the deadline
 │   ├── Untrusted         its certificate is not that of the server we mean
 │   └── Stalled           a watch that fell silent: neither events nor bookmarks
 ├── MalformedResponse       an answer that is not Kubernetes (HTML, truncated JSON)
@@ -21,7 +21,7 @@ from typing import Any
 
 
 class KubeError(Exception):
-    """Base of everything this room raises."""
+    """Base of the errors of this package."""
 
 
 class ConfigError(KubeError):
@@ -29,7 +29,7 @@ class ConfigError(KubeError):
 
 
 class Unreachable(KubeError):
-    """No answer came from the server; unless `maybe_processed`, the request certainly had no effect."""
+    """The server sent no response; unless `maybe_processed`, the request certainly had no effect."""
 
     def __init__(self, message: str, *, maybe_processed: bool = True) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class Unreachable(KubeError):
 
 
 class TimedOut(Unreachable):
-    """No answer came in time."""
+    """The server sent no response in time."""
 
 
 class Untrusted(Unreachable):
@@ -45,11 +45,11 @@ class Untrusted(Unreachable):
 
 
 class Stalled(Unreachable):
-    """A watch stayed open but silent for longer than a living server would."""
+    """A watch was open but silent for longer than a working server allows."""
 
 
 class MalformedResponse(KubeError):
-    """Something answered that is not a Kubernetes API server."""
+    """The response is not that of a Kubernetes API server."""
 
 
 class ApiStatusError(KubeError):
@@ -70,11 +70,11 @@ class BadRequest(ApiStatusError):
 
 
 class Unauthorized(ApiStatusError):
-    """401: the server does not know who asks."""
+    """401: the server does not know the client's identity."""
 
 
 class Forbidden(ApiStatusError):
-    """403: the server knows who asks and says no."""
+    """403: the client's identity lacks the right."""
 
 
 class NotFound(ApiStatusError):
@@ -86,7 +86,7 @@ class MethodNotAllowed(ApiStatusError):
 
 
 class Conflict(ApiStatusError):
-    """409: the object moved on, a precondition failed, or another manager owns a field."""
+    """409: the object changed meanwhile, a precondition failed, or another manager owns a field."""
 
 
 class AlreadyExists(Conflict):
@@ -114,7 +114,7 @@ class TooManyRequests(ApiStatusError):
 
 
 class ServerError(ApiStatusError):
-    """5xx: the server is in trouble."""
+    """5xx: the server failed."""
 
 
 _BY_CODE: dict[int, type[ApiStatusError]] = {

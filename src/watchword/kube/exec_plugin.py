@@ -27,12 +27,12 @@ VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1b
 PIPE_DRAIN_SECONDS = 5.0  # seconds
 OUTPUT_LIMIT = 1024 * 1024
 LEEWAY = timedelta(seconds=10)
-"""A credential this close to its end is not worth sending any more."""
+"""A credential this close to its expiry is not used any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecPlugin:
-    """Which program to run, and how; `cluster` is told to it when it asks for that."""
+    """Which program to run, and how; `cluster` is passed to it when the kubeconfig says so."""
 
     command: str
     arguments: tuple[str, ...] = field(default=(), repr=False)
@@ -46,26 +46,26 @@ class ExecPlugin:
 
 @dataclass(slots=True)
 class ExecCredential:
-    """Runs a plugin when there is no credential, when it nears its end, and after a 401; never twice at once."""
+    """Runs a plugin when there is no credential, when it nears its expiry, and after a 401; never twice at once."""
 
     plugin: ExecPlugin
     cluster: Object = field(default_factory=dict)
     headers: tuple[tuple[str, str], ...] = ()
-    timeout: float = 25.0  # shorter than a request's patience, so that the plugin is blamed and not the server
+    timeout: float = 25.0  # shorter than a request's timeout, so that the error names the plugin and not the server
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _held: Credential | None = field(default=None, init=False)
     _expires_at: datetime | None = field(default=None, init=False)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def current(self) -> Credential:
-        """Return the plugin's credential, from memory while it lasts."""
+        """Return the plugin's credential, from memory while it is valid."""
         async with self._lock:
             if self._held is None or (self._expires_at is not None and self.now() >= self._expires_at - LEEWAY):
                 return await self._refresh()
             return self._held
 
     async def renewed(self, rejected: Credential) -> Credential | None:
-        """Run the plugin again, unless somebody already did since that credential was handed out."""
+        """Run the plugin again, unless that already happened since the given credential was issued."""
         async with self._lock:
             if self._held is not None and self._held != rejected:
                 return self._held
@@ -82,14 +82,14 @@ class ExecCredential:
 
 
 def choose_interactive(mode: str, *, terminal: bool) -> bool:
-    """Decide whether the plugin may talk to a person; `ConfigError` when it must and cannot."""
+    """Decide whether the plugin may use the terminal; `ConfigError` when it must and there is none."""
     if mode == "Always" and not terminal:
-        raise ConfigError("the credential plugin wants to ask a person, and there is no terminal")
+        raise ConfigError("the credential plugin needs a terminal for input, and there is none")
     return terminal and mode != "Never"
 
 
 def parse_exec_credential(output: bytes, plugin: ExecPlugin) -> tuple[Credential, datetime | None]:
-    """Return the credential that a plugin printed and when it ends; nothing of a bad answer is repeated."""
+    """Return the credential that a plugin printed and its expiry; invalid output is never quoted."""
     name = plugin.command
     try:
         answer = orjson.loads(output)
@@ -176,7 +176,7 @@ def find_program(plugin: ExecPlugin) -> str:
 def plugin_environment(
     plugin: ExecPlugin, cluster: Object, inherited: Mapping[str, str], *, interactive: bool
 ) -> dict[str, str]:
-    """Return the plugin's environment: ours, the kubeconfig's additions, and the exec_info put to it."""
+    """Return the plugin's environment: ours, the kubeconfig's additions, and the exec info."""
     spec: Object = {"interactive": interactive}
     if plugin.provide_cluster_info:
         spec["cluster"] = cluster
@@ -199,10 +199,10 @@ async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError, PermissionError):
             if group:
-                os.killpg(process.pid, signal.SIGKILL)  # its own session: whatever it started ends too
+                os.killpg(process.pid, signal.SIGKILL)  # its own session, so that its child processes are killed too
             else:
                 process.kill()
-    with suppress(TimeoutError):  # what is left in the pipes goes with them, or they would outlive the loop
+    with suppress(TimeoutError):  # drain the pipes, or their transports would outlive the loop
         async with asyncio.timeout(PIPE_DRAIN_SECONDS):
             await process.communicate()
 

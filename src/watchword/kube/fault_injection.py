@@ -1,4 +1,4 @@
-"""A transport that misbehaves on purpose, the same way each time for the same seed."""
+"""A transport that injects faults, the same ones for the same seed."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from watchword.kube.watch_stream import LineSplitter
 
 @dataclass(frozen=True, slots=True)
 class WatchFaults:
-    """How often, per line of a watch, something goes wrong (0 to 1)."""
+    """Fault rates per line of a watch (0 to 1)."""
 
     drop: float = 0.0  # the line is lost, and the connection with it
     cut: float = 0.0  # the connection breaks in the middle of the line
     delay: float = 0.0
     duplicate: float = 0.0
-    reorder: float = 0.0  # the line changes places with the next
-    stall: float = 0.0  # the line and all that follows never come, the connection stays open
+    reorder: float = 0.0  # the line and the next are swapped
+    stall: float = 0.0  # this line and all that follow never arrive; the connection stays open
     expire: float = 0.0  # the server ends the watch with 410
-    swallow: float = 0.0  # the line is lost without a trace: no honest server does this
+    swallow: float = 0.0  # the line is lost silently: no correct server does this
 
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """How often, per request, something goes wrong (0 to 1)."""
+    """Fault rates per request (0 to 1)."""
 
-    refuse: float = 0.0  # no connection: nothing was done
-    lose: float = 0.0  # done, but the answer never arrives
-    cut: float = 0.0  # done, but only half of the answer arrives
-    fail: float = 0.0  # answered with one of `codes` instead of being done
-    stall: float = 0.0  # no answer, ever
+    refuse: float = 0.0  # no connection: the request had no effect
+    lose: float = 0.0  # processed, but the response never arrives
+    cut: float = 0.0  # processed, but only half of the response arrives
+    fail: float = 0.0  # one of `codes` instead of being processed
+    stall: float = 0.0  # no response, ever
     delay: float = 0.0
     codes: tuple[int, ...] = (429, 500, 503, 504)
     longest_delay: float = 5.0
@@ -47,7 +47,7 @@ class FaultPlan:
 
 
 class FaultyTransport:
-    """Wraps a transport; replace `plan` to change the weather, count what happened in `injected`."""
+    """Wraps a transport; replace `plan` to change the fault rates; `injected` counts the faults."""
 
     def __init__(self, inner: Transport, plan: FaultPlan, random: Random) -> None:
         self.plan = plan
@@ -56,20 +56,20 @@ class FaultyTransport:
         self._random = random
 
     async def send(self, request: Request) -> Response:
-        """Send one request through the weather."""
+        """Send one request, subject to faults."""
         refusal = await self._before()
         if refusal is not None:
             return refusal
         response = await self._inner.send(request)
         if self._injects("lose", self.plan.lose):
-            raise Unreachable("the answer was lost")
+            raise Unreachable("the response was lost")
         if self._injects("cut", self.plan.cut):
             return replace(response, body=response.body[: len(response.body) // 2])
         return response
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response]:
-        """Send one request; each line of its answer goes through the weather."""
+        """Send one request; each line of its response is subject to faults."""
         refusal = await self._before()
         if refusal is not None:
             yield refusal
@@ -82,7 +82,7 @@ class FaultyTransport:
                 yield replace(response, stream=lines)
 
     async def close(self) -> None:
-        """Close what is wrapped."""
+        """Close the wrapped transport."""
         await self._inner.close()
 
     async def _before(self) -> Response | None:

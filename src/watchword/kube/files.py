@@ -1,4 +1,4 @@
-"""Small files that others rewrite under us: tokens, certificates, kubeconfigs."""
+"""Small files that other programs rewrite: tokens, certificates, kubeconfigs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from watchword.kube.trusted_folder import open_trusted_folder
 
 SIZE_LIMIT = 16 * 1024 * 1024
 RECHECK_SECONDS = 1.0
-"""How long a file is taken as unchanged without looking."""
+"""How long a file is assumed to be unchanged."""
 
 
 def read_small_file(path: Path, what: str, *, limit: int = SIZE_LIMIT) -> bytes:
-    """Return a regular file's bytes; `ConfigError` in one sentence when that cannot be."""
+    """Return a regular file's bytes; `ConfigError` when it cannot be read."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not hang us
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a pipe must not block
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ConfigError(f"{what} {path} is not a regular file")
@@ -36,7 +36,7 @@ def read_small_file(path: Path, what: str, *, limit: int = SIZE_LIMIT) -> bytes:
 
 
 class WatchedFile:
-    """A file whose content is read again once it has changed; the last good content survives a bad moment."""
+    """A file whose content is read again once it has changed; the last good content survives failed reads."""
 
     __slots__ = ("_content", "_signature", "path", "what")
 
@@ -50,7 +50,7 @@ class WatchedFile:
         """Return the content; `ConfigError` when it could never be read or was always empty."""
         try:
             signature = self._look()
-            if not self._content or signature != self._signature:  # never an empty content instead of an error
+            if not self._content or signature != self._signature:  # an empty content is an error
                 self._content = self._read_filled()
                 self._signature = signature
         except ConfigError:
@@ -67,7 +67,7 @@ class WatchedFile:
 
     def _read_filled(self) -> bytes:
         content = read_small_file(self.path, self.what)
-        if not content.strip():  # a writer that truncates first was caught in the act
+        if not content.strip():  # the writer truncated the file and has not written it yet
             raise ConfigError(f"{self.what} {self.path} is empty")
         return content
 

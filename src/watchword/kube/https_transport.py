@@ -1,4 +1,4 @@
-"""The transport over sockets: HTTPS with the credential of the moment on every request."""
+"""The transport over sockets: HTTPS with the current credential on every request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONNECTION_ERRORS = (NotConnected, ConnectionLost, ResponseTruncated, HttpProto
 
 
 class HttpsTransport:
-    """Speaks HTTP/1.1 to one endpoint; connections are shared, contexts follow the rotating credential."""
+    """Sends HTTP/1.1 requests to one endpoint; connections are shared, TLS contexts follow the credential."""
 
     def __init__(
         self,

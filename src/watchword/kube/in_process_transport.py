@@ -1,4 +1,4 @@
-"""The transport without a socket: an async function answers the requests."""
+"""The transport without a socket: an async function handles the requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RequestHandler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 class InProcessTransport:
-    """Hands requests to a function as one identity: a fixed Authorization header, a peer, or both."""
+    """Passes requests to a function as one identity: a fixed Authorization header, a peer, or both."""
 
     def __init__(
         self, handle: RequestHandler, *, authorization: Sensitive[str] | None = None, peer: Peer | None = None
@@ -33,7 +33,7 @@ class InProcessTransport:
         return InProcessTransport(self._handle, authorization=authorization, peer=peer)
 
     async def send(self, request: Request) -> Response:
-        """Call the function and return its whole answer."""
+        """Call the function and return its complete response."""
         async with self.stream(request) as response:
             if response.stream is None:
                 return response
@@ -42,7 +42,7 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response]:
-        """Call the function; the stream of its answer is closed when the context is left."""
+        """Call the function; the stream of its response is closed when the context is left."""
         response = await self._call(request)
         try:
             yield response

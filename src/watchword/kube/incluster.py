@@ -1,4 +1,4 @@
-"""The identity that a pod finds inside itself: service account files and two variables."""
+"""The identity of a pod: service account files and two environment variables."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from watchword.kube.files import WatchedFile, read_small_file
 
 SERVICE_ACCOUNT_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 FOLDER_VARIABLE = "WATCHWORD_SERVICE_ACCOUNT"
-"""Names another folder, for pods that run as plain processes."""
+"""The variable that names another folder, for pods that run as plain processes."""
 
 
 def service_account_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where the files of the pod's service account lie."""
+    """Return the folder of the pod's service account."""
     return Path(environment.get(FOLDER_VARIABLE) or SERVICE_ACCOUNT_FOLDER)
 
 
 def is_in_cluster(environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> bool:
-    """Tell whether this process runs in a pod with a service account."""
+    """Whether this process runs in a pod with a service account."""
     folder = folder or service_account_folder(environment)
     return bool(environment.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").is_file()
 
 
 def incluster_endpoint(environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> Endpoint:
-    """Return the API server of the cluster around us."""
+    """Return the API server of the cluster in which the pod runs."""
     folder = folder or service_account_folder(environment)
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
@@ -40,7 +40,7 @@ def incluster_endpoint(environment: Mapping[str, str] = os.environ, folder: Path
 def incluster_credential(
     folder: Path | None = None, *, environment: Mapping[str, str] = os.environ
 ) -> StoredCredential:
-    """Return the pod's service account token, read again as the kubelet renews it."""
+    """Return the pod's service account token; it is read again when the kubelet renews it."""
     folder = folder or service_account_folder(environment)
     return StoredCredential(token=WatchedFile(folder / "token", "token file"))
 

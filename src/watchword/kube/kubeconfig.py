@@ -1,4 +1,4 @@
-"""What a kubeconfig says, as plain data: clusters, users, contexts; read, chosen from, written back."""
+"""A kubeconfig as plain data: clusters, users, contexts; resolved, merged and written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from watchword.kube.exec_plugin import ExecPlugin
 
 @dataclass(frozen=True, slots=True)
 class ClusterEntry:
-    """How to reach and trust one API server; `rest` keeps what we do not interpret."""
+    """How to reach and verify one API server; `rest` keeps the fields that we do not interpret."""
 
     server: str
     ca_data: bytes = field(default=b"", repr=False)
@@ -29,7 +29,7 @@ class ClusterEntry:
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Whom the server is asked to take us for."""
+    """The impersonated user."""
 
     user: str = ""
     uid: str = ""
@@ -56,7 +56,7 @@ class UserEntry:
 
 @dataclass(frozen=True, slots=True)
 class ContextEntry:
-    """Which user speaks to which cluster, and in which namespace by default."""
+    """The user, the cluster and the default namespace of one context."""
 
     cluster: str
     user: str = ""
@@ -66,7 +66,7 @@ class ContextEntry:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedContext:
-    """What one context means."""
+    """The cluster, user and namespace that one context resolves to."""
 
     context: str
     cluster: ClusterEntry
@@ -86,7 +86,7 @@ class Kubeconfig:
     rest: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def choose(self, context: str = "") -> ResolvedContext:
-        """Return what a context (by default the current one) means; `ConfigError` when it means nothing."""
+        """Resolve a context (by default the current one); `ConfigError` when it names nothing that exists."""
         name = context or self.current_context
         if not name:
             raise ConfigError("the kubeconfig names no current-context: choose one of " + _names(self.contexts))
@@ -103,7 +103,7 @@ class Kubeconfig:
 
     @classmethod
     def single(cls, name: str, cluster: ClusterEntry, user: UserEntry, *, namespace: str = "") -> Kubeconfig:
-        """Return a kubeconfig with one context, made of this cluster and user."""
+        """Return a kubeconfig with one context for this cluster and user."""
         context = ContextEntry(name, name, namespace)
         return cls({name: cluster}, {name: user}, {name: context}, name)
 
@@ -125,7 +125,7 @@ def merge(configs: list[Kubeconfig]) -> Kubeconfig:
 
 
 def to_document(config: Kubeconfig) -> Object:
-    """Return the kubeconfig as the mapping that is written to a file; secrets are in it."""
+    """Return the kubeconfig as the mapping that is written to a file; it contains secrets."""
     return {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,4 +1,4 @@
-"""Kubeconfigs on disk: which files count, how they are merged, and how one is written."""
+"""Kubeconfig files: which are used, how they are merged, and how one is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from watchword.kube.kubeconfig_parser import parse_kubeconfig
 
 
 def read_kubeconfig(path: Path) -> Kubeconfig:
-    """Read one file; `ConfigError` names it in one sentence when it cannot be used."""
+    """Read one file; `ConfigError` names it when it cannot be used."""
     data = read_small_file(path, "kubeconfig")
     if not data.strip():
         raise ConfigError(f"kubeconfig {path} is empty")
@@ -26,13 +26,13 @@ def read_kubeconfig(path: Path) -> Kubeconfig:
 
 
 def find_kubeconfigs(environment: Mapping[str, str] = os.environ) -> list[Path]:
-    """Return the files that count when none is named: `KUBECONFIG`, else the one in the home folder."""
+    """Return the files that are used when none is named: `KUBECONFIG`, else the one in the home folder."""
     named = [Path(part) for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
     return named or [Path(environment.get("HOME") or "~").expanduser() / ".kube" / "config"]
 
 
 def load_kubeconfig(path: Path | None = None, environment: Mapping[str, str] = os.environ) -> Kubeconfig:
-    """Read the named file, or merge those that count; of several, missing and empty ones are passed over."""
+    """Read the named file, or merge the default ones; of several, missing and empty ones are skipped."""
     if path is not None:
         return read_kubeconfig(path)
     paths = find_kubeconfigs(environment)
@@ -58,5 +58,5 @@ def _sorted(value: Any) -> Any:
 
 
 def write_kubeconfig(path: Path, config: Kubeconfig) -> None:
-    """Write a kubeconfig in one step, for its owner's eyes only."""
+    """Write a kubeconfig atomically, readable by its owner alone."""
     write_private_file(path, dump_kubeconfig(config))

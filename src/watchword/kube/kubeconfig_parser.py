@@ -1,4 +1,4 @@
-"""From the text of a kubeconfig to its entries; whatever is wrong with it becomes one `ConfigError`."""
+"""Parses the text of a kubeconfig; every defect becomes one `ConfigError`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parse_kubeconfig(
     except YamlError as cause:
         raise ConfigError(str(cause)) from cause
     if document is None:
-        return Kubeconfig()  # kubectl, too, takes an empty file as an empty configuration
+        return Kubeconfig()  # kubectl, too, accepts an empty file as an empty configuration
     fields = _Fields(document, "the kubeconfig", folder, restricted=bool(environment.get(RESTRICTED_KUBECONFIGS)))
     if fields.text("kind") not in {"", "Config"} or fields.text("apiVersion") not in {"", "v1"}:
         raise ConfigError("the kubeconfig is of another kind than Config v1")
@@ -119,7 +119,7 @@ def _secret(text: str) -> Sensitive[str] | None:
 
 
 class _Fields:
-    """A mapping from outside whose fields are taken out one by one, each with its type checked."""
+    """A mapping from untrusted input; the type of each field is checked when it is read."""
 
     def __init__(self, value: Any, what: str, folder: Path | None, *, restricted: bool) -> None:
         if not isinstance(value, dict):

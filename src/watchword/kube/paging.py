@@ -1,4 +1,4 @@
-"""Whole collections as of one revision, however many pages they take."""
+"""Lists whole collections at one revision, over as many pages as they take."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from watchword.kube.responses import decode, refusal
 T = TypeVar("T")
 
 RESTARTS = 3
-"""How often a listing that outlived its revision starts again; the last time in one piece."""
+"""How often a list starts again after its revision expired; the last attempt asks for a single page."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[T]):
-    """Some items, their revision, and where the next page starts (empty: nowhere)."""
+    """Items of one page, their revision, and the token of the next page (empty: this is the last)."""
 
     items: list[T]
     resource_version: str
@@ -29,7 +29,7 @@ class ListPage(Generic[T]):
 
 
 async def collect(fetch: Callable[[str, int], Awaitable[ListPage[T]]], *, limit: int) -> tuple[list[T], str]:
-    """Fetch page after page; when the revision expires half-way (410), start anew, at last without a limit."""
+    """Fetch page after page; when the revision expires (410), start again, the last time without a limit."""
     for restart in range(RESTARTS + 1):
         last_chance = restart == RESTARTS
         items: list[T] = []
@@ -44,7 +44,7 @@ async def collect(fetch: Callable[[str, int], Awaitable[ListPage[T]]], *, limit:
         except Gone:
             if not token:
                 raise
-    raise AssertionError("a listing in one piece has no second page")
+    raise AssertionError("a list without a limit has no second page")
 
 
 class _ListMetadata(msgspec.Struct, rename="camel"):
@@ -61,13 +61,13 @@ _decode_list = msgspec.json.Decoder(_RawList).decode
 
 
 def read_raw_page(resource: Resource, response: Response) -> ListPage[bytes]:
-    """Cut a list into its items without decoding them; each says its kind, as watch events do."""
+    """Split a list into its items without decoding them; each gets its kind, as in watch events."""
     if not 200 <= response.status < 300:
         raise refusal(response)
     try:
         page = _decode_list(response.body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as cause:
-        decode(response)  # says more exactly what came instead
+        decode(response)  # raises a more exact error for what came instead
         raise MalformedResponse("the server answered a list request with something that is not a list") from cause
     prefix = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
     items = [_with_kind(bytes(item), prefix) for item in page.items or ()]
@@ -75,7 +75,7 @@ def read_raw_page(resource: Resource, response: Response) -> ListPage[bytes]:
 
 
 def read_page(resource: Resource, response: Response) -> ListPage[Object]:
-    """Decode a list; each item says its kind, although built-in lists leave that out."""
+    """Decode a list; each item gets its kind, which built-in lists leave out."""
     answer = decode(response)
     items = answer.get("items") or []
     metadata = answer.get("metadata") or {}

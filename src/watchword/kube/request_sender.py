@@ -1,4 +1,4 @@
-"""One question, as many tries as are worth it: retries, deadlines and a bound on what is under way at once."""
+"""Sends a request with retries, a deadline and a limit on concurrent requests."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from watchword.kube.retry import RetryPolicy, choose_retry_delay
 from watchword.kube.transport import Transport
 
 ERROR_LIMIT = 64 * 1024
-"""As much of a refused stream's answer as an error needs."""
+"""How many bytes of a refused stream's response are read for the error message."""
 
 
 @dataclass
 class ServerCapabilities:
-    """What was learned about the server, shared by everything that speaks to it through one client."""
+    """What is known about a server; shared by all users of one client."""
 
     supports_watch_list: bool = True  # until it refuses or ignores the request for its initial state
 
 
 class RequestSender:
-    """Sends requests over a transport with patience; watches are not counted among those under way."""
+    """Sends requests over a transport with retries; watches do not count towards the concurrency limit."""
 
     def __init__(
         self, transport: Transport, policy: RetryPolicy, *, max_in_flight: int, random: Random, now: Callable[[], float]
@@ -41,13 +41,13 @@ class RequestSender:
         self.server = ServerCapabilities()
 
     def over(self, transport: Transport) -> RequestSender:
-        """Return the same over another transport, sharing what is counted and measured."""
+        """Return a sender for another transport that shares limits and metrics."""
         other = copy(self)
         other.transport = transport
         return other
 
     async def send(self, request: Request) -> Response:
-        """Send, again while that helps, and return whatever was answered last; `Unreachable` when nothing was."""
+        """Send, retry while that may help, and return the last response; `Unreachable` when there was none."""
         now = asyncio.get_running_loop().time
         give_up_at = now() + self._policy.deadline
         failures = 0
@@ -66,7 +66,7 @@ class RequestSender:
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Response]:
-        """Send once; an answer that is no refusal is read piece by piece from `Response.stream`."""
+        """Send once; a successful response is read in chunks from `Response.stream`."""
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(self._policy.attempt_timeout):
@@ -91,7 +91,7 @@ class RequestSender:
         return response
 
     def _timed_out(self) -> TimedOut:
-        return TimedOut(f"no answer within {self._policy.attempt_timeout:g} seconds: is the API server overloaded?")
+        return TimedOut(f"no response within {self._policy.attempt_timeout:g} seconds: is the API server overloaded?")
 
 
 async def _read_body(response: Response) -> Response:

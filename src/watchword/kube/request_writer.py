@@ -1,4 +1,4 @@
-"""Writes requests as the bytes that go over a line."""
+"""Writes requests as the bytes that are sent over a connection."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _HEADERS_KNOWN = 16
 
 
 class RequestWriter:
-    """Knows what every question to one endpoint has in common."""
+    """Writes requests to one endpoint; builds what they have in common once."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         parts = urlsplit(endpoint.server)
-        absolute = bool(endpoint.proxy) and not endpoint.encrypted  # a proxy without a tunnel has to be told
+        absolute = bool(endpoint.proxy) and not endpoint.encrypted  # a proxy without a tunnel needs the absolute URL
         self._prefix = endpoint.server if absolute else parts.path
         self._fixed = [f"Host: {parts.netloc}", "Accept-Encoding: identity"]
         self._fixed += proxy_authorization(urlsplit(endpoint.proxy)) if absolute else []
@@ -38,7 +38,7 @@ class RequestWriter:
         return b"".join((begin, self._headers(request, credential), length, b"\r\n", request.body))
 
     def _headers(self, request: Request, credential: Credential) -> bytes:
-        """Return the headers; clients say the same ones again and again, and those are made once."""
+        """Return the headers; clients repeat the same few sets, so each is built once."""
         known = self._known.get(id(request.headers))
         if known is not None and known[0] is request.headers and known[1] is credential:
             return known[2]

@@ -1,4 +1,4 @@
-"""Reads the answers of one connection from its bytes; the only place here that knows the parser."""
+"""Parses the responses of one connection; the only module here that uses the parser library."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ CHUNK_OVERHEAD = 16
 
 
 class HttpProtocolError(Exception):
-    """The bytes are no answer that a server may give; the connection is of no more use."""
+    """The bytes are not a valid HTTP response; the connection cannot be used any more."""
 
 
 class ResponseParser:
-    """One answer, in whatever pieces its bytes come; `has_body=False`: it ends with its head, whatever that announces.
+    """One response, in whatever chunks its bytes arrive; with `has_body=False` it ends with its head.
 
     The methods whose names begin with `on_` are called by the parser.
     """
@@ -23,19 +23,19 @@ class ResponseParser:
     def __init__(self, *, has_body: bool = True) -> None:
         self.status = 0
         self.headers: list[tuple[str, str]] = []
-        self.buffered = 0  # bytes of the body that nobody has taken yet
+        self.buffered = 0  # bytes of the body that were not taken yet
         self.has_head = False
         self.is_complete = False
         self.keeps_alive = False
         self._has_body = has_body
         self._parser = HttpResponseParser(self)
         self._body: list[bytes] = []
-        self._is_framed = False  # whether the answer itself says where it ends
+        self._is_framed = False  # whether the response itself says where it ends
         self._is_chunked = False
         self._overhead = 0  # bytes that are not the body: head, chunk lines, trailers
 
     def feed(self, data: bytes) -> None:
-        """Take what arrived; raises `HttpProtocolError`."""
+        """Parse received bytes; raises `HttpProtocolError`."""
         self._overhead += len(data)
         try:
             self._parser.feed_data(data)
@@ -46,29 +46,29 @@ class ResponseParser:
             raise HttpProtocolError("the headers or trailers of the answer have no end")
 
     def end(self) -> None:
-        """Take note that nothing more arrives: for an answer of no declared length that is its end."""
+        """Handle the end of input: a response without a declared length is then complete."""
         self.keeps_alive = False
         if self.has_head and not self._is_framed:
             self.is_complete = True
 
     def take(self) -> bytes:
-        """Return what there is of the body, and keep it no longer."""
+        """Return and release the received part of the body."""
         data = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._body.clear()
         self.buffered = 0
         return data
 
     def on_message_begin(self) -> None:
-        """Refuse whatever comes unasked: it would be taken for the answer to the next question."""
+        """Refuse unrequested data: it would be taken for the response to the next request."""
         if self.is_complete:
-            raise HttpProtocolError("the server sent more than one answer")
+            raise HttpProtocolError("the server sent more than one response")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep one header; trailers are dropped."""
         if self.has_head:
             return
         if len(self.headers) >= MAX_HEADERS:
-            raise HttpProtocolError("the answer has too many headers")
+            raise HttpProtocolError("the response has too many headers")
         lower = name.lower()
         self._is_framed = self._is_framed or lower == b"content-length"
         if lower == b"transfer-encoding":
@@ -79,17 +79,17 @@ class ResponseParser:
         self.headers.append((name.decode("latin-1"), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
-        """Know how to go on."""
+        """Decide how the body is delimited."""
         version = self._parser.get_http_version()
         if version not in ("1.1", "1.0") or (self._is_chunked and version == "1.0"):
             raise HttpProtocolError("the answer is not HTTP/1.1")
         self.status = self._parser.get_status_code()
         self.keeps_alive = self._parser.should_keep_alive()
-        self.has_head = self.status >= 200  # what comes before is no answer yet
+        self.has_head = self.status >= 200  # an informational response precedes the real one
         if self.status in (204, 304):
             self._is_framed = True
         if self.has_head and not self._has_body:
-            self.is_complete, self.keeps_alive = True, False  # the parser would take the next answer for the body
+            self.is_complete, self.keeps_alive = True, False  # the parser would take the next response for the body
 
     def on_chunk_header(self) -> None:
         """Forgive a chunk the bytes that it needs; extensions and padding beyond that add up."""
@@ -104,7 +104,7 @@ class ResponseParser:
         self.buffered += len(body)
 
     def on_message_complete(self) -> None:
-        """Be done, unless it was only a notice that the answer follows."""
+        """Complete the response, unless it was only informational (1xx)."""
         if self.has_head:
             self.is_complete = True
         else:

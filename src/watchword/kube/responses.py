@@ -1,4 +1,4 @@
-"""From an HTTP answer to an object, or to the typed error it describes."""
+"""Turns an HTTP response into an object, or into the typed error that it describes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from watchword.kube.retry import retry_after
 
 
 def decode(response: Response) -> Object:
-    """Return the object in an answer, or raise the error it describes."""
+    """Return the object in a response, or raise the error that it describes."""
     if not 200 <= response.status < 300:
         raise refusal(response)
     parsed = _parse(response.body)
@@ -25,7 +25,7 @@ def decode(response: Response) -> Object:
 
 
 def refusal(response: Response) -> ApiStatusError | MalformedResponse:
-    """Return the error that an answer outside 2xx describes."""
+    """Return the error that a response outside 2xx describes."""
     if response.status < 400:
         return MalformedResponse(
             f"the server answered {response.status}, a redirect that is not followed: use the API server's own address"
@@ -48,8 +48,8 @@ def _parse(body: bytes) -> Any:
 
 def _describe_body(response: Response) -> str:
     if not response.body:
-        return "the answer is empty"
+        return "the response is empty"
     kind = response.header("Content-Type").partition(";")[0].strip()
     if "html" in kind or response.body.lstrip()[:1] == b"<":
-        return "the answer is HTML"
-    return "the answer is not a JSON object"
+        return "the response is HTML"
+    return "the response is not a JSON object"

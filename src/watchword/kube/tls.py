@@ -1,4 +1,4 @@
-"""TLS contexts from PEM in memory: one per trust and credential, however often they are asked for."""
+"""TLS contexts from PEM in memory: one per trust and client certificate, reused."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Which servers are believed: those of a PEM bundle, of the system (empty), or anybody (`insecure`)."""
+    """Which servers are trusted: those of a PEM bundle, of the system's roots (empty), or any (`insecure`)."""
 
     ca: bytes = field(default=b"", repr=False)
     insecure: bool = False
 
 
 class ContextCache:
-    """Keeps the contexts of the latest few credentials, so that a rotation costs one context and no more."""
+    """Caches the contexts of the latest few credentials, so that a rotation builds one new context."""
 
     def __init__(self) -> None:
         self._contexts: dict[tuple[Trust, ClientCertificate | None], ssl.SSLContext] = {}
 
     def get(self, trust: Trust, certificate: ClientCertificate | None) -> ssl.SSLContext:
-        """Return the context for this trust and certificate; `ConfigError` when they are no good."""
+        """Return the context for this trust and certificate; `ConfigError` when they are not usable."""
         wanted = (trust, certificate)
         context = self._contexts.get(wanted)
         if context is None:
@@ -59,7 +59,7 @@ def make_context(trust: Trust, certificate: ClientCertificate | None) -> ssl.SSL
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif trust.ca:
-        # Kubernetes accepts a bundle that holds only an intermediate; OpenSSL needs to be told.
+        # Kubernetes accepts a bundle that holds only an intermediate; OpenSSL needs a flag for that.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         _load_authorities(context, trust.ca)
     else:
@@ -80,7 +80,7 @@ def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -
     pem = certificate.chain.rstrip() + b"\n" + certificate.key.reveal()
     try:
         with _as_file(pem) as path:
-            # A callback, so that an encrypted key is refused instead of asked about on the terminal.
+            # A callback, so that an encrypted key is refused instead of prompting on the terminal.
             context.load_cert_chain(path, password=lambda: "")
     except (ssl.SSLError, ValueError, OSError) as cause:
         raise ConfigError(_describe_certificate_error(cause, certificate)) from cause
@@ -96,7 +96,7 @@ def _describe_certificate_error(cause: Exception, certificate: ClientCertificate
 
 @contextmanager
 def _as_file(data: bytes) -> Iterator[str]:
-    """Give bytes a file name for as long as OpenSSL needs one; on Linux they never touch a disk."""
+    """Provide bytes under a file name for as long as OpenSSL needs one; on Linux they are never written to disk."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("watchword", os.MFD_CLOEXEC)
         try:

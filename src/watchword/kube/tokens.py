@@ -1,4 +1,4 @@
-"""Service account tokens, asked for from the server that honours them."""
+"""Requests service account tokens from the API server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from watchword.kube.responses import decode
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A token and the instant it ends; the server may grant less than was asked for."""
+    """A token and its expiry; the server may grant a shorter lifetime than requested."""
 
     token: Sensitive[str]
     expires_at: datetime
@@ -33,9 +33,9 @@ async def request_token(
     uid: str = "",
     bound_to: Mapping[str, Any] | None = None,
 ) -> IssuedToken:
-    """Return a token of a service account; with `uid`, of that very one only (`Conflict` otherwise).
+    """Return a token of a service account; with `uid`, only of the account with that UID (`Conflict` otherwise).
 
-    `bound_to` is a reference (apiVersion, kind, name, uid) to the object whose end also ends the token.
+    `bound_to` references the object (apiVersion, kind, name, uid) whose deletion invalidates the token.
     """
     spec: Object = {"expirationSeconds": expiration_seconds, "audiences": list(audiences)}
     if bound_to is not None:

@@ -1,4 +1,4 @@
-"""The seam below the client: how a request reaches an API server."""
+"""The interface below the client: how a request reaches an API server."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from watchword.api.http import Request, Response
 
 
 class Transport(Protocol):
-    """Carries requests to one API server as one identity.
+    """Sends requests to one API server as one identity.
 
-    Raises `Unreachable` when no answer came; any answer, of whatever code, is returned.
+    Raises `Unreachable` when there was no response; any response, whatever its code, is returned.
     """
 
     async def send(self, request: Request) -> Response:
-        """Send one request and return the whole answer."""
+        """Send one request and return the complete response."""
         ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
@@ -23,5 +23,5 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None:
-        """Release connections; afterwards the transport is of no use."""
+        """Close all connections; the transport cannot be used afterwards."""
         ...

@@ -1,4 +1,4 @@
-"""Why no answer came, in one sentence: from the errors of sockets, TLS and HTTP to ours."""
+"""Describes in one sentence why there was no response: from socket, TLS and HTTP errors to ours."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _CERTIFICATE_ALERTS = (
 
 
 def to_kube_error(cause: BaseException, server: str, *, with_certificate: bool) -> KubeError:
-    """Return our error for a failed exchange; the sentence names the server and the reason."""
+    """Return our error for a failed request; the message names the server and the reason."""
     if isinstance(cause, NotConnected):
         error = Untrusted if isinstance(cause.__cause__, ssl.SSLCertVerificationError) else Unreachable
         return error(f"{server} cannot be reached: {_unconnected(cause.__cause__)}", maybe_processed=False)
     if isinstance(cause, TimeoutError):
         return TimedOut(f"{server} did not answer in time")
     if isinstance(cause, ResponseTruncated):
-        return Unreachable(f"{server} cut its answer short")
+        return Unreachable(f"{server} closed the connection in the middle of a response")
     alert = _alert(cause)
     if alert:
         return Unreachable(
@@ -42,7 +42,7 @@ def to_kube_error(cause: BaseException, server: str, *, with_certificate: bool) 
             maybe_processed=False,
         )
     if isinstance(cause, HttpProtocolError):
-        return MalformedResponse(f"{server} does not speak HTTP as an API server does")
+        return MalformedResponse(f"{server} sent a response that is not valid HTTP")
     return Unreachable(_lost(server, with_certificate=with_certificate))
 
 
@@ -54,11 +54,11 @@ def _unconnected(cause: BaseException | None) -> str:
 
 
 def _lost(server: str, *, with_certificate: bool) -> str:
-    # Many servers drop a connection whose client certificate they reject without saying so.
+    # Many servers drop a connection whose client certificate they reject without an alert.
     hint = (
         ": it may have rejected the client certificate (expired, or of another authority)" if with_certificate else ""
     )
-    return f"{server} closed the connection without an answer{hint}"
+    return f"{server} closed the connection without a response{hint}"
 
 
 def _certificate(cause: BaseException) -> str:
@@ -89,7 +89,7 @@ def _alert(cause: BaseException) -> str:
 
 
 def _reason(cause: BaseException | None) -> str:
-    """Find the reason that OpenSSL gave, however deep the error is wrapped."""
+    """Find the reason that OpenSSL gave, in any depth of the chained errors."""
     for _ in range(5):
         if cause is None:
             return ""

@@ -1,4 +1,4 @@
-"""Following a collection for ever: the whole state once, then every change, whatever happens in between."""
+"""Lists and watches a collection without end: the complete state once, then every change."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ REFUSALS_BEFORE_RELIST = 3
 STALLS_BEFORE_RELIST = 2
 REFUSED_WATCHES_BEFORE_POLLING = 2
 SHORTEST_SESSION = 1.0
-"""A watch that the server ends within this many seconds is trouble, not a session."""
+"""A watch that the server ends within this many seconds counts as a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The whole state at one revision: the first sync and every re-list."""
+    """The complete state at one revision: the first sync and every re-list."""
 
     items: list[bytes]  # raw JSON of each object; managedFields may be present
     resource_version: str
@@ -52,7 +52,7 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Nothing else changed: everything up to this revision has been told."""
+    """A bookmark: every change up to this revision has been delivered."""
 
     resource_version: str
 
@@ -66,15 +66,15 @@ def _ignore(_trouble: KubeError) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """How a collection is followed; all times in seconds of the event loop."""
+    """How a collection is watched; all times in seconds of the event loop."""
 
     page_size: int = 500
-    send_initial_events: bool = True  # one request instead of list and watch, where the server can
-    initial_events_timeout: float = 10.0  # silence before the end of the initial events: an older server
-    stall_after: float = 90.0  # bookmarks come every minute, once they come at all
-    session: tuple[int, int] = (900, 1800)  # how long one connection is to last: silence shows a broken one
+    send_initial_events: bool = True  # one streaming request instead of list and watch, where the server supports it
+    initial_events_timeout: float = 10.0  # without events for this long before the initial events end: an older server
+    stall_after: float = 90.0  # bookmarks come every minute, once the first has come
+    session: tuple[int, int] = (900, 1800)  # how long one connection lasts at most: silence then shows a broken one
     poll_every: float = 10.0  # where listing is allowed and watching is not
-    relist_every: float = 0.0  # a safety net for callers that want one; 0: never without cause
+    relist_every: float = 0.0  # for callers that want periodic re-lists; 0: only when needed
     backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, limit=30.0))
     random: Random = field(default_factory=Random)
     on_error: Callable[[KubeError], None] = _ignore
@@ -89,7 +89,7 @@ def list_and_watch(
     fields: str = "",
     options: WatchOptions | None = None,
 ) -> AsyncGenerator[WatchUpdate, None]:
-    """Yield a `Snapshot`, then changes in order; another `Snapshot` replaces everything told before.
+    """Yield a `Snapshot`, then changes in order; another `Snapshot` replaces everything before it.
 
     Never ends and never raises for trouble with the server, refusals included: trouble goes to
     `options.on_error` and is waited out. Where only listing is allowed, the collection is listed
@@ -100,7 +100,7 @@ def list_and_watch(
 
 
 class _RelistRequired(KubeError):
-    """What was told so far cannot be continued: the stream contradicts it or is not what was asked for."""
+    """The watch cannot be continued: the stream contradicts earlier events or is not what was requested."""
 
 
 @dataclass(slots=True)
@@ -109,8 +109,8 @@ class _ListWatcher:
     resource: Resource
     scope: WatchQuery
     options: WatchOptions
-    version: str = ""  # told up to here; empty: a snapshot is due
-    changed: str = ""  # the last change that was told
+    version: str = ""  # delivered up to this revision; empty: a snapshot is due
+    changed: str = ""  # the last change that was delivered
     initial: dict[ObjectKey, bytes] | None = None  # collects the snapshot while the server streams it
     failures: int = 0
     stalls: int = 0
@@ -133,18 +133,18 @@ class _ListWatcher:
                     async for fact in facts:
                         self.failures = self.stalls = 0
                         yield fact
-                        del fact  # a snapshot is large, and the next fact may be minutes away
+                        del fact  # a snapshot is large, and the next event may be minutes away
             except KubeError as error:
                 trouble = error
             except asyncio.CancelledError as error:
                 if is_cancellation_requested():
                     raise
-                # A library gave up the request when its connections were closed. Nobody asked this to end: if it did,
-                # its reader would wait for ever, for a task that is cancelled is missed by nobody.
-                trouble = Unreachable("the request was given up with its connection")
+                # The transport cancelled the request when its connections closed; this task itself was not cancelled.
+                # If it ended here, its reader would wait for ever, because a cancelled task is not reported.
+                trouble = Unreachable("the request was cancelled when its connection was closed")
                 trouble.__cause__ = error
             if trouble is None and asyncio.get_running_loop().time() - started < SHORTEST_SESSION:
-                trouble = Unreachable("the server ended the watch at once")
+                trouble = Unreachable("the server ended the watch immediately")
             if trouble is not None:
                 await self._back_off(trouble)
 
@@ -198,7 +198,7 @@ class _ListWatcher:
         assert self.initial is not None
         if event.type == "DELETED":
             self.initial.pop(key_of_raw_object(event.raw), None)
-        elif event.type != "BOOKMARK":  # changes may overtake the end of the initial events
+        elif event.type != "BOOKMARK":  # changes may arrive before the end of the initial events
             self.initial[key_of_raw_object(event.raw)] = event.raw
         elif event.ends_initial_events:
             items, self.initial = list(self.initial.values()), None
@@ -211,7 +211,7 @@ class _ListWatcher:
     def _take(self, event: WatchEvent) -> WatchUpdate | None:
         self.refused_watches = 0
         if is_older(event.resource_version, self.version):
-            raise _RelistRequired("the server went back in time: it was restored, or events came out of order")
+            raise _RelistRequired("the server's revision went back: it was restored, or events came out of order")
         self.version = event.resource_version or self.version
         if event.type == "BOOKMARK":
             return Bookmark(self.version)
@@ -256,23 +256,23 @@ class _ListWatcher:
 
 
 def is_unable_to_stream(trouble: KubeError) -> bool:
-    """Tell whether a server refuses or ignores the request for its initial state: it is listed instead.
+    """Whether a server refuses or ignores the request for its initial state, so that it must be listed instead.
 
-    One whose etcd cannot report progress answers 500; one that is merely in trouble will say so to the list, too.
+    A server whose etcd cannot report progress responds with 500; one with another problem responds so to the list, too.
     """
     return isinstance(trouble, BadRequest | Invalid | ServerError | Stalled | _RelistRequired)
 
 
 def is_older(version: str, than: str) -> bool:
-    """Tell whether a revision lies before another; revisions that are not numbers are never compared."""
+    """Whether a revision lies before another; revisions that are not numbers are never compared."""
     numbers = version.isdecimal() and than.isdecimal() and len(version) + len(than) < 100
     return numbers and int(version) < int(than)
 
 
 def is_relist_required(trouble: KubeError, *, failures: int, stalls: int) -> bool:
-    """Tell whether watching on from the last revision is hopeless.
+    """Whether the watch cannot continue from the last revision.
 
-    A restored server may wait silently for a revision that it has yet to reach again, hence the stalls.
+    A restored server may wait silently for a revision that it has not reached yet, hence the count of stalls.
     """
     if isinstance(trouble, Gone | BadRequest | _RelistRequired):
         return True
@@ -284,7 +284,7 @@ def is_relist_required(trouble: KubeError, *, failures: int, stalls: int) -> boo
 
 
 def is_revision_too_large(error: ApiStatusError) -> bool:
-    """Tell whether the server says that it has not reached our revision."""
+    """Whether the server reports that it has not reached our revision."""
     details = error.status.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
     return any(isinstance(c, dict) and c.get("reason") == "ResourceVersionTooLarge" for c in causes or ())

@@ -1,4 +1,4 @@
-"""One watch connection: chunks become lines, lines become events, silence becomes an error."""
+"""One watch connection: splits chunks into lines, parses events, and detects silence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object as it came."""
+    """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, with the undecoded object."""
 
     type: str
     raw: bytes
@@ -32,14 +32,14 @@ class WatchEvent:
     ends_initial_events: bool = False
 
     def decode(self) -> Object:
-        """Return the object; for a bookmark only its resourceVersion means anything."""
+        """Return the object; for a bookmark only its resourceVersion is meaningful."""
         decoded: Object = orjson.loads(self.raw)
         return decoded
 
 
 @dataclass(frozen=True, slots=True)
 class WatchQuery:
-    """What to watch, from where, and how much silence to bear (seconds)."""
+    """What to watch, from which revision, and how long silence is tolerated (seconds)."""
 
     namespace: str = ""
     labels: str = ""
@@ -47,7 +47,7 @@ class WatchQuery:
     resource_version: str = ""
     send_initial_events: bool = False
     timeout_seconds: int = 0
-    stall_after: float = 90.0  # bookmarks come every minute, once they come at all on this connection
+    stall_after: float = 90.0  # bookmarks come every minute, once the first has come on this connection
     initial_events_timeout: float = 10.0  # the same until the initial events have ended
 
     def parameters(self) -> dict[str, str]:
@@ -76,7 +76,7 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
             raise MalformedResponse("the server answered a watch with a whole body: is this a Kubernetes API server?")
         chunks = aiter(response.stream)
         splitter = LineSplitter()
-        # A server goes on to bookmark only revisions beyond the one a watch began at: of a kind at rest there are none.
+        # A server sends bookmarks only for revisions after the start of the watch: an unchanged kind gets none.
         begun, unheard = query.resource_version, max(query.stall_after, query.timeout_seconds + 30.0)
         patience = query.initial_events_timeout if query.send_initial_events else unheard
         while (chunk := await _next_chunk(chunks, patience)) is not None:
@@ -102,7 +102,7 @@ async def _next_chunk(chunks: AsyncIterator[bytes], patience: float) -> bytes | 
 
 
 class LineSplitter:
-    """Cuts a byte stream into lines of any length up to a limit, in linear time."""
+    """Splits a byte stream into lines of any length up to a limit, in linear time."""
 
     __slots__ = ("_limit", "_pieces", "_size")
 
@@ -113,11 +113,11 @@ class LineSplitter:
 
     @property
     def pending(self) -> bool:
-        """Whether an unfinished line is held."""
+        """Whether an incomplete line is buffered."""
         return self._size > 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Take a chunk and return the lines that it completes, empty ones left out."""
+        """Add a chunk and return the lines that it completes, without empty ones."""
         head, newline, rest = chunk.partition(b"\n")
         self._hold(head)
         if not newline:
@@ -174,7 +174,7 @@ _CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
 def parse_watch_event(line: bytes) -> WatchEvent:
-    """Decode one line as far as needed; an ERROR event is raised as the error it describes."""
+    """Decode one line as far as needed; an ERROR event is raised as the error that it describes."""
     try:
         envelope = _decode_envelope(line)
         if envelope.type in _CHANGES:

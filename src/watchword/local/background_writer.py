@@ -1,4 +1,4 @@
-"""Writes to a terminal without ever holding up those who have something to say."""
+"""Writes to a terminal without blocking the writers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections import deque
 from typing import TextIO
 
 CLOSE_TIMEOUT = 1.0  # seconds that the end of a program waits for a terminal that does not take what is written
-MAX_QUEUED = 10_000  # texts; what a reader that never reads would have been told is lost beyond that
+MAX_QUEUED = 10_000  # texts; beyond that, output to a terminal that does not read is lost
 
 
 class BackgroundWriter:
-    """A text stream whose writes return at once; a thread of its own does the waiting.
+    """A text stream whose writes return immediately; a thread of its own waits for the terminal.
 
-    A terminal may be stopped (Ctrl-S) or be far away: a fleet must not stand still because nobody looks at it.
+    A terminal may be stopped (Ctrl-S) or slow: the fleet must not stop because of it.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -1,4 +1,4 @@
-"""One control plane of a fleet on this machine: served on a loopback socket, spoken to from within."""
+"""One control plane of a fleet on this machine: served on a loopback socket, used in process."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from watchword.apiserver.instance import Instance, InstanceSettings
 from watchword.apiserver.node.model import Runner
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
-from watchword.local.layout import ControlPlaneAddress
+from watchword.local.layout import ControlPlaneAddress, reset_command
 from watchword.runtime.clock import Clock
 
-FIRST_UNPRIVILEGED_PORT = 1024  # ports from here on are for everybody
+FIRST_UNPRIVILEGED_PORT = 1024  # ports from here on need no privileges
 
 
 @dataclass
@@ -28,6 +28,7 @@ class LocalControlPlane:
     runner: Runner  # of its pods
     in_memory: bool = False
     audit: bool = False  # write audit.log beside its data
+    is_new: bool = False  # whether its addresses are still to be chosen
     instance: Instance = field(init=False)
     client: Client = field(init=False)
 
@@ -67,13 +68,15 @@ class LocalControlPlane:
         self.client = Client.from_handler(instance.plane.handle, authorization=Sensitive(f"Bearer {token}"))
 
     def explain_start_failure(self, cause: OSError) -> AdminError:
-        """Return what keeps it from starting, in words that help."""
+        """Return why it cannot start, and what to do."""
         port = self.address.port
         if cause.errno == errno.EADDRINUSE:
-            other = "give another --port" if self.in_memory else "begin anew on other ports with `watchword reset`"
+            other = "give another --port" if self.in_memory or self.is_new else f"begin anew with `{self._reset}`"
             return OperationRefused(
                 f"port {port} of {self.name} is taken by another program: stop that one, or {other}"
             )
+        if cause.errno == errno.ENOSPC:
+            return InvalidInput(f"{self.name} cannot be kept: the disk of {self.folder} is full: free some space")
         why = (cause.strerror or type(cause).__name__).lower()
         if cause.errno == errno.EACCES and port < FIRST_UNPRIVILEGED_PORT:
             return OperationRefused(
@@ -81,6 +84,10 @@ class LocalControlPlane:
             )
         other = "set TMPDIR to a folder that can" if self.in_memory else "choose another --data-dir"
         return InvalidInput(f"{self.name} cannot be kept in {self.folder} ({why}): {other}")
+
+    @property
+    def _reset(self) -> str:
+        return reset_command(self.folder.parent)
 
     async def stop(self) -> None:
         """End the service and close the data."""

@@ -29,7 +29,7 @@ POLL_INTERVAL = 0.05
 
 
 def default_data_directory(environment: dict[str, str] | None = None) -> Path:
-    """Return where a fleet lives by default: among the user's state, as XDG says."""
+    """Return the default folder of a fleet: in the user's state directory (XDG)."""
     env = os.environ if environment is None else environment
     state = env.get("XDG_STATE_HOME") or ""
     base = Path(state) if state.startswith("/") else Path(env.get("HOME") or "~").expanduser() / ".local" / "state"
@@ -48,7 +48,7 @@ class FleetDirectory:
 
     @property
     def log(self) -> Path:
-        """Where the process logs, since the terminal is for people."""
+        """The log file of the process, since the terminal shows the fleet."""
         return self.path / LOG
 
     @property
@@ -102,8 +102,20 @@ class FleetDirectory:
             os.close(descriptor)
 
 
+@contextmanager
+def discard_failed_start(folder: FleetDirectory) -> Iterator[None]:
+    """Remove what a first start made that was refused before it served anything; the folder is locked."""
+    is_new = folder.recorded() is None
+    try:
+        yield
+    except (OperationRefused, InvalidInput):
+        if is_new and not folder.kubeconfig.exists():
+            shutil.rmtree(folder.path, ignore_errors=True)
+        raise
+
+
 def stop_running_fleet(folder: FleetDirectory, patience: timedelta) -> int:
-    """Ask the process that runs a fleet to stop and wait for it; return its id, 0 when none runs."""
+    """Stop the process that runs a fleet and wait for it; return its id, 0 when none runs."""
     try:
         descriptor = os.open(folder.path / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -12,7 +12,8 @@ from typing import Any
 
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.hub_observer import HubObserver
-from watchword.admin.inventory import Inventory, build_inventory
+from watchword.admin.inventory import build_inventory
+from watchword.admin.inventory_rows import Inventory
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import CLUSTER_LEASE
 from watchword.api.resources import LEASES
@@ -29,7 +30,7 @@ from watchword.local.supervisor import Supervisor
 from watchword.pki.certificates import Certificate, split_bundle
 from watchword.runtime.clock import Clock
 
-GRACE = timedelta(milliseconds=800)  # for each of the three to end in order; Ctrl-C is answered within two seconds
+GRACE = timedelta(milliseconds=800)  # for each of the three to end in order; Ctrl-C takes effect within two seconds
 WRITES_AT_ONCE = 8  # clusters that are set up at the same time
 
 
@@ -43,6 +44,7 @@ class LocalFleet:
     read: FlagParsers
     in_memory: bool = False
     audit: bool = False
+    is_new: bool = False
     hub: LocalControlPlane = field(init=False)
     clusters: list[LocalControlPlane] = field(init=False)
     supervisor: Supervisor = field(default_factory=lambda: Supervisor(SystemRandom()))
@@ -62,7 +64,13 @@ class LocalFleet:
     def _member(self, address: ControlPlaneAddress) -> LocalControlPlane:
         runner = PodCommands(self.clock, self.read).runner()
         return LocalControlPlane(
-            address, self.folder.control_plane_path(address.name), self.clock, runner, self.in_memory, self.audit
+            address,
+            self.folder.control_plane_path(address.name),
+            self.clock,
+            runner,
+            self.in_memory,
+            audit=self.audit,
+            is_new=self.is_new,
         )
 
     @property
@@ -81,7 +89,7 @@ class LocalFleet:
         return build_inventory(self.observer.facts(), now=self.clock.now()) if self.observer is not None else None
 
     def lease_of(self, cluster: str) -> Object | None:
-        """Return the lease that a cluster's agent renews, as the hub last told it."""
+        """Return the lease that a cluster's agent renews, as last read from the hub."""
         return self.hub_observer.cache.get(LEASES, ObjectKey(cluster, CLUSTER_LEASE))
 
     def hub_lease(self) -> Object | None:
@@ -109,7 +117,7 @@ class LocalFleet:
         self.running.append(member)
 
     async def close(self) -> None:
-        """End everything in order: agents while their hub still answers, then the hub; whoever lingers is cut off."""
+        """End everything in order: agents while their hub still serves, then the hub; slow parts are killed."""
         members, self.running = list(self.running), []
         await _stop([member for member in members if member is not self.hub])
         await self.supervisor.stop(GRACE)
@@ -118,7 +126,7 @@ class LocalFleet:
 
 
 async def _stop(members: Iterable[LocalControlPlane]) -> None:
-    """Stop members at the same time; data is safe at every moment, so nobody is waited for in vain."""
+    """Stop members at the same time; data is safe at every moment, so no member is waited for long."""
     stopping = [asyncio.ensure_future(member.stop()) for member in members]
     if not stopping:
         return

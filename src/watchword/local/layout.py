@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from random import SystemRandom
 
 import msgspec
@@ -28,7 +30,7 @@ class ControlPlaneAddress(msgspec.Struct, frozen=True):
 
 
 class FleetLayout(msgspec.Struct, frozen=True):
-    """What the file in the data directory says; it also marks the directory as ours."""
+    """The content of the file in the data directory; it also marks the directory as ours."""
 
     hub: ControlPlaneAddress
     clusters: tuple[ControlPlaneAddress, ...]
@@ -43,7 +45,7 @@ class FleetLayout(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LayoutRequest:
-    """What the person asked for; None: as it was, or as most like it."""
+    """What the user requested; None: as before, or the default."""
 
     clusters: int | None = None
     port: int | None = None  # of the hub; the clusters follow it
@@ -64,7 +66,14 @@ def read_layout(data: bytes) -> FleetLayout | None:
     return found
 
 
-def choose_layout(recorded: FleetLayout | None, requested: LayoutRequest, free_port: FreePort) -> FleetLayout:
+def reset_command(folder: Path) -> str:
+    """Return the command that removes the fleet of this folder, and no other."""
+    return shlex.join(["watchword", "reset", "--data-dir", str(folder)])
+
+
+def choose_layout(
+    recorded: FleetLayout | None, requested: LayoutRequest, free_port: FreePort, folder: Path
+) -> FleetLayout:
     """Return the layout to start; recorded addresses stay, because credentials name them. Raise `OperationRefused`."""
     if recorded is None:
         count = DEFAULT_CLUSTERS if requested.clusters is None else requested.clusters
@@ -72,12 +81,12 @@ def choose_layout(recorded: FleetLayout | None, requested: LayoutRequest, free_p
     if requested.port is not None and requested.port != recorded.hub.port:
         raise OperationRefused(
             f"this fleet's hub listens on port {recorded.hub.port}, and its clusters know it by that: leave --port "
-            "out, or begin anew with `watchword reset`"
+            f"out, or begin anew with `{reset_command(folder)}`"
         )
     if requested.clusters is not None and requested.clusters < len(recorded.clusters):
         raise OperationRefused(
             f"this fleet has {len(recorded.clusters)} clusters: give --clusters {len(recorded.clusters)} or more, or "
-            "begin anew with `watchword reset`"
+            f"begin anew with `{reset_command(folder)}`"
         )
     return add_clusters(recorded, requested.clusters or 0, requested, free_port)
 
@@ -85,7 +94,7 @@ def choose_layout(recorded: FleetLayout | None, requested: LayoutRequest, free_p
 def add_clusters(layout: FleetLayout, count: int, requested: LayoutRequest, free_port: FreePort) -> FleetLayout:
     """Return the layout with at least that many clusters."""
     numbers = range(len(layout.clusters) + 1, count + 1)
-    taken = {address.port for address in layout.addresses}  # nobody listens there just now
+    taken = {address.port for address in layout.addresses}  # the port is free just now
     others = (port for port in iter(free_port, None) if port not in taken)
     added = tuple(_address(f"cluster{number}", number, requested, others.__next__) for number in numbers)
     return replace_clusters(layout, (*layout.clusters, *added))
@@ -105,10 +114,9 @@ def _address(name: str, offset: int, requested: LayoutRequest, free_port: FreePo
 
 
 class FreePorts:
-    """Finds loopback ports that nobody listens on, each once.
+    """Finds free loopback ports, each once.
 
-    The system never gives these to a connection that somebody opens: what is free now is free in a moment, too, and
-    after a restart.
+    The system never assigns these to outgoing connections: a free port stays free, also after a restart.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Who is reported of a fleet that comes up: a person at a terminal, a person reading a log, or a program."""
+"""The output of a fleet that starts: for a terminal, a log, or a program."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from watchword.admin.terminal import (
     supports_unicode,
     terminal_size,
 )
+from watchword.api.text import escape_text
 from watchword.api.time import rfc3339
 from watchword.local.background_writer import BackgroundWriter
 from watchword.local.step_tracker import StepState, StepStatus
@@ -32,7 +33,7 @@ class UpOutput(Protocol):
     """Shows what happens; `read_view` gives the whole picture of the moment."""
 
     def step(self, line: StepStatus) -> None:
-        """Take note of a step that went on."""
+        """Record a step that went on."""
         ...
 
     def refresh(self, read_view: ViewReader) -> None:
@@ -40,22 +41,22 @@ class UpOutput(Protocol):
         ...
 
     def ready(self, read_view: ViewReader, seconds: float) -> None:
-        """Say that all is healthy."""
+        """Report that all is healthy."""
         ...
 
     def close(self, final_message: str) -> None:
-        """Say how it ended."""
+        """Return how it ended."""
         ...
 
     @property
     def reader_closed(self) -> bool:
-        """Whether nobody is there any more to be reported."""
+        """Whether the reader is gone."""
         ...
 
 
 @dataclass
 class TerminalOutput:
-    """A person at a terminal: one picture, drawn over and over."""
+    """Output for a terminal: one picture, redrawn."""
 
     screen: Screen
     writer: BackgroundWriter
@@ -86,7 +87,7 @@ class TerminalOutput:
 
 @dataclass
 class PlainOutput:
-    """A person reading a log: one line for each thing that happens."""
+    """Output for a log: one line per event."""
 
     writer: BackgroundWriter
     unicode: bool
@@ -99,7 +100,7 @@ class PlainOutput:
             self._write(f"{mark} {line.title}: {line.detail} ({line.seconds:.1f} s)")
 
     def refresh(self, read_view: ViewReader) -> None:
-        """Write what is news."""
+        """Write what is new."""
         for row in select_unreported(read_view().recent_events, self._reported):
             self._write(f"{row.at[11:19]}  {row.about}: {row.what}")
 
@@ -112,8 +113,8 @@ class PlainOutput:
 
     def close(self, final_message: str) -> None:
         """Write how it ended."""
-        if final_message:
-            self._write(final_message)
+        for line in final_message.splitlines():
+            self._write(line)
         self.writer.close()
 
     @property
@@ -122,12 +123,12 @@ class PlainOutput:
         return self.writer.reader_closed
 
     def _write(self, line: str) -> None:
-        self.writer.write(f"{line}\n")
+        self.writer.write(f"{escape_text(line)}\n")
 
 
 @dataclass
 class JsonOutput:
-    """A program: one JSON object for each line, each with the kind of news under `event`."""
+    """Output for a program: one JSON object per line, each with its type under `event`."""
 
     writer: BackgroundWriter
     _reported: set[FleetEvent] = field(default_factory=set)
@@ -137,7 +138,7 @@ class JsonOutput:
         self._write("step", step=line.key, title=line.title, state=line.state, detail=line.detail, seconds=line.seconds)
 
     def refresh(self, read_view: ViewReader) -> None:
-        """Write what is news."""
+        """Write what is new."""
         for row in select_unreported(read_view().recent_events, self._reported):
             self._write("happening", at=row.at, about=row.about, what=row.what, warning=row.is_warning)
 
@@ -158,7 +159,7 @@ class JsonOutput:
         return self.writer.reader_closed
 
     def _write(self, event: str, **fields: Any) -> None:
-        self.writer.write(orjson.dumps({"event": event, **fields}).decode() + "\n")
+        self.writer.write(escape_text(orjson.dumps({"event": event, **fields}).decode()) + "\n")
 
 
 def select_unreported(rows: Sequence[FleetEvent], reported: set[FleetEvent]) -> list[FleetEvent]:

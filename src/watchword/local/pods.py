@@ -13,9 +13,10 @@ from random import SystemRandom
 from watchword.addons.sample.agent import SampleAgent
 from watchword.agent.options import AgentOptions
 from watchword.agent.process import AgentRuntime, run_agent
+from watchword.api.validation import parse_duration
 from watchword.apiserver.node.model import Launch
 from watchword.hub.addons.controllers import hub_addon_controllers
-from watchword.hub.cluster_cleanup import ClusterCleanup
+from watchword.hub.cluster_cleanup import RETENTION, ClusterCleanup
 from watchword.hub.process import HubOptions, run_hub
 from watchword.kube.client import Client
 from watchword.kube.connect import connect, connect_incluster
@@ -26,7 +27,7 @@ from watchword.runtime.leader_election import ElectionTiming
 
 SAMPLE_EVERY = timedelta(seconds=20)
 TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)
-"""There is one replica of each, which after a crash has the name of the one before: nobody waits for a lease."""
+"""One replica of each, which keeps its identity after a crash: it need not wait for the lease to expire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ class PodCommands:
     async def clean_clusters(self, launch: Launch, _: asyncio.Event) -> None:
         """Delete clusters that left and were not deleted, once."""
         async with connect_own_cluster(launch) as client:
-            await ClusterCleanup(client, self.clock).run()
+            retention = parse_flags(launch.arguments).get("retention")
+            await ClusterCleanup(client, self.clock, parse_duration(retention) if retention else RETENTION).run()
 
     async def agent(self, launch: Launch, stop: asyncio.Event) -> None:
         """Be the agent that the Klusterlet describes."""

@@ -1,4 +1,4 @@
-"""Takes the steps one after another, tells the tracker, and says in the end what is not as it should be."""
+"""Runs the steps one after another, updates the tracker, and reports at the end what is not healthy."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 import shutil
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 
 from watchword.admin.errors import NotReady
-from watchword.admin.inventory import Inventory
+from watchword.admin.inventory_rows import Inventory
 from watchword.api.validation import format_duration
 from watchword.local.fleet import LocalFleet
 from watchword.local.step_tracker import StepTracker
@@ -25,7 +26,7 @@ def track_steps(steps: Sequence[UpStep]) -> StepTracker:
 async def run_steps(
     fleet: LocalFleet, tracker: StepTracker, steps: Sequence[UpStep], patience: timedelta | None
 ) -> None:
-    """Take every step; `NotReady` with reasons when patience ends before that, else what a step raises."""
+    """Run every step; `NotReady` with reasons when the time is up before that, else what a step raises."""
     current = ""
     try:
         async with asyncio.timeout(None if patience is None else patience.total_seconds()):
@@ -45,16 +46,20 @@ async def run_steps(
 
 
 def unhealthy_reasons(fleet: LocalFleet, tracker: StepTracker, current: str) -> list[str]:
-    """Say why a fleet is not healthy yet: what is waited for, what fails, and who is in trouble."""
+    """Return why a fleet is not healthy yet: what is waited for, what fails, and which members."""
     step = tracker.step(current)
     waited = f"{step.title.lower()}: {step.detail or 'under way'}"
     failing = [f"{name} fails: {why}" for name, why in sorted(fleet.supervisor.last_errors.items())]
-    return [waited, *_full_disk(fleet), *failing, *inventory_problems(fleet.inventory())]
+    return [waited, *full_disk_reasons(fleet.folder.path), *failing, *inventory_problems(fleet.inventory())]
 
 
-def _full_disk(fleet: LocalFleet) -> list[str]:
-    free = shutil.disk_usage(fleet.folder.path).free
-    return [f"the disk of {fleet.folder.path} is full: free some space"] if free < MIN_FREE_BYTES else []
+def full_disk_reasons(folder: Path) -> list[str]:
+    """Say that the disk of a folder is full; nothing while it is not, or cannot be looked at."""
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return []
+    return [f"the disk of {folder} is full: free some space"] if free < MIN_FREE_BYTES else []
 
 
 def inventory_problems(inventory: Inventory | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""What has been done so far and what is under way, told to whoever shows it."""
+"""The state of the startup steps, with listeners."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Listener: TypeAlias = Callable[[StepStatus], None]
 
 @dataclass
 class StepTracker:
-    """The steps in order; listeners are told of every change."""
+    """The steps in order; listeners are called on every change."""
 
     steps: list[StepStatus]
     now: Callable[[], float]
@@ -46,20 +46,20 @@ class StepTracker:
         return cls([StepStatus(key, title) for key, title in steps], now)
 
     def begin(self, key: str) -> None:
-        """Say that a step is under way."""
+        """Report that a step is under way."""
         self._started_at[key] = self.now()
         self._set(key, StepState.RUNNING, "")
 
     def note(self, key: str, detail: str) -> None:
-        """Say more about a step that is under way."""
+        """Report progress of a step that is running."""
         self._set(key, StepState.RUNNING, detail)
 
     def end(self, key: str, detail: str) -> None:
-        """Say that a step is done."""
+        """Report that a step is done."""
         self._set(key, StepState.DONE, detail)
 
     def fail(self, key: str, reason: str) -> None:
-        """Say that a step failed."""
+        """Report that a step failed."""
         self._set(key, StepState.FAILED, reason)
 
     def step(self, key: str) -> StepStatus:

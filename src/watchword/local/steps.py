@@ -1,4 +1,4 @@
-"""How a fleet comes up on this machine: the same steps that people take on real clusters, as data."""
+"""The startup steps of a fleet on this machine, the same as on real clusters, as data."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from watchword.local.sample_addon import is_addon_ready, start_sample_addon
 from watchword.runtime.informer import WatchScope
 
 ReportDetail: TypeAlias = Callable[[str], None]
-"""Says more about the step that is under way."""
+"""Reports progress of the step that is running."""
 
 HUB_LEASE_SOURCE = (LEASES, WatchScope(HUB_LEASE.namespace, fields=f"metadata.name={HUB_LEASE.name}"))
 DRIVERS = tuple(reversed(tuple(CATALOG.addons)))
@@ -47,7 +47,7 @@ DRIVERS = tuple(reversed(tuple(CATALOG.addons)))
 
 @dataclass(frozen=True, slots=True)
 class UpStep:
-    """One step; `run` returns what to say of it when it is done."""
+    """One step; `run` returns its result as text."""
 
     key: str
     title: str
@@ -94,7 +94,7 @@ async def make_token(fleet: LocalFleet, report: ReportDetail) -> str:
 
 
 async def discover_hub(fleet: LocalFleet, report: ReportDetail) -> str:
-    """Let each cluster find the hub by address, token and pin, and believe it for the right reason."""
+    """Let each cluster find the hub by address, token and pin, and verify it."""
     record = fleet.token
     assert record is not None, "made in the step before"
     pins = tuple(authority.pin for authority in fleet.authorities)
@@ -132,7 +132,7 @@ async def join_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
 
 
 async def accept_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
-    """Accept each cluster as an administrator would: once it has asked, and nothing contradicts it."""
+    """Accept each cluster as an administrator would: once it has a request, and nothing contradicts it."""
     acceptor = ClusterAcceptor(HubAdmin(fleet.hub.client, fleet.clock), ApprovalTerms())
     accepted: list[str] = []
 
@@ -179,7 +179,7 @@ async def enable_addon(fleet: LocalFleet, report: ReportDetail) -> str:
 
 
 def cluster_of(fleet: LocalFleet, name: str) -> Object | None:
-    """Return a ManagedCluster as the hub last told it."""
+    """Return a ManagedCluster as last read from the hub."""
     return fleet.hub_observer.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
 
 
@@ -202,9 +202,9 @@ def is_decided(cluster: Object) -> bool:
 
 
 def is_settled(cluster: Object | None, lease: Object | None, since: datetime) -> bool:
-    """Whether nothing more is to be expected of a cluster: it works and reports, its agent is heard, or it was denied.
+    """Whether a cluster has reached its final state: it works and reports, its lease is renewed, or it was denied.
 
-    Conditions outlive a restart; a lease that was renewed since proves that somebody is there.
+    Conditions survive a restart; a lease that was renewed since proves that the agent runs.
     """
     if cluster is None:
         return False

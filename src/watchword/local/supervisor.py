@@ -20,7 +20,7 @@ RESTART_BACKOFF = Backoff(first=0.5, limit=30.0)
 
 @dataclass
 class Supervisor:
-    """Whoever fails is started again after a while, and `last_errors` says why meanwhile."""
+    """Restarts failed tasks with a delay; `last_errors` contains the reasons meanwhile."""
 
     random: Random
     last_errors: dict[str, str] = field(default_factory=dict)
@@ -28,11 +28,11 @@ class Supervisor:
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     def start(self, name: str, work: SupervisedTask) -> None:
-        """Let somebody work under a name until `stop`."""
+        """Run a task under a name until `stop`."""
         self._tasks[name] = asyncio.create_task(self._supervise(name, work), name=name)
 
     async def stop(self, grace: timedelta) -> None:
-        """Ask all to end, and end those that take too long."""
+        """Stop all, and cancel those that take too long."""
         self._stop.set()
         tasks = list(self._tasks.values())
         if tasks:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from watchword._structlog import structlog
 from watchword.apiserver.node.model import HttpProbe, Launch
+from watchword.local.pod_logs import log_to
 
 CommandFunction: TypeAlias = Callable[[Launch, asyncio.Event], Awaitable[None]]
 """Does what the program does under that command, until the event is set."""
@@ -32,20 +33,18 @@ class RunningTask:
         trouble = self.task.exception()
         if trouble is None:
             return 0
-        log: Any = structlog.get_logger("watchword.up").bind(pod=str(self.launch.pod))
-        log.error("container failed", exc_info=trouble)
         return 1
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Terminate it."""
         self.stop.set()
 
     def kill(self) -> None:
         """End it."""
         self.task.cancel()
 
-    async def probe(self, question: HttpProbe) -> bool:  # noqa: ARG002 - nobody needs to be asked
-        """Tell whether it still runs."""
+    async def probe(self, question: HttpProbe) -> bool:  # noqa: ARG002 - a task needs no probe
+        """Return whether it still runs."""
         return not self.task.done()
 
 
@@ -61,7 +60,17 @@ class TaskRunner:
         if command is None:
             raise OSError(f"no such command: {launch.arguments[:1]}")
         stop = asyncio.Event()
-        work = asyncio.ensure_future(command(launch, stop))
-        assert isinstance(work, asyncio.Task)
-        work.set_name(f"{launch.pod}/{launch.container}")
+        work = asyncio.create_task(_run(command, launch, stop), name=f"{launch.pod}/{launch.container}")
         return RunningTask(work, stop, launch)
+
+
+async def _run(command: CommandFunction, launch: Launch, stop: asyncio.Event) -> None:
+    """Run one container; what it logs is its own, a failure above all."""
+    log_to(launch.log)
+    log: Any = structlog.get_logger("watchword.up").bind(pod=str(launch.pod))
+    log.info("container started", command=launch.arguments[0])
+    try:
+        await command(launch, stop)
+    except Exception:
+        log.exception("container failed")
+        raise

@@ -18,7 +18,7 @@ from watchword.local.fleet import LocalFleet
 from watchword.local.layout import FreePorts, LayoutRequest, choose_layout
 from watchword.local.output import UpOutput
 from watchword.local.pods import FlagParsers
-from watchword.local.startup import run_steps, track_steps
+from watchword.local.startup import full_disk_reasons, run_steps, track_steps
 from watchword.local.step_tracker import StepTracker
 from watchword.local.steps import choose_steps
 from watchword.local.view import FleetView
@@ -31,7 +31,7 @@ TICK = 1.0  # and at most: time left is shown
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What a person may choose."""
+    """The user's choices."""
 
     requested: LayoutRequest = field(default_factory=LayoutRequest)
     in_memory: bool = False
@@ -43,11 +43,12 @@ class UpOptions:
 async def up(
     folder: FleetDirectory, options: UpOptions, output: UpOutput, read: FlagParsers, stop: asyncio.Event
 ) -> None:
-    """Run a fleet until asked to stop; the folder is claimed. Raises what keeps it from coming up."""
-    layout = choose_layout(folder.recorded(), options.requested, FreePorts())
+    """Run a fleet until `stop` is set; the folder is locked. Raises what prevents the start."""
+    recorded = folder.recorded()
+    layout = choose_layout(recorded, options.requested, FreePorts(), folder.path)
     folder.record(layout)
     clock: Clock = SystemClock()
-    fleet = LocalFleet(folder, layout, clock, read, options.in_memory, options.audit)
+    fleet = LocalFleet(folder, layout, clock, read, options.in_memory, options.audit, is_new=recorded is None)
     steps = choose_steps(len(layout.clusters))
     tracker = track_steps(steps)
     tracker.listeners.append(output.step)
@@ -56,7 +57,7 @@ async def up(
     showing = asyncio.create_task(display.show(), name="view")
     try:
         if await run_until_stopped(stop, run_steps(fleet, tracker, steps, options.patience)):
-            if not options.leave:  # they need somebody who answers
+            if not options.leave:  # they need a reader that responds
                 display.commands = commands_to_try(folder.kubeconfig, next((c.name for c in layout.clusters), ""))
             output.ready(display.view, asyncio.get_running_loop().time() - display.began)
             if not options.leave:
@@ -96,9 +97,14 @@ class ProgressDisplay:
             recent_events=fleet.observer.recent_events() if fleet.observer is not None else (),
             commands=self.commands,
             now=fleet.clock.now(),
-            hint="Ctrl-C stops it, and " + ("nothing is kept" if fleet.in_memory else "everything is kept"),
+            hint=self._hint(),
             unicode=supports_unicode(sys.stdout),
         )
+
+    def _hint(self) -> str:
+        full = full_disk_reasons(self.fleet.folder.path)
+        kept = "nothing is kept" if self.fleet.in_memory else "everything is kept"
+        return "; ".join([*full, f"Ctrl-C stops it, and {kept}"])
 
     async def show(self) -> None:
         """Show it for ever."""
@@ -106,7 +112,7 @@ class ProgressDisplay:
             seen = self.fleet.observer.changes if self.fleet.observer is not None else 0
             self.changed.clear()
             self.refresh()
-            if self.output.reader_closed:  # a closed terminal, or the end of a pipe: nobody waits for this fleet
+            if self.output.reader_closed:  # a closed terminal, or the end of a pipe: the reader is gone
                 self.stop.set()
             await asyncio.sleep(FRAME)
             await self._wait_for_change(seen)
@@ -140,7 +146,7 @@ def commands_to_try(kubeconfig: Path, cluster: str) -> list[str]:
 
 
 def program_name(argument: str) -> str:
-    """Return how this program is called from where the person stands."""
+    """Return how this program is called from the user's working directory."""
     if Path(argument).name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m watchword"
     found = shutil.which("watchword")
@@ -159,4 +165,4 @@ def _from_home(path: Path) -> str:
 def _final_message(folder: FleetDirectory, options: UpOptions) -> str:
     if options.in_memory:
         return "stopped; nothing is kept"
-    return f"stopped; everything is kept in {folder.path}; the next `up` goes on from there"
+    return f"stopped; everything is kept in {folder.path}; the next `up` continues with it"

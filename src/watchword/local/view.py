@@ -1,4 +1,4 @@
-"""What a person sees of a fleet on this machine: steps, clusters, credentials, events, and what to try."""
+"""The terminal view of a fleet on this machine: steps, clusters, credentials, events, and what to try."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from datetime import datetime
 
 from watchword.admin.formatting import format_renewal, format_time_left
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import ClusterRow, CredentialRow, Inventory
+from watchword.admin.inventory_rows import ClusterRow, CredentialRow, Inventory
 from watchword.admin.recent_events import FleetEvent
 from watchword.admin.terminal import Style, StyledLine, TerminalSize
 from watchword.local.step_tracker import StepState, StepStatus
 
 GAP = "  "
 KIND_FROM = 70  # columns, from which on the kind of a credential is shown
-SMALLEST_TABLE = 4  # an empty line, the headings, and a row, with another to say how many more there are
+SMALLEST_TABLE = 4  # an empty line, the headings, and a row, with another for the number of hidden ones
 LOW = 20  # rows, below which one command has to do
 NARROWEST = 12  # columns that the first one keeps
 UNICODE_MARKS = {StepState.DONE: "✓", StepState.FAILED: "✗", StepState.RUNNING: "•", StepState.WAITING: "·"}

@@ -1,4 +1,4 @@
-"""Brings rendered objects to the cluster: only what differs, never over somebody else's."""
+"""Applies rendered objects to the cluster: only differences, never over another owner's."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ OWN_OBJECTS = ApplyPolicy(comparison=Comparison.CONTAINS, manager=MANAGED_BY, fo
 
 
 def owner_annotation(owner: Object) -> str:
-    """Return how the objects of a Klusterlet or ClusterManager say whose they are."""
+    """Return the annotation by which objects of a Klusterlet or ClusterManager name their owner."""
     return f"{owner['kind']}/{owner['metadata']['name']}"
 
 
 def owners_of(obj: Object) -> list[ObjectKey]:
-    """Return the key of whoever an object was made for."""
+    """Return the key of an object's owner."""
     name = annotations_of(obj).get(OWNER_ANNOTATION, "").partition("/")[2]
     return [ObjectKey.cluster(name)] if name else []
 
@@ -42,7 +42,7 @@ class OwnedObjectApplier:
     client: Client
 
     async def apply(self, owner: Object, manifests: Iterable[Manifest]) -> list[Manifest]:
-        """Make every object as rendered and return them as they are; `NameConflict` when one is somebody else's."""
+        """Make every object as rendered and return them; `NameConflict` when one has another owner."""
         return [(resource, await self._apply(owner, resource, obj)) for resource, obj in manifests]
 
     async def remove(self, owner: Object, manifests: Sequence[Manifest]) -> list[str]:
@@ -65,7 +65,7 @@ class OwnedObjectApplier:
         if present is not None and is_owned(present, owner):
             return await apply_object(self.client, resource, wanted, present, OWN_OBJECTS)
         try:
-            # Without force: whatever somebody else said about an object of this name stays as it is.
+            # Without force: fields of other managers on an object of this name stay as they are.
             return await apply_object(self.client, resource, wanted, None, replace(OWN_OBJECTS, force=False))
         except Conflict as cause:
             found = await self.client.get(resource, key)
@@ -83,7 +83,7 @@ class OwnedObjectApplier:
         try:
             return await self.client.create(NAMESPACES, with_owner(obj, owner))
         except (AlreadyExists, Forbidden):
-            return obj  # it is the administrator's; when it is missing, what goes into it will say so
+            return obj  # the administrator's; when it is missing, applying its content reports that
 
 
 def with_owner(obj: Object, owner: Object) -> Object:
@@ -109,7 +109,7 @@ def is_owned(obj: Object, owner: Object) -> bool:
 
 
 async def delete_exact(client: Client, resource: Resource, obj: Object) -> None:
-    """Delete this very object; a Deployment goes only after its pods, lest they write once more."""
+    """Delete exactly this object; a Deployment is deleted after its pods, which could otherwise write once more."""
     propagation = "Foreground" if resource is DEPLOYMENTS else "Background"
     try:
         await client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj), propagation=propagation)

@@ -74,7 +74,7 @@ def hub_bundle(manager: Object | None = None, options: BundleOptions | None = No
 
 
 def agent_bundle(klusterlet: Object, options: BundleOptions | None = None) -> list[Manifest]:
-    """Return the operator and the Klusterlet that it carries out; the bootstrap Secret is the joining person's."""
+    """Return the operator and its Klusterlet; the bootstrap Secret is created by the joining user."""
     return [*operator_bundle(options or BundleOptions(for_hub=False)), (KLUSTERLETS, klusterlet)]
 
 

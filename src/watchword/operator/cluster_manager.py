@@ -1,4 +1,4 @@
-"""Keeps the hub's controllers deployed as their ClusterManager says, and says how they are."""
+"""Keeps the hub's controllers deployed as their ClusterManager specifies, and reports their state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECHECK = timedelta(seconds=5)
 
 @dataclass(frozen=True)
 class ClusterManagerReconciler:
-    """Reconciles ClusterManager; woken by what was deployed for it."""
+    """Reconciles ClusterManager; triggered by what was deployed for it."""
 
     reader: Reader
     client: Client
@@ -90,7 +90,7 @@ class ClusterManagerReconciler:
 
 
 def decide_hub_conditions(rows: Iterable[Manifest]) -> list[Condition]:
-    """Say whether the controllers run."""
+    """Return whether the controllers run."""
     hub = next((obj for resource, obj in rows if resource is DEPLOYMENTS), None)
     missing, wanted = conditions.count_missing(hub)
     if missing:

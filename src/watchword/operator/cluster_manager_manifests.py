@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
-from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import HUB_NAMESPACE
+from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
+from watchword.api.names import HUB_NAMESPACE, Annotation
 from watchword.api.resources import CRON_JOBS, NAMESPACES
+from watchword.api.validation import DurationError, parse_duration
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
 from watchword.operator.feature_gates import HUB_FEATURES, format_gates
@@ -39,8 +41,20 @@ def hub_flags(manager: Object, catalog: Catalog = CATALOG) -> list[str]:
     if names:
         flags.append(f"--enabled-registration-drivers={','.join(names)}")
     flags += settings_to_flags(catalog.options(Side.HUB), hub_settings(manager, catalog))
+    retention = left_cluster_retention(manager)
+    if retention:
+        flags.append(f"--left-cluster-retention={retention}")
     gates = format_gates(gates_of(manager), HUB_FEATURES)
     return [*flags, *([f"--feature-gates={gates}"] if gates else [])]
+
+
+def left_cluster_retention(manager: Object) -> str:
+    """Return how long clusters that left are kept, as the administrator says; empty for the default or no duration."""
+    text = annotations_of(manager).get(Annotation.LEFT_CLUSTER_RETENTION, "")
+    try:
+        return text if text and parse_duration(text) >= timedelta(0) else ""
+    except DurationError:
+        return ""
 
 
 def hub_settings(manager: Object, catalog: Catalog) -> Settings:
@@ -121,15 +135,15 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
         pod=pod_fields(spec),
         resources=resources_of(spec),
     )
-    return [deployment(workload), cleaner_job(chosen), *driver_manifests(manager)]
+    return [deployment(workload), cleaner_job(chosen, left_cluster_retention(manager)), *driver_manifests(manager)]
 
 
-def cleaner_job(image: str) -> Manifest:
+def cleaner_job(image: str, retention: str = "") -> Manifest:
     """Return the CronJob that removes clusters which left and were not deleted."""
     container = {
         "name": CLEANER_JOB,
         "image": image,
-        "args": ["clean-clusters"],
+        "args": ["clean-clusters", *([f"--retention={retention}"] if retention else [])],
         "securityContext": dict(CONTAINER_SECURITY),
     }
     pod = {

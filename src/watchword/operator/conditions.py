@@ -1,4 +1,4 @@
-"""What the operator says about a deployment and about the hub's connection, from facts alone."""
+"""The operator's conditions about a deployment and about the hub's connection, from facts alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VALID_FEATURES = "ValidFeatureGates"
 
 
 def decide_feature_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> Condition:
-    """Say which switches nobody knows."""
+    """Return the unknown feature gates."""
     unknown = find_unknown_gates(rows, known)
     if not unknown:
         return Condition.true(VALID_FEATURES, "FeatureGatesAllValid", "all switches are known")
@@ -41,12 +41,12 @@ def count_missing(deployment: Object | None) -> tuple[int, int]:
     status = deployment.get("status") or {}
     wanted = int((deployment.get("spec") or {}).get("replicas", 1))
     if status.get("observedGeneration", 0) < (deployment["metadata"].get("generation") or 0):
-        return wanted, wanted  # nobody has looked at the newest wish yet
+        return wanted, wanted  # the newest generation was not observed yet
     return max(0, wanted - int(status.get("availableReplicas") or 0)), wanted
 
 
 def decide_degraded(type_: str, deployment: Object | None) -> Condition:
-    """Say whether fewer pods run than wanted."""
+    """Return whether fewer pods run than wanted."""
     missing, wanted = count_missing(deployment)
     if not missing:
         return Condition.false(type_, "DeploymentsFunctional", "as many instances run as wanted")
@@ -55,14 +55,14 @@ def decide_degraded(type_: str, deployment: Object | None) -> Condition:
 
 
 def decide_available(deployment: Object | None, reason: str) -> Condition:
-    """Say whether the deployment does its work."""
+    """Return whether the deployment does its work."""
     if deployment is not None and (is_true(deployment, "Available") or not count_missing(deployment)[0]):
         return Condition.true(AVAILABLE, reason, "deployed and available")
     return Condition.false(AVAILABLE, "DeploymentNotAvailable", "deployed, and not available yet")
 
 
 def decide_hub_connection(bootstrap: Object | None, hub: Object | None, *, now: datetime) -> Condition:
-    """Say from the agent's Secrets whether it has what it needs to speak to its hub."""
+    """Return from the agent's Secrets whether it has what it needs to connect to its hub."""
     if hub is None or not (hub.get("data") or {}).get("kubeconfig"):
         if not ((bootstrap or {}).get("data") or {}).get("kubeconfig"):
             message = (
@@ -98,7 +98,7 @@ def _decide_credential(data: Mapping[str, str], now: datetime) -> Condition:
 
 
 def _awaits_certificate(data: Mapping[str, str]) -> bool:
-    """Whether the kubeconfig names a certificate; what cannot be read is the agent's to judge."""
+    """Whether the kubeconfig names a certificate; the agent decides about an unreadable one."""
     try:
         return parse_kubeconfig(base64.b64decode(data["kubeconfig"])).choose().user.certificate_file is not None
     except (KubeError, binascii.Error):

@@ -35,7 +35,7 @@ AGENT_SECRETS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
 
 
 def register_informers(cache: Cache) -> None:
-    """Ask the cache for everything the operator looks at: of Secrets, only the two that are the agent's."""
+    """Register the informers of everything that the operator reads: of Secrets, only the agent's two."""
     for resource in (KLUSTERLETS, CLUSTER_MANAGERS, APPLIED_MANIFEST_WORKS):
         cache.informer(resource)
     for resource in DEPLOYED:

@@ -1,4 +1,4 @@
-"""The switches that agents and hubs know; others are said to be unknown and not passed on."""
+"""The feature gates of agents and hubs; unknown ones are reported and not passed on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HUB_FEATURES = frozenset(
 
 
 def find_unknown_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> list[str]:
-    """Return the features that nobody knows, in order."""
+    """Return the unknown features, in order."""
     return sorted({str(row.get("feature")) for row in rows} - known)
 
 

@@ -1,4 +1,4 @@
-"""Keeps the agent deployed as its Klusterlet says, and says how it is."""
+"""Keeps the agent deployed as its Klusterlet specifies, and reports its state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CERTIFICATE_RECHECK = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class KlusterletReconciler:
-    """Reconciles Klusterlet; woken by what was deployed for it and by its agent's Secrets."""
+    """Reconciles Klusterlet; triggered by what was deployed for it and by its agent's Secrets."""
 
     reader: Reader
     client: Client
@@ -94,7 +94,7 @@ class KlusterletReconciler:
 
 
 def fingerprint(secret: Object | None) -> str:
-    """Return a few letters that change with the content of a Secret and say nothing about it."""
+    """Return a short hash that changes with the content of a Secret and reveals nothing about it."""
     if secret is None:
         return ""
     salted = [uid_of(secret), secret.get("data") or {}]

@@ -184,7 +184,7 @@ def _account_annotations(registration: Mapping[str, Any], catalog: Catalog) -> d
 
 
 def pod_fields(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the pod that the spec decides: where it runs, how urgent it is, whom it knows."""
+    """Return the fields of the pod that the spec decides: node selector, priority, pull secrets."""
     placement: Mapping[str, Any] = spec.get("nodePlacement") or {}
     fields: dict[str, Any] = {name: placement[name] for name in ("nodeSelector", "tolerations") if placement.get(name)}
     if spec.get("priorityClassName"):
@@ -196,7 +196,7 @@ def pod_fields(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resources_of(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what the container may use: little by default, nothing said under BestEffort."""
+    """Return the resources of the container: small by default, none under BestEffort."""
     requirement: Mapping[str, Any] = spec.get("resourceRequirement") or {}
     match requirement.get("type", "Default"):
         case "ResourceRequirement":

@@ -36,7 +36,7 @@ class KlusterletRemoval:
     status: StatusWriter
 
     async def remove(self, klusterlet: Object) -> Outcome:
-        """Take the next step; woken again when something has gone."""
+        """Take the next step; triggered again when something is deleted."""
         if Finalizer.KLUSTERLET not in finalizers_of(klusterlet):
             return Done()
         rows = bound_agent_manifests(klusterlet)
@@ -63,7 +63,7 @@ class KlusterletRemoval:
         return RetryAfter(RECHECK)
 
     async def _delete_work_records(self, klusterlet: Object) -> None:
-        """Delete the records of the hub that is left; what they own goes with them, what was orphaned stays."""
+        """Delete the records of the hub that is left; what they own is deleted with them, what was orphaned stays."""
         others = self._others(klusterlet)
         own = hub_hash(self.reader.get(SECRETS, self._secret(klusterlet)))
         for record in self.reader.list(APPLIED_MANIFEST_WORKS):
@@ -72,7 +72,7 @@ class KlusterletRemoval:
             await self._delete_record(record)
 
     async def _delete_record(self, record: Object) -> None:
-        """Nobody is left to finish it, so its finalizer goes too; the garbage collector does the rest."""
+        """Remove the finalizer of a record whose agent is gone; the garbage collector does the rest."""
         key = ObjectKey.of(record)
         try:
             kept = [name for name in finalizers_of(record) if name != Finalizer.APPLIED_WORK]
@@ -116,7 +116,7 @@ def _namespaces(klusterlet: Object) -> tuple[str, str]:
 
 
 def hub_hash(secret: Object | None) -> str:
-    """Return the fingerprint by which records name their hub, empty when the Secret does not tell."""
+    """Return the hash by which records name their hub, empty when the Secret does not tell."""
     try:
         kubeconfig = base64.b64decode(((secret or {}).get("data") or {}).get("kubeconfig") or "", validate=True)
         server = parse_kubeconfig(kubeconfig).choose().cluster.server

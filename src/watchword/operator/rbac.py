@@ -55,10 +55,10 @@ def rules_of(rights: Sequence[RbacRule]) -> list[Object]:
 
 AGENT_RIGHTS = (
     RbacRule("capacity is summed over the nodes", "", ("nodes",), READ),
-    RbacRule("its UID tells this cluster from every other", "", ("namespaces",), ("get",), ("kube-system",)),
+    RbacRule("its UID identifies this cluster", "", ("namespaces",), ("get",), ("kube-system",)),
     RbacRule("claims are reported to the hub", CLUSTER_GROUP, ("clusterclaims",), READ),
     RbacRule(
-        "records say what a work has applied",
+        "records list what a work has applied",
         WORK_GROUP,
         ("appliedmanifestworks", "appliedmanifestworks/status"),
         (*READ, *CHANGE),
@@ -79,7 +79,7 @@ AGENT_OWN_RIGHTS = (
         ("leases",),
         (*READ, "create", "update", "patch"),
     ),
-    RbacRule("people are told what happens", "events.k8s.io", ("events",), ("create", "patch", "update")),
+    RbacRule("events are recorded", "events.k8s.io", ("events",), ("create", "patch", "update")),
 )
 AGENT_OWN_RULES: list[Object] = rules_of(AGENT_OWN_RIGHTS)
 """What it does in the namespaces that are its own."""
@@ -116,19 +116,19 @@ HUB_RIGHTS = (
         ("create",),
         ("default",),
     ),
-    RbacRule("add-ons are enabled where placements say", CLUSTER_GROUP, ("placementdecisions",), READ),
+    RbacRule("add-ons follow placement decisions", CLUSTER_GROUP, ("placementdecisions",), READ),
     RbacRule("clusters are accepted by allow-list", REGISTER_GROUP, ("managedclusters/accept",), ("update",)),
     RbacRule("accepted clusters may renew", REGISTER_GROUP, ("managedclusters/clientcertificates",), ("renew",)),
     RbacRule(
         "each cluster has a namespace, add-ons have accounts", "", ("namespaces", "serviceaccounts"), (*READ, *CHANGE)
     ),
-    RbacRule("agents ask for tokens of add-ons", "", ("serviceaccounts/token",), ("create", "subscribe")),
+    RbacRule("agents request tokens of add-ons", "", ("serviceaccounts/token",), ("create", "subscribe")),
     RbacRule(
         "what is published for joining clusters", "", ("configmaps",), ("get",), ("cluster-info", "kube-root-ca.crt")
     ),
     RbacRule("agents show that they live; replicas elect one", "coordination.k8s.io", ("leases",), (*READ, *CHANGE)),
-    RbacRule("people are told what happens", "", ("events",), ("create", "patch", "update")),
-    RbacRule("people are told what happens", "events.k8s.io", ("events",), ("create", "patch", "update")),
+    RbacRule("events are recorded", "", ("events",), ("create", "patch", "update")),
+    RbacRule("events are recorded", "events.k8s.io", ("events",), ("create", "patch", "update")),
     RbacRule(
         "clusters and add-ons get rights of their own",
         RBAC_GROUP,
@@ -136,7 +136,7 @@ HUB_RIGHTS = (
         (*READ, *CHANGE),
     ),
     RbacRule(
-        "certificates are asked for by agents",
+        "agents request certificates",
         "certificates.k8s.io",
         ("certificatesigningrequests",),
         (*READ, "create", "update"),
@@ -148,9 +148,9 @@ HUB_RIGHTS = (
         ("update", "patch"),
     ),
     RbacRule("certificates are approved", "certificates.k8s.io", ("signers",), ("approve",), (KUBE_CLIENT_SIGNER,)),
-    RbacRule("a renewal is approved as RBAC says", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    RbacRule("a renewal is approved by RBAC", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
     RbacRule(
-        "nobody accepts himself",
+        "no cluster accepts itself",
         "admissionregistration.k8s.io",
         ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
         (*READ, "create", "patch"),
@@ -161,11 +161,9 @@ HUB_RIGHTS = (
         ("customresourcedefinitions",),
         (*READ, "create", "patch"),
     ),
+    RbacRule("the guard checks as an ordinary user", "", ("users",), ("impersonate",), ("watchword:acceptance-probe",)),
     RbacRule(
-        "the guard asks as nobody in particular", "", ("users",), ("impersonate",), ("watchword:acceptance-probe",)
-    ),
-    RbacRule(
-        "the guard asks as a joining cluster",
+        "the guard checks as a joining cluster",
         "",
         ("groups",),
         ("impersonate",),
@@ -199,7 +197,7 @@ OPERATOR_DEFINITIONS = (
 
 
 OPERATOR_RIGHTS = (
-    RbacRule("these say what is wanted", OPERATOR_GROUP, ("klusterlets", "clustermanagers"), (*READ, "patch")),
+    RbacRule("these define what is deployed", OPERATOR_GROUP, ("klusterlets", "clustermanagers"), (*READ, "patch")),
     RbacRule("reports what there is", OPERATOR_GROUP, ("klusterlets/status", "clustermanagers/status"), ("patch",)),
     RbacRule("installs its kinds", "apiextensions.k8s.io", ("customresourcedefinitions",), ("create",)),
     RbacRule(

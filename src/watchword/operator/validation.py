@@ -18,14 +18,14 @@ AGENT_MODES = ("Default", "Singleton")
 
 @dataclass(frozen=True, slots=True)
 class SpecError:
-    """Why a spec is not carried out: a reason for programs, a sentence for people."""
+    """Why a spec is refused: a reason for programs, a sentence for people."""
 
     reason: str
     message: str
 
 
 def validate_klusterlet(klusterlet: Object) -> SpecError | None:
-    """Return what a person has to change first, or None."""
+    """Return what has to be changed first, or None."""
     spec: Mapping[str, Any] = klusterlet.get("spec") or {}
     registration: Mapping[str, Any] = spec.get("registrationConfiguration") or {}
     mode = str((spec.get("deployOption") or {}).get("mode") or "Default")
@@ -59,7 +59,7 @@ def _validate_settings(objections: list[str]) -> SpecError | None:
 
 
 def validate_cluster_manager(manager: Object) -> SpecError | None:
-    """Return what a person has to change first, or None."""
+    """Return what has to be changed first, or None."""
     spec: Mapping[str, Any] = manager.get("spec") or {}
     mode = str((spec.get("deployOption") or {}).get("mode") or "Default")
     if mode != "Default":

@@ -1,4 +1,4 @@
-"""A certificate authority: a key that vouches for other keys."""
+"""A certificate authority: signs certificates with its own key."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from watchword.pki.subjects import AlternativeNames, CertificateSubject, encode_
 from watchword.pki.usages import CLIENT_USAGES, SERVING_USAGES, Usage, encode_extended_usage, encode_key_usage
 
 BACKDATE = timedelta(minutes=5)  # clocks of other machines may be behind
-SHORT_LIFETIME = timedelta(hours=8)  # certificates shorter than this keep their full asked-for life
+SHORT_LIFETIME = timedelta(hours=8)  # certificates shorter than this keep their full requested lifetime
 CA_LIFETIME = timedelta(days=3650)
 _NO_NAMES = AlternativeNames()
 
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """From when until when."""
+    """The period in which a certificate is valid."""
 
     not_before: datetime
     not_after: datetime
@@ -30,7 +30,7 @@ class Validity:
 
 @dataclass(frozen=True, slots=True)
 class CertificateTemplate:
-    """A certificate to be issued: every fact in it is decided before it is signed."""
+    """A certificate to be issued: every field is decided before it is signed."""
 
     key: PublicKey
     subject: CertificateSubject
@@ -54,7 +54,7 @@ class Authority:
 
     @classmethod
     def from_pem(cls, certificate: bytes, key: bytes) -> Authority:
-        """Read both halves; raise `PkiError` when they are unreadable or not a pair."""
+        """Read the certificate and the key; raise `PkiError` when they are unreadable or not a pair."""
         return cls(parse_certificate(certificate), PrivateKey.from_pem(key))
 
     @classmethod
@@ -66,7 +66,7 @@ class Authority:
         lifetime: timedelta = CA_LIFETIME,
         key: PrivateKey | None = None,
     ) -> Authority:
-        """Make a self-signed CA; give a key to keep the pin across a renewal."""
+        """Make a self-signed CA; pass the old key to keep the pin across a renewal."""
         key = key or PrivateKey.generate()
         name = encode_subject(CertificateSubject(common_name))
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public.handle)
@@ -81,7 +81,7 @@ class Authority:
         return cls(_sign(builder, key), key)
 
     def issue(self, leaf: CertificateTemplate) -> Certificate:
-        """Sign one end-entity certificate, exactly as planned."""
+        """Sign one end-entity certificate, exactly as specified."""
         issuer = self.certificate.handle
         builder = (
             _builder(leaf.key, leaf.validity)
@@ -106,7 +106,7 @@ class Authority:
     def issue_serving(
         self, key: PublicKey, names: AlternativeNames, *, now: datetime, lifetime: timedelta, common_name: str = ""
     ) -> Certificate:
-        """Sign a server's certificate for the names it answers to."""
+        """Sign a server certificate for its DNS names and addresses."""
         validity = choose_validity(now=now, lifetime=lifetime, signer_not_after=self.certificate.not_after)
         subject = CertificateSubject(common_name or next(iter((*names.dns, *names.ips)), "server"))
         return self.issue(CertificateTemplate(key, subject, validity, SERVING_USAGES, names))
@@ -114,7 +114,7 @@ class Authority:
     def issue_client(
         self, key: PublicKey, subject: CertificateSubject, *, now: datetime, lifetime: timedelta
     ) -> Certificate:
-        """Sign a client's certificate: a user and its groups."""
+        """Sign a client certificate for a user and its groups."""
         validity = choose_validity(now=now, lifetime=lifetime, signer_not_after=self.certificate.not_after)
         return self.issue(CertificateTemplate(key, subject, validity))
 
@@ -122,10 +122,10 @@ class Authority:
 def choose_validity(
     *, now: datetime, lifetime: timedelta, signer_not_after: datetime, backdate: timedelta = BACKDATE
 ) -> Validity:
-    """Decide from when until when, by the rules of kube-controller-manager's signer.
+    """Decide the validity period by the rules of kube-controller-manager's signer.
 
-    The start lies a little in the past; long lives are shortened by as much, short ones are not;
-    nothing outlives the signer. Raises `AuthorityExpired` when the signer itself is over.
+    The start lies a little in the past. Long lifetimes are shortened by as much, short ones are not. No certificate
+    outlives its signer. Raises `AuthorityExpired` when the signer's own certificate has expired.
     """
     if now >= signer_not_after:
         raise AuthorityExpired("the CA certificate has expired: rotate the CA before signing anything")

@@ -1,4 +1,4 @@
-"""Certificates read: who they name, until when, by which key."""
+"""Reads certificates: subject, validity and key."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Ext = TypeVar("_Ext", bound=x509.ExtensionType)
 
 @dataclass(frozen=True)
 class Certificate:
-    """One certificate as facts. Reading it proves nothing: `chains` says whether it is believed."""
+    """The fields of one certificate. Reading it proves nothing: `chains` decides whether it is trusted."""
 
     common_name: str
     organisations: tuple[str, ...]
@@ -65,7 +65,7 @@ class Certificate:
 
     @cached_property
     def handle(self) -> x509.Certificate:
-        """The library's own view, for this room only."""
+        """The library's own object, for this package only."""
         return x509.load_der_x509_certificate(self.der)
 
     def is_current(self, now: datetime) -> bool:
@@ -100,7 +100,7 @@ def join_bundle(certificates: Iterable[Certificate]) -> bytes:
     return b"".join(dict.fromkeys(certificate.pem for certificate in certificates))
 
 
-# Certificates are public and never change: an agent looks at its own, a server at its callers', time and again.
+# Certificates are immutable, and an agent or server reads the same few of them many times.
 @lru_cache(maxsize=CERTIFICATE_CACHE_SIZE)
 def _read(der: bytes) -> Certificate:
     try:

@@ -1,4 +1,4 @@
-"""Whether a trusted authority vouches for a certificate, at one instant and for one use."""
+"""Decides whether a trusted authority signed a certificate, for one instant and one usage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from watchword.pki.usages import Usage
 MAXIMUM_DEPTH = 6
 _MAXIMUM_INTERMEDIATES = 16
 
-# Everything that is enforced below; any other extension that calls itself critical is a refusal.
+# The extensions that are enforced below; any other critical extension makes the certificate refused.
 _UNDERSTOOD = {
     x509.BasicConstraints.oid,
     x509.KeyUsage.oid,

@@ -1,4 +1,4 @@
-"""Certificate signing requests: built for ourselves, read from strangers."""
+"""Certificate signing requests: built for our own keys, parsed from untrusted clients."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _NO_NAMES = AlternativeNames()
 
 @dataclass(frozen=True, slots=True)
 class ParsedCsr:
-    """What a request asks for, completely; nothing here is granted by being asked for.
+    """Everything that a request asks for; none of it is granted yet.
 
-    Duplicates are kept, so that a judge who compares with the expected value sees them.
+    Duplicates are kept, so that a comparison with the expected value detects them.
     """
 
     common_name: str  # claimed by the requester
@@ -52,7 +52,7 @@ class ParsedCsr:
 
 
 def build_csr(key: PrivateKey, subject: CertificateSubject, names: AlternativeNames = _NO_NAMES) -> bytes:
-    """Return a signed CERTIFICATE REQUEST block for the key's owner."""
+    """Return a CERTIFICATE REQUEST block that is signed with the key."""
     builder = x509.CertificateSigningRequestBuilder().subject_name(encode_subject(subject))
     try:
         if names:

@@ -1,4 +1,4 @@
-"""The detached HS256 signature by which a bootstrap token vouches for a text."""
+"""The detached HS256 signature that a bootstrap token gives to a text."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from watchword.api.sensitive import Sensitive
 
 def sign_detached(content: bytes, *, key_id: str, secret: Sensitive[str]) -> str:
     """Return `header..signature`, byte for byte as Kubernetes writes it."""
-    # Not a JOSE library: verifiers compare strings, so key order and spacing are part of the format,
-    # and the 16-byte key is shorter than what such libraries agree to use.
+    # Not made by a JOSE library: verifiers compare strings, so key order and spacing are part of the format,
+    # and the 16-byte key is shorter than such libraries accept.
     header = _base64url(orjson.dumps({"alg": "HS256", "kid": key_id}))
     signing_input = b"%s.%s" % (header, _base64url(content))
     signature = hmac.digest(secret.reveal().encode(), signing_input, "sha256")
@@ -23,7 +23,7 @@ def sign_detached(content: bytes, *, key_id: str, secret: Sensitive[str]) -> str
 def is_detached_signature(signature: str, content: bytes, *, key_id: str, secret: Sensitive[str]) -> bool:
     """Whether this is the one signature that the token gives to the content.
 
-    The expected text is rebuilt and compared as a whole; nothing in the given header is believed.
+    The expected text is rebuilt and compared as a whole; the given header is not evaluated.
     """
     expected = sign_detached(content, key_id=key_id, secret=secret)
     return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "surrogatepass"))

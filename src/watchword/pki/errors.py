@@ -1,4 +1,4 @@
-"""What can go wrong with keys, certificates and signatures.
+"""The errors of keys, certificates and signatures.
 
 PkiError
 ├── KeyRefused            not a private or public key that is read here, or too weak
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 
 class PkiError(Exception):
-    """Base of everything this room raises."""
+    """Base of the errors of this package."""
 
 
 class KeyRefused(PkiError):
@@ -31,11 +31,11 @@ class CertificateRefused(PkiError):
 
 
 class ChainRefused(PkiError):
-    """No trusted authority vouches for the certificate at that instant."""
+    """No trusted authority signed the certificate, or it is not valid at that instant."""
 
 
 class AuthorityExpired(PkiError):
-    """The authority can no longer sign: its own certificate has ended."""
+    """The authority can no longer sign: its own certificate has expired."""
 
 
 class PinRefused(PkiError):

@@ -1,4 +1,4 @@
-"""The signatures of tokens by joserfc, which only those import who sign or verify one."""
+"""Token signatures by joserfc; imported only when a token is signed or verified."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _FAMILIES: dict[KeyType, type[NativeKey]] = {KeyType.EC: ECKey, KeyType.RSA: RSA
 
 
 def native_key(kind: KeyType, pem: bytes) -> NativeKey:
-    """Return a key in the library's own form; reading one costs more than signing with it."""
+    """Return a key in the library's own form; parsing a key costs more than signing with it."""
     return _FAMILIES[kind].import_key(pem)
 
 
 def signed(header: dict[str, Any], payload: bytes, key: NativeKey) -> str:
-    """Return a compact JWS by the algorithm that the header names."""
+    """Return a compact JWS, signed by the algorithm that the header names."""
     return jws.serialize_compact(header, payload, key, algorithms=[header["alg"]])
 
 
 def is_signed_by(token: str, key: NativeKey, algorithm: str) -> bool:
-    """Whether the key signed the token by this very algorithm."""
+    """Whether the key signed the token by exactly this algorithm."""
     try:
         jws.deserialize_compact(token.encode("ascii"), key, algorithms=[algorithm])
     except (JoseError, ValueError):
@@ -35,5 +35,5 @@ def is_signed_by(token: str, key: NativeKey, algorithm: str) -> bool:
 
 
 def public_jwk(kind: KeyType, pem: bytes) -> dict[str, Any]:
-    """Return the public key as a JWK without its use."""
+    """Return the public key as a JWK without its `use`."""
     return dict(native_key(kind, pem).as_dict(private=False))

@@ -1,4 +1,4 @@
-"""JSON Web Tokens: service account tokens signed, verified, and read without belief."""
+"""Signs and verifies JSON Web Tokens of service accounts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALGORITHMS = {KeyType.EC: "ES256", KeyType.RSA: "RS256"}
 
 
 def algorithm_of(key: PublicKey) -> str:
-    """Return the one algorithm a key is used with: the token does not get to choose."""
+    """Return the one algorithm a key is used with; the token's header does not choose it."""
     if key.type not in _ALGORITHMS or (key.type == KeyType.EC and key.bits != 256):
         raise KeyRefused("tokens are signed with EC P-256 or RSA keys only")
     return _ALGORITHMS[key.type]
@@ -40,7 +40,7 @@ class TokenSigner:
 
     def sign(self, claims: Mapping[str, Any]) -> Sensitive[str]:
         """Return a compact JWT."""
-        from watchword.pki.jose import signed  # noqa: PLC0415 - the library is slow to import, and a start signs nothing
+        from watchword.pki.jose import signed
 
         header: dict[str, Any] = {"typ": "JWT"} if self.certificates else {}
         header |= {"alg": algorithm_of(self.key.public), "kid": self.key.public.key_id}
@@ -50,23 +50,23 @@ class TokenSigner:
 
     @cached_property
     def _native(self) -> NativeKey:
-        from watchword.pki.jose import native_key  # noqa: PLC0415 - same
+        from watchword.pki.jose import native_key
 
         return native_key(self.key.public.type, self.key.pem.reveal())
 
 
 @dataclass(frozen=True)
 class TokenVerifier:
-    """Knows the keys whose tokens are believed. Each key has one algorithm: no token chooses."""
+    """Verifies tokens against trusted keys; each key has one algorithm, whatever the token's header says."""
 
     keys: tuple[PublicKey, ...]
 
     def verify(self, token: str) -> dict[str, Any]:
         """Return the claims of a token that one of the keys signed; raise `InvalidJwt` otherwise.
 
-        Only the signature is judged here; `claims.check_claims` judges time, issuer and audience.
+        Only the signature is checked here; `jwt_claims.check_claims` checks time, issuer and audience.
         """
-        from watchword.pki.jose import is_signed_by  # noqa: PLC0415 - same
+        from watchword.pki.jose import is_signed_by
 
         header, claims = split_token(token)
         wanted = header.get("kid")
@@ -77,18 +77,18 @@ class TokenVerifier:
 
     @cached_property
     def _natives(self) -> list[tuple[str, NativeKey, str]]:
-        from watchword.pki.jose import native_key  # noqa: PLC0415 - same
+        from watchword.pki.jose import native_key
 
         return [(k.key_id, native_key(k.type, k.pem), algorithm_of(k)) for k in self.keys]
 
 
 def sign(claims: Mapping[str, Any], key: PrivateKey) -> Sensitive[str]:
-    """Sign one token; whoever signs many keeps a `TokenSigner`."""
+    """Sign one token; a caller that signs many keeps a `TokenSigner`."""
     return TokenSigner(key).sign(claims)
 
 
 def verify(token: str, keys: Sequence[PublicKey]) -> dict[str, Any]:
-    """Verify one token; whoever verifies many keeps a `TokenVerifier`."""
+    """Verify one token; a caller that verifies many keeps a `TokenVerifier`."""
     return TokenVerifier(tuple(keys)).verify(token)
 
 
@@ -98,7 +98,7 @@ def key_set_document(keys: Sequence[PublicKey]) -> dict[str, Any]:
 
 
 def _public_jwk(key: PublicKey) -> dict[str, Any]:
-    from watchword.pki.jose import public_jwk  # noqa: PLC0415 - same
+    from watchword.pki.jose import public_jwk
 
     return {
         **public_jwk(key.type, key.pem),

@@ -1,4 +1,4 @@
-"""Whether a verified token is meant for us, now."""
+"""Checks the claims of a verified token: time, issuer, audience."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_claims(
 ) -> tuple[str, ...]:
     """Return the audiences that both sides share; raise `InvalidJwt` when time, issuer or audience is wrong.
 
-    A token without `exp` never ends and is therefore refused; no expected issuer or audience means any.
+    A token without `exp` never expires and is refused; without an expected issuer or audience any is accepted.
     """
     seconds, slack = now.timestamp(), leeway.total_seconds()
     expires, starts = _number(claims, "exp"), _number(claims, "nbf")
@@ -30,7 +30,7 @@ def check_claims(
     if starts is not None and seconds < starts - slack:
         raise InvalidJwt("the token is not valid yet")
     if issuers and claims.get("iss") not in issuers:
-        raise InvalidJwt("the token was issued by somebody else")
+        raise InvalidJwt("the token was issued by another issuer")
     offered = audiences_of(claims)
     shared = tuple(audience for audience in offered if audience in audiences)
     if audiences and not shared:

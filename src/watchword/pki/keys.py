@@ -1,4 +1,4 @@
-"""Key pairs: made, read, written, named by the hash of their public half."""
+"""Key pairs: generated, parsed, written, identified by the hash of the public key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from watchword.pki.errors import KeyRefused
 
 MAXIMUM_KEY_BYTES = 64 * 1024
 SHORTEST_RSA_BITS = 2048
-LONGEST_RSA_BITS = 4096  # beyond this, verifying is a way to keep a server busy
+LONGEST_RSA_BITS = 4096  # verifying with a larger key would take a server too long
 
 _AnyPublic: TypeAlias = ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey
 _AnyPrivate: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
@@ -27,7 +27,7 @@ _CURVES = (ec.SECP256R1, ec.SECP384R1)
 
 
 class KeyType(StrEnum):
-    """The families of keys that are read."""
+    """The supported types of keys."""
 
     EC = "EC"
     RSA = "RSA"
@@ -36,7 +36,7 @@ class KeyType(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class PublicKey:
-    """The half that may be shown; equal when the SubjectPublicKeyInfo is."""
+    """A public key; two are equal when their SubjectPublicKeyInfo is."""
 
     handle: _AnyPublic
 
@@ -51,14 +51,14 @@ class PublicKey:
 
     @classmethod
     def wrap(cls, handle: PublicKeyTypes) -> PublicKey:
-        """Take a library key of a family that is read here."""
+        """Return the key of a library object of a supported type."""
         if isinstance(handle, ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey):
             return cls(handle)
-        raise KeyRefused("the key is of an unknown family: use EC P-256, Ed25519 or RSA with 2048 bits or more")
+        raise KeyRefused("the key is of an unsupported type: use EC P-256, Ed25519 or RSA with 2048 bits or more")
 
     @cached_property
     def spki(self) -> bytes:
-        """The DER SubjectPublicKeyInfo: what pins and thumbprints are made of."""
+        """The DER SubjectPublicKeyInfo, from which pins and thumbprints are computed."""
         return self.handle.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
     @property
@@ -68,7 +68,7 @@ class PublicKey:
 
     @property
     def type(self) -> KeyType:
-        """Which family the key belongs to."""
+        """The type of the key."""
         if isinstance(self.handle, ec.EllipticCurvePublicKey):
             return KeyType.EC
         return KeyType.RSA if isinstance(self.handle, rsa.RSAPublicKey) else KeyType.ED25519
@@ -100,7 +100,7 @@ class PublicKey:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateKey:
-    """The half that never leaves: it signs, and its PEM is a `Sensitive`."""
+    """A private key; its PEM is a `Sensitive`."""
 
     handle: _AnyPrivate
 
@@ -111,12 +111,12 @@ class PrivateKey:
 
     @classmethod
     def from_number(cls, number: int) -> PrivateKey:
-        """Make the EC P-256 key of a number above 0: for runs that can be repeated, never for a secret."""
+        """Derive an EC P-256 key from a number above 0: for reproducible runs, never for a secret."""
         return cls(ec.derive_private_key(number, ec.SECP256R1()))
 
     @classmethod
     def generate_rsa(cls, bits: int = SHORTEST_RSA_BITS) -> PrivateKey:
-        """Make a new RSA key, for peers that speak nothing else."""
+        """Make a new RSA key, for peers that support no other type."""
         return cls(rsa.generate_private_key(public_exponent=65537, key_size=bits))
 
     @classmethod
@@ -132,7 +132,7 @@ class PrivateKey:
 
     @cached_property
     def public(self) -> PublicKey:
-        """The other half."""
+        """The public key of the pair."""
         return PublicKey(self.handle.public_key())
 
     @property
@@ -152,7 +152,7 @@ class PrivateKey:
 
 
 def validate_key_strength(key: PublicKey) -> str:
-    """Say in one sentence why a key is not accepted; empty when it is."""
+    """Return why a key is not accepted, in one sentence; empty when it is accepted."""
     if isinstance(key.handle, rsa.RSAPublicKey) and not SHORTEST_RSA_BITS <= key.bits <= LONGEST_RSA_BITS:
         return f"an RSA key of {key.bits} bits is refused: use {SHORTEST_RSA_BITS} to {LONGEST_RSA_BITS}, or EC P-256"
     if isinstance(key.handle, ec.EllipticCurvePublicKey) and not isinstance(key.handle.curve, _CURVES):
@@ -176,7 +176,7 @@ def _load_private(pem: bytes) -> PrivateKeyTypes:
 def _checked(handle: PrivateKeyTypes) -> PrivateKey:
     if isinstance(handle, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey):
         return PrivateKey(handle)
-    raise KeyRefused("the key is of an unknown family: use EC P-256, Ed25519 or RSA with 2048 bits or more")
+    raise KeyRefused("the key is of an unsupported type: use EC P-256, Ed25519 or RSA with 2048 bits or more")
 
 
 def _refuse_oversized(pem: bytes) -> None:

@@ -1,4 +1,4 @@
-"""PEM blocks: the armour around keys, requests and certificates."""
+"""PEM blocks: the text encoding of keys, requests and certificates."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,64})-----\r?\n(.*?)-----END \1---
 
 
 def blocks(pem: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield (type, DER) of each readable block; text around blocks is ignored, as everywhere."""
+    """Yield (type, DER) of each readable block; text around blocks is ignored, as OpenSSL does."""
     for found in _BLOCK.finditer(pem):
         body = found.group(2)
-        if b"-----BEGIN" in body or b":" in body:  # nested armour or headers: neither is plain DER
+        if b"-----BEGIN" in body or b":" in body:  # nested blocks or headers: neither is plain DER
             continue
         try:
             yield found.group(1).decode(), base64.b64decode(b"".join(body.split()), validate=True)

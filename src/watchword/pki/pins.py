@@ -14,7 +14,7 @@ _PIN = re.compile(r"sha256:([0-9a-f]{64})", re.ASCII | re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Pin:
-    """Says which public key is meant; printed as kubeadm prints it."""
+    """Identifies a public key by its hash; printed as kubeadm prints it."""
 
     digest: str  # 64 lower-case hexadecimal digits
 

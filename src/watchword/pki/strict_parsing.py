@@ -1,4 +1,4 @@
-"""What the library may say about bytes from a stranger, all of which means: unreadable."""
+"""The exceptions and warnings by which the library rejects untrusted bytes; each means: unreadable."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARSE_ERRORS = (
 
 @contextmanager
 def refusing_deprecated_encodings() -> Iterator[None]:
-    """Take what the library only warns of (a serial number of zero, say) as a reason to refuse."""
+    """Treat what the library only warns about (a serial number of zero, for example) as a refusal."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", CryptographyDeprecationWarning)
         yield

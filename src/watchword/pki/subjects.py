@@ -1,4 +1,4 @@
-"""Who a certificate speaks of: a name, its organisations, its alternative names."""
+"""The subject of a certificate: common name, organisations, alternative names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CertificateSubject:
 
 @dataclass(frozen=True, slots=True)
 class AlternativeNames:
-    """Everything a SAN extension says; `others` holds the type names of what is not modelled."""
+    """The contents of a SAN extension; `others` holds the names of the types that are not modelled."""
 
     dns: tuple[str, ...] = ()
     ips: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class AlternativeNames:
 
     @classmethod
     def for_hosts(cls, hosts: Iterable[str]) -> AlternativeNames:
-        """Sort host names and addresses into their places."""
+        """Separate host names from IP addresses."""
         dns: list[str] = []
         ips: list[str] = []
         for host in hosts:
@@ -94,13 +94,13 @@ def decode_alternative_names(extension: x509.SubjectAlternativeName) -> Alternat
 
 
 def _attribute(oid: x509.ObjectIdentifier, value: str) -> x509.NameAttribute[str]:
-    # Cluster and add-on names make common names longer than X.520's 64 characters;
-    # Kubernetes and Go accept that, so the length check is the one thing left out.
+    # Names of clusters and add-ons make common names longer than X.520's 64 characters;
+    # Kubernetes and Go accept that, so the length check is the only check that is left out.
     return x509.NameAttribute(oid, value, _validate=False)
 
 
 class _any_length(warnings.catch_warnings):  # noqa: N801 - reads as a statement where it is used
-    """Silence the library's remark about long common names."""
+    """Suppress the library's warning about long common names."""
 
     def __enter__(self) -> None:
         super().__enter__()

@@ -1,4 +1,4 @@
-"""What a token says of itself, read without belief and without the machinery that verifies."""
+"""Reads a token's header and claims without verifying them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAXIMUM_TOKEN_BYTES = 32 * 1024
 
 
 def read_unverified_claims(token: str) -> dict[str, Any]:
-    """Return what the token says of itself; nobody has vouched for a word of it."""
+    """Return the token's claims; none of them is verified."""
     return split_token(token)[1]
 
 
 def read_unverified_header(token: str) -> dict[str, Any]:
-    """Return the token's header; it may lie."""
+    """Return the token's header; it is not verified."""
     return split_token(token)[0]
 
 

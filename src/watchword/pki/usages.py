@@ -1,4 +1,4 @@
-"""What a certificate may be used for, in the words of certificates.k8s.io."""
+"""Certificate usages, by the names of certificates.k8s.io."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 
 class Usage(StrEnum):
-    """The usages that are issued here; every other word is refused."""
+    """The usages that are issued here; any other is refused."""
 
     DIGITAL_SIGNATURE = "digital signature"
     KEY_ENCIPHERMENT = "key encipherment"
@@ -49,11 +49,11 @@ def encode_key_usage(usages: Iterable[Usage], *, authority: bool = False) -> x50
 
 
 def encode_extended_usage(usages: Iterable[Usage]) -> x509.ExtendedKeyUsage | None:
-    """Write the extended key usage extension, None when nothing of it was asked for."""
+    """Write the extended key usage extension; None when no extended usage was requested."""
     oids = [_EXTENDED[usage] for usage in usages if usage in _EXTENDED]
     return x509.ExtendedKeyUsage(oids) if oids else None
 
 
 def decode_extended_usage(extension: x509.ExtendedKeyUsage) -> tuple[str, ...]:
-    """Read the usages: Kubernetes' words where it has them, dotted OIDs otherwise."""
+    """Read the usages: by their Kubernetes names where they have one, as dotted OIDs otherwise."""
     return tuple(_NAMES.get(oid.dotted_string, oid.dotted_string) for oid in extension)

@@ -1,1 +1,1 @@
-"""How any controller runs: clock, cache, queue, controller, manager."""
+"""The controller runtime: clock, cache, work queue, controller, manager."""

@@ -23,11 +23,11 @@ class ApiServerConnection:
     """What a reconciler needs of an API server: read from `cache`, write through `client` and `status`."""
 
     name: str
-    client: Client  # refuses writes without leadership; its writes are in the cache at once
+    client: Client  # refuses writes without leadership; its own writes are visible in the cache immediately
     cache: Cache
     status: StatusWriter
     events: EventRecorder
-    follow: WatchOptions = field(default_factory=WatchOptions)  # for watches beside those of the cache
+    follow: WatchOptions = field(default_factory=WatchOptions)  # for watches outside the cache
 
 
 def leader_only_client(client: Client, fence: Fence, cache: Cache, metrics: Metrics) -> Client:
@@ -38,7 +38,7 @@ def leader_only_client(client: Client, fence: Fence, cache: Cache, metrics: Metr
 
 
 def check_cache_readiness(cache: Cache, *, stale_after: timedelta) -> str:
-    """Say which informers have not been told everything, or nothing for too long; empty when all is well."""
+    """Return which informers are not synced or silent for too long; empty when all are healthy."""
     troubles = []
     for informer in cache.informers():
         age = informer.age()
@@ -50,7 +50,7 @@ def check_cache_readiness(cache: Cache, *, stale_after: timedelta) -> str:
 
 
 def register_cache_metrics(connection: ApiServerConnection, metrics: Metrics) -> None:
-    """Let the metrics read the age and size of everything that a cache follows."""
+    """Let the metrics read the age and size of every informer of a cache."""
     for resource in {informer.resource for informer in connection.cache.informers()}:
         informers = connection.cache.informers(resource)
         label = f"{connection.name}/{resource.group_resource}" if connection.name else resource.group_resource
@@ -58,7 +58,7 @@ def register_cache_metrics(connection: ApiServerConnection, metrics: Metrics) ->
 
 
 def _oldest(informers: list[Informer]) -> Callable[[], float]:
-    loop = asyncio.get_running_loop()  # the reader of a metric may stand outside the loop
+    loop = asyncio.get_running_loop()  # the metrics endpoint may run outside the loop
 
     def age() -> float:
         return max(_silence(informer, loop.time()) for informer in informers)
@@ -68,7 +68,7 @@ def _oldest(informers: list[Informer]) -> Callable[[], float]:
 
 def _silence(informer: Informer, now: float) -> float:
     if informer.last_contact is None:
-        return 0.0 if informer.synced else float("inf")  # at rest, or never heard
+        return 0.0 if informer.synced else float("inf")  # idle, or never received anything
     return now - informer.last_contact
 
 

@@ -1,4 +1,4 @@
-"""How long a failing object waits before it is tried again."""
+"""The delays between attempts for a failing object."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from random import Random
 from watchword.kube.retry import Backoff
 
 REQUEUE_BACKOFF = Backoff(first=0.005, limit=300.0)
-"""From five milliseconds to five minutes: most failures are a conflict that the next look resolves."""
+"""From five milliseconds to five minutes: most failures are conflicts that the next reconcile resolves."""
 
 QUARANTINE_BACKOFF = Backoff(first=10.0, limit=300.0)
-"""For an object that quick retries do not help."""
+"""For an object whose quick retries failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """How an object that keeps failing is slowed: from this many failures on, with these longer delays."""
+    """When an object that keeps failing is quarantined: after how many failures, with which longer delays."""
 
     after: int = 5
     backoff: Backoff = QUARANTINE_BACKOFF
     patience: float = 10.0
-    """A change of the object may shorten its delay to this, not below: a failing object often changes itself."""
+    """A change of the object shortens its delay to this, not below: a failing object often changes itself."""
 
     def holds(self, failures: int) -> bool:
         """Whether that many failures in a row put an object into quarantine."""

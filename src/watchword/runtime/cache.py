@@ -1,4 +1,4 @@
-"""What every controller of a process reads: one store for each thing that is watched, shared by all."""
+"""The cache that all controllers of a process share: one informer store per watched kind and scope."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from watchword.runtime.raw_objects import Projection, head_of
 
 
 class Cache:
-    """The objects of one API server that somebody here is interested in; a `Reader`.
+    """The watched objects of one API server; a `Reader`.
 
-    Ask for informers before `run`, or while it runs. Reading a kind that nobody asked for raises
-    `CacheError`: an empty answer would be a lie. What a cache `beside` it follows already is not
-    followed twice.
+    Register informers before `run`, or while it runs. Reading a kind without an informer raises `CacheError`,
+    because an empty result would be wrong. What the cache `beside` it watches already is not watched twice.
     """
 
     def __init__(self, feed: WatchSource, *, beside: Cache | None = None) -> None:
@@ -38,13 +37,13 @@ class Cache:
 
     @classmethod
     def of(cls, client: Client, options: WatchOptions | None = None, *, beside: Cache | None = None) -> Cache:
-        """Return a cache that is fed by the watches of a client."""
+        """Return a cache that is filled by the watches of a client."""
         return cls(watch_source(client, options or WatchOptions()), beside=beside)
 
     def informer(
         self, resource: Resource, scope: WatchScope | None = None, *, project: Projection | None = None
     ) -> Informer:
-        """Follow a kind, once for each scope; everybody who asks gets the same informer."""
+        """Return the informer of a kind and scope; the same one for every caller."""
         scope = scope or WatchScope()
         informers = self._informers.setdefault(resource, {})
         found = informers.get(scope)
@@ -58,11 +57,11 @@ class Cache:
         return found
 
     def expect(self, resource: Resource) -> None:
-        """Watch nothing of a kind yet: informers for its parts are added when they are needed."""
+        """Register a kind without watching it yet: informers for parts of it are added later."""
         self._informers.setdefault(resource, {})
 
     def drop(self, informer: Informer) -> None:
-        """Follow a part of a kind no longer: its listeners hear nothing more, not even of an end."""
+        """Stop watching a part of a kind: its handlers are not called any more."""
         self._informers[informer.resource].pop(informer.scope)
         task = self._tasks.pop(informer, None)
         if task is not None:
@@ -74,7 +73,7 @@ class Cache:
         return [informer for scopes in kinds for informer in scopes.values()]
 
     def add_handler(self, resource: Resource, handler: DeltaHandler) -> None:
-        """Tell a handler of every object of a kind and of every change, in whichever part; all of it by default."""
+        """Call a handler for every object of a kind and for every change, in every watched part of it."""
         if resource not in self._informers:
             self.informer(resource)
         self._handlers.setdefault(resource, []).append(handler)
@@ -82,12 +81,12 @@ class Cache:
             informer.add_handler(handler)
 
     def index(self, resource: Resource, name: str, function: IndexFunction) -> None:
-        """Make the objects of a kind findable by the values that a function gives for them."""
+        """Index the objects of a kind by the values that a function returns for them."""
         for informer in self.informers(resource) or [self.informer(resource)]:
             informer.store.add_index(name, function)
 
     async def run(self) -> None:
-        """Follow everything for ever; may be ended and run again, and learns the whole state anew."""
+        """Watch everything until cancelled; may be run again, and then starts from a new list."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -98,13 +97,13 @@ class Cache:
             self._group = None
 
     async def sync(self) -> None:
-        """Wait until every informer has been told the whole state."""
+        """Wait until every informer is synced."""
         for informer in self.informers():
             await informer.sync()
 
     @property
     def synced(self) -> bool:
-        """Whether every informer has been told the whole state."""
+        """Whether every informer is synced."""
         return all(informer.synced for informer in self.informers())
 
     def get(self, resource: Resource, key: ObjectKey) -> Object | None:
@@ -123,7 +122,7 @@ class Cache:
         return [found[key] for key in sorted(found, key=_order)]
 
     def by_index(self, resource: Resource, index: str, value: str) -> Sequence[Object]:
-        """Return the objects whose index function gave that value, in key order."""
+        """Return the objects for which the index function returned that value, in key order."""
         found = (self.get(resource, key) for key in self.index_keys(resource, index, value))
         return [obj for obj in found if obj is not None]
 
@@ -138,12 +137,12 @@ class Cache:
         return sorted(found, key=_order)
 
     async def wait_for(self, resource: Resource, resource_version: str) -> None:
-        """Wait until the cache knows everything about a kind up to that resourceVersion."""
+        """Wait until the cache has seen everything of a kind up to that resourceVersion."""
         for informer in self._covering(resource, ""):
             await informer.wait_for(resource_version)
 
     def observe_write(self, raw: bytes) -> None:
-        """Take over the server's answer to our own write; anything but a stored object is ignored."""
+        """Store the server's response to our own write; anything but a stored object is ignored."""
         try:
             head = head_of(raw)
         except msgspec.MsgspecError:
@@ -160,7 +159,7 @@ class Cache:
         covering = informers if not namespace else [one for one in informers if one.scope.covers(namespace)]
         if not covering:
             where = f" in namespace {namespace!r}" if namespace and informers else ""
-            raise CacheError(f"nobody follows {resource.group_resource}{where}: ask the cache for an informer first")
+            raise CacheError(f"nothing watches {resource.group_resource}{where}: ask the cache for an informer first")
         return covering
 
     def _find_shared(self, resource: Resource, scope: WatchScope) -> Informer | None:
@@ -174,7 +173,7 @@ class Cache:
 
 
 def watch_source(client: Client, options: WatchOptions) -> WatchSource:
-    """Return the feed that watches through a client and logs its troubles."""
+    """Return the event source that watches through a client and logs its errors."""
     log: Any = structlog.get_logger("watchword.cache")
 
     def feed(resource: Resource, scope: WatchScope) -> Any:

@@ -1,4 +1,4 @@
-"""What time it is, as an argument."""
+"""The wall clock, passed as an argument."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the wall-clock time. Waiting is the event loop's business, not the clock's."""
+    """Returns the wall-clock time. Waiting is done by the event loop, not by the clock."""
 
     def now(self) -> datetime:
-        """Return the present instant, in UTC."""
+        """Return the current instant, in UTC."""
         ...
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The system clock."""
 
     def now(self) -> datetime:
-        """Return the present instant, in UTC."""
+        """Return the current instant, in UTC."""
         return datetime.now(UTC)

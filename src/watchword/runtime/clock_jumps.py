@@ -1,4 +1,4 @@
-"""Notices that time has passed which the event loop did not see: a machine that slept, a clock set right."""
+"""Detects that the wall clock ran ahead of the event loop: after a suspend, or when it was set."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SMALLEST_JUMP = timedelta(seconds=2)
 
 
 async def watch_for_clock_jumps(clock: Clock, every: timedelta, shift: Callable[[float], None]) -> None:
-    """Call `shift` with the seconds by which the wall clock ran ahead of the loop, for ever.
+    """Call `shift` with the seconds by which the wall clock ran ahead of the loop; never returns.
 
-    A clock set back is let be: what waits then comes when it was meant to come, and looks again.
+    A clock set back is ignored: timers then fire when they were due, and the reconcile decides again.
     """
     log: Any = structlog.get_logger("watchword.clock")
     loop = asyncio.get_running_loop()
@@ -30,6 +30,6 @@ async def watch_for_clock_jumps(clock: Clock, every: timedelta, shift: Callable[
 
 
 def choose_timer_shift(wall: timedelta, monotonic: timedelta) -> timedelta:
-    """Return by how much timers have to come forward, given how far each clock went."""
+    """Return by how much timers must be moved forward, given how far each clock went."""
     ahead = wall - monotonic
     return ahead if ahead >= SMALLEST_JUMP else timedelta(0)

@@ -110,7 +110,7 @@ class ContestedWriteTransport:
         return self._inner.stream(request)
 
     async def close(self) -> None:
-        """Release the transport below."""
+        """Close the wrapped transport."""
         await self._inner.close()
 
     def _record(self, path: str, writes: list[FieldWrite], now: float) -> None:

@@ -1,4 +1,4 @@
-"""Runs one reconciler: what changed becomes keys, keys become outcomes, failures become delays."""
+"""Runs one reconciler: events enqueue keys, workers reconcile them, failures are retried with backoff."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class RequeueDecision:
 
     result: ReconcileResult
     retry: bool = True
-    at_least: timedelta = timedelta(0)  # the server may ask for a longer wait than our own backoff
-    expected: bool = True  # False: nobody foresaw this, so the log shows where it came from
+    at_least: timedelta = timedelta(0)  # the server may request a longer delay than our own backoff
+    expected: bool = True  # False: an unexpected error, so the log shows its traceback
 
 
 def decide_requeue(error: BaseException, *, overdue: bool) -> RequeueDecision:
-    """Decide what becomes of a key whose reconcile raised."""
+    """Decide what happens to a key whose reconcile raised."""
     if overdue:
         return RequeueDecision(ReconcileResult.DEADLINE)
     if isinstance(error, Terminal):
@@ -70,7 +70,7 @@ class Controller:
         )
 
     def subscribe(self, caches: Mapping[str, Cache]) -> None:
-        """Be woken by everything that the spec names; every root object that exists triggers once."""
+        """Register all triggers of the spec; every existing root object is enqueued once."""
         caches[self.spec.connection_name].add_handler(self.spec.root, lambda delta: self.queue.add(delta.key))
         for trigger in self.spec.triggers:
             caches[trigger.connection_name].add_handler(trigger.resource, self._enqueue_related(trigger.keys))
@@ -78,14 +78,14 @@ class Controller:
             self.spec.trigger_source.connect(self.queue.add)
 
     async def run(self) -> None:
-        """Work until the queue is closed and empty."""
-        self._log = self._log.bind()  # finds the process's logging set-up once, not for every line
+        """Reconcile until the queue is closed and empty."""
+        self._log = self._log.bind()  # binds the logger once, not for every line
         async with asyncio.TaskGroup() as group:
             for number in range(self.spec.workers):
                 group.create_task(self._work(), name=f"{self.spec.name} worker {number}")
 
     async def drain(self, patience: timedelta) -> bool:
-        """Take no more work and wait for what is in flight; returns whether it ended in time."""
+        """Accept no more keys and wait for reconciles in flight; returns whether they ended in time."""
         self.queue.close(drain=False)
         try:
             async with asyncio.timeout(patience.total_seconds()):
@@ -97,7 +97,7 @@ class Controller:
 
     def _enqueue_related(self, mapper: KeyMapper) -> Any:
         def trigger(delta: Delta) -> None:
-            # Both sides count: what an object no longer points to has to notice as well.
+            # Both versions count: an object that the new version no longer refers to is enqueued as well.
             for obj in (delta.old, delta.new):
                 for key in mapper(obj) if obj is not None else ():
                     self.queue.add(key)
@@ -153,7 +153,7 @@ class Controller:
         if not decision.expected:
             self._log.error("reconcile failed", **facts, exc_info=error)
         elif decision.result is ReconcileResult.CONFLICT:
-            self._log.debug("reconcile failed", **facts)  # somebody was faster: the next look settles it
+            self._log.debug("reconcile failed", **facts)  # a conflict: the next reconcile reads the new state
         else:
             self._log.warning("reconcile failed", **facts)
 

@@ -1,4 +1,4 @@
-"""Waking keys at their instants."""
+"""Enqueues keys at given instants."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ K = TypeVar("K", bound=Hashable)
 
 
 class DelayQueue(Generic[K]):
-    """One instant for each delayed key, and one timer of the loop for the first of them."""
+    """One instant per delayed key, and one timer of the loop for the earliest of them."""
 
     def __init__(self, due: Callable[[K], None]) -> None:
         self._due = due
         self._at: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
         self._serial = 0
-        # With its instant: uvloop returns a handle that does not know it when that is less than a millisecond away.
+        # With its instant, because uvloop's handle has none when it is due in less than a millisecond.
         self._timer: tuple[float, asyncio.Handle] | None = None
 
     def __len__(self) -> int:
         return len(self._at)
 
     def add(self, key: K, when: float) -> None:
-        """Wake the key then, or sooner if that was asked for before."""
+        """Enqueue the key at that instant, or earlier if an earlier one is set."""
         known = self._at.get(key)
         if known is not None and known <= when:
             return
@@ -37,11 +37,11 @@ class DelayQueue(Generic[K]):
         self._arm()
 
     def drop(self, key: K) -> None:
-        """Do not wake the key."""
+        """Remove the key."""
         self._at.pop(key, None)
 
     def clear(self) -> None:
-        """Wake nobody."""
+        """Remove all keys."""
         self._at.clear()
         self._heap.clear()
         if self._timer is not None:
@@ -49,7 +49,7 @@ class DelayQueue(Generic[K]):
             self._timer = None
 
     def shift(self, seconds: float) -> None:
-        """Bring every instant forward."""
+        """Move every instant forward."""
         self._at = {key: when - seconds for key, when in self._at.items()}
         self._rebuild()
         self._arm()
@@ -75,7 +75,7 @@ class DelayQueue(Generic[K]):
     def _fire(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time()
-        # A timer may fire a hair early; what it was set for counts as due.
+        # A timer may fire slightly early; its keys count as due.
         horizon = now + 1e-6
         while self._heap and self._heap[0][0] <= horizon:
             when, _, key = heapq.heappop(self._heap)

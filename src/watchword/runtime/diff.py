@@ -53,7 +53,7 @@ def choose_owner_references(metadata: Mapping[str, Any], wanted: Any = (), *, wi
 
 
 def merge_patch(old: Any, new: Any) -> Any:
-    """Return the JSON merge patch that turns one value into another: what is gone has to be named."""
+    """Return the JSON merge patch that turns one value into another; removed fields become null."""
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return new
     gone = {name: None for name in old if name not in new}

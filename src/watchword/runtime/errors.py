@@ -1,30 +1,30 @@
-"""What can go wrong while controllers run.
+"""The errors of the controller runtime.
 
 ControllerRuntimeError
-├── VirtualTimeError      real waiting was asked of a loop whose time is not real
-│   └── Deadlock          every task waits and no timer is left: nothing can ever happen
+├── VirtualTimeError      real waiting was requested of a loop in virtual time
+│   └── Deadlock          every task waits and no timer is left
 ├── NotLeading            a write was refused because leadership is lost
 ├── FieldContested        another program keeps changing back what was written
 ├── CacheError            a cache was asked for something it was not told to keep
 ├── NameConflict          an object of that name exists and is not ours
-├── BeingDeleted          the object of that name is on its way out
+├── BeingDeleted          the object of that name is being deleted
 ├── NotServed             a kind was declared and the server does not serve it
-└── UnexpectedExit                a part of the process ended that must never end
+└── UnexpectedExit        a part of the process ended that must never end
 """
 
 from __future__ import annotations
 
 
 class ControllerRuntimeError(Exception):
-    """Base of everything this room raises."""
+    """Base of the errors of this package."""
 
 
 class VirtualTimeError(ControllerRuntimeError):
-    """Sockets and processes live in real time; a virtual loop cannot wait for them."""
+    """Sockets and processes need real time; a virtual loop cannot wait for them."""
 
 
 class Deadlock(VirtualTimeError):
-    """Every task waits and no timer is left, so nothing can ever happen again."""
+    """Every task waits and no timer is left."""
 
 
 class NotLeading(ControllerRuntimeError):
@@ -46,7 +46,7 @@ class FieldContested(ControllerRuntimeError):
 
 
 class CacheError(ControllerRuntimeError):
-    """The cache does not hold what was asked for; the message says what to register."""
+    """The cache does not watch what was requested; the message says what to register."""
 
 
 class UnexpectedExit(ControllerRuntimeError):
@@ -58,7 +58,7 @@ class NameConflict(ControllerRuntimeError):
 
 
 class BeingDeleted(ControllerRuntimeError):
-    """The object of that name is on its way out; try again when it is gone."""
+    """The object of that name is being deleted; try again when it is gone."""
 
 
 class NotServed(ControllerRuntimeError):

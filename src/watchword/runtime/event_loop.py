@@ -1,4 +1,4 @@
-"""The one place where event loops for real work are made, and where they are asked to end."""
+"""Makes event loops for real time, and stops them on signals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 def new_loop() -> asyncio.AbstractEventLoop:
     """Make a loop that runs in real time: uvloop where it is installed, asyncio's own elsewhere."""
     try:
-        import uvloop  # noqa: PLC0415 - costs start-up time that `--help` must not pay
+        import uvloop
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
@@ -28,7 +28,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
-    """Set `stop` on SIGINT and SIGTERM; a second signal does what it does by itself, and ends the process."""
+    """Set `stop` on SIGINT and SIGTERM; a second signal has its default effect and ends the process."""
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
 

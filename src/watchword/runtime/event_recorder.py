@@ -1,4 +1,4 @@
-"""Tells people what happened to an object, as Kubernetes events: repeated ones as a series, never too many."""
+"""Records Kubernetes events: repeated ones as a series, within a rate limit."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ SHORT_LIMIT = 128
 
 
 class Counts(Protocol):
-    """Counts what people should know of even when nobody reads events."""
+    """Counters that matter even when events are not read."""
 
     def dropped_event(self) -> None:
         """Count an event that was not sent."""
         ...
 
     def denied(self, reason: str) -> None:
-        """Count somebody who was refused."""
+        """Count a refused request."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EventLimits:
-    """How much an event recorder may say."""
+    """Limits of an event recorder."""
 
     per_second: float = 5.0
     burst: int = 50
     waiting: int = 1000  # beyond that, new events are dropped
     remembered: int = 4096  # series that a repetition can still join
-    series_gap: timedelta = timedelta(minutes=6)  # after that much silence, a repetition is a new event
+    series_gap: timedelta = timedelta(minutes=6)  # a repetition after this long is a new event
     series_flush: timedelta = timedelta(seconds=30)  # how often a growing series is written
 
 
 @dataclass(frozen=True, slots=True)
 class EventReporter:
-    """Who tells: the controller as a qualified name (`watchword.io/hub`), and which instance of it."""
+    """The reporting controller as a qualified name (`watchword.io/hub`), and its instance."""
 
     controller: str
     instance: str
@@ -76,7 +76,7 @@ class _Series:
 
 
 class EventRecorder:
-    """Records events without ever waiting: `run` sends them, and what is too much is dropped and counted."""
+    """Records events without ever waiting: `run` sends them; those over the limit are dropped and counted."""
 
     def __init__(
         self,
@@ -104,20 +104,20 @@ class EventRecorder:
         self._log: Any = structlog.get_logger("watchword.events")
 
     def normal(self, obj: Mapping[str, Any], reason: str, note: str, *, action: str = "") -> None:
-        """Tell that something happened as it should."""
+        """Record a normal event."""
         self._record("Normal", obj, reason, note, action or reason)
 
     def warning(self, obj: Mapping[str, Any], reason: str, note: str, *, action: str = "") -> None:
-        """Tell that something went wrong."""
+        """Record a warning."""
         self._record("Warning", obj, reason, note, action or reason)
 
     def refusal(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
-        """Tell that somebody was refused what this object asks for, and count it: once, however often it is seen."""
+        """Record and count that a request was refused: once, however often it is seen."""
         if self._record("Warning", obj, reason, note, reason):
             self._counts.denied(reason)
 
     async def run(self) -> None:
-        """Send what was recorded, for ever, no faster than the limits allow."""
+        """Send recorded events, no faster than the limits allow; never returns."""
         loop = asyncio.get_running_loop()
         interval = 1 / self._limits.per_second
         paid_until = loop.time() - self._limits.burst * interval
@@ -131,7 +131,7 @@ class EventRecorder:
                 await self._send(self._due.popitem(last=False)[0])
 
     async def flush(self, patience: timedelta) -> None:
-        """Send what is waiting, if that does not take too long; for the end of a process."""
+        """Send pending events within a time limit; for the end of a process."""
         try:
             async with asyncio.timeout(patience.total_seconds()):
                 while self._due:
@@ -140,7 +140,7 @@ class EventRecorder:
             self._log.warning("events were not sent", count=len(self._due))
 
     def _record(self, type_: str, obj: Mapping[str, Any], reason: str, note: str, action: str) -> bool:
-        """Take note; return whether it is news, and not the repetition of something said a moment ago."""
+        """Add an event; return whether it is new, and not a repetition within a series."""
         who = _Identity(
             uid_of(obj), ObjectKey.of(obj), str(obj.get("kind") or ""), type_, _short(reason), _short(action)
         )
@@ -163,7 +163,7 @@ class EventRecorder:
         return not repeated
 
     def _event(self, who: _Identity, obj: Mapping[str, Any], note: str, now: datetime) -> Object:
-        # Events about cluster-scoped objects live in the namespace `default`.
+        # Events about cluster-scoped objects are stored in the namespace `default`.
         key = ObjectKey(who.key.namespace or "default", self._name(who.key.name))
         regarding = {
             "apiVersion": obj.get("apiVersion", ""),

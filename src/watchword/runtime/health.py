@@ -1,4 +1,4 @@
-"""Whether a process is alive and ready, and its metrics, for whoever watches over it."""
+"""Serves health checks, readiness and metrics of a process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from watchword.http.limits import ServerLimits
 from watchword.http.server import HttpServer
 
 HealthCheck: TypeAlias = Callable[[], str]
-"""Returns what is wrong in a few words, and nothing when all is well."""
+"""Returns what is wrong in a few words, and an empty string when the check passes."""
 
 TEXT = "text/plain; charset=utf-8"
 LIMITS = ServerLimits(connections=64, header_bytes=16 * 1024, body_bytes=0, keepalive_seconds=90.0, drain_seconds=1.0)
@@ -23,7 +23,7 @@ LIMITS = ServerLimits(connections=64, header_bytes=16 * 1024, body_bytes=0, keep
 
 @dataclass(slots=True)
 class HealthEndpoints:
-    """Answers `/healthz`, `/readyz` and `/metrics` from the checks that others have added."""
+    """Serves `/healthz`, `/readyz` and `/metrics` from the registered checks."""
 
     registry: CollectorRegistry
     liveness: dict[str, HealthCheck] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class HealthEndpoints:
 
 @asynccontextmanager
 async def serve_health(health: HealthEndpoints, host: str, port: int) -> AsyncIterator[int]:
-    """Serve the endpoints on an address; gives the port, which the system chose if it was 0."""
+    """Serve the endpoints on an address; yields the port, which the system chooses when it is 0."""
 
     async def handle(request: Request) -> Response:
         return health.answer(request.path)

@@ -1,4 +1,4 @@
-"""What one watch has told about one part of one kind, and who wants to hear of it."""
+"""One informer: a store that follows one watch, and the handlers that are called on changes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ DeltaHandler: TypeAlias = Callable[[Delta], None]
 
 @dataclass(frozen=True, slots=True)
 class WatchScope:
-    """Which objects of a kind are followed; everything when nothing is said."""
+    """Which objects of a kind are watched; all of them by default."""
 
     namespace: str = ""
     labels: str = ""
     fields: str = ""
 
     def covers(self, namespace: str) -> bool:
-        """Whether objects of that namespace (empty: of all) are followed."""
+        """Whether objects of that namespace (empty: of all) are watched."""
         return self.namespace in ("", namespace)
 
 
@@ -36,10 +36,10 @@ WatchSource: TypeAlias = Callable[[Resource, WatchScope], AsyncGenerator[WatchUp
 
 
 class Informer:
-    """Keeps a store equal to what the server tells, and tells listeners what changed.
+    """Keeps a store equal to the server's state, and calls handlers on changes.
 
-    Listeners are called after the store has changed and must not block. Each object is told once for
-    each version, however often the server repeats it.
+    Handlers are called after the store has changed and must not block. Each version of an object is reported
+    once, however often the server repeats it.
     """
 
     def __init__(self, resource: Resource, scope: WatchScope, *, project: Projection | None = None) -> None:
@@ -58,43 +58,43 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """Whether the whole state has been told at least once."""
+        """Whether the complete state has been received at least once."""
         return self._synced.is_set()
 
     async def sync(self) -> None:
-        """Wait until the whole state has been told."""
+        """Wait until the complete state has been received."""
         await self._synced.wait()
 
     def age(self) -> float | None:
-        """Return the seconds since the server last said anything, None when it never did or nobody listens."""
+        """Return the seconds since the server last sent anything; None before that, or while the watch does not run."""
         return None if self.last_contact is None else asyncio.get_running_loop().time() - self.last_contact
 
     async def wait_for(self, version: str) -> None:
-        """Wait until everything up to that resourceVersion has been told."""
+        """Wait until everything up to that resourceVersion has been received."""
         if not self.version or is_newer(version, self.version):
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append((version, waiter))
             await waiter
 
     def add_handler(self, handler: DeltaHandler) -> None:
-        """Tell a handler of every object there is, and from now on of every change."""
+        """Call a handler for every existing object, and from now on for every change."""
         self._handlers.append(handler)
         for delta in self.store.everything():
             self._call_handler(handler, delta)
 
     async def run(self, feed: WatchSource) -> None:
-        """Follow the feed for ever; raises `UnexpectedExit` if it ends."""
+        """Process the watch; never returns, and raises `UnexpectedExit` if the watch ends."""
         try:
             async with aclosing(feed(self.resource, self.scope)) as facts:
                 async for fact in facts:
                     self.handle_update(fact)
-                    del fact  # a snapshot is large, and the next fact may be minutes away
+                    del fact  # a snapshot is large, and the next event may be minutes away
         finally:
-            self.last_contact = None  # nobody listens, so silence means nothing
+            self.last_contact = None  # not running, so silence means nothing
         raise UnexpectedExit(f"the watch of {self.resource.group_resource} ended")
 
     def handle_update(self, fact: WatchUpdate) -> None:
-        """Let one fact change the store."""
+        """Apply one watch event to the store."""
         self.last_contact = asyncio.get_running_loop().time()
         if isinstance(fact, Snapshot):
             deltas = self.store.replace(fact.items, fact.resource_version)
@@ -103,15 +103,15 @@ class Informer:
         elif isinstance(fact, ObjectChange):
             change = self.store.remove if fact.type == "DELETED" else self.store.put
             self._notify_handlers(change(fact.raw, fact.resource_version))
-        elif not is_newer(fact.resource_version, self.version):  # a heartbeat that says nothing new
+        elif not is_newer(fact.resource_version, self.version):  # a bookmark without a newer revision
             return
         self.version = fact.resource_version
         self._release()
 
     def observe_write(self, raw: bytes, head: ObjectHead) -> None:
-        """Take over the server's answer to our own write, so that nobody reads what it replaced.
+        """Store the server's response to our own write, so that no reader sees the replaced version.
 
-        Only where the watch would surely tell the same; the watch's own word, when newer, stands.
+        Only for objects that the watch certainly selects; a newer version from the watch wins.
         """
         if not self.synced or not self.scope.covers(head.metadata.namespace) or not self._may_be_ours(head):
             return
@@ -119,7 +119,7 @@ class Informer:
             self._notify_handlers(self.store.put(raw, head.version))
 
     def _may_be_ours(self, head: ObjectHead) -> bool:
-        """Whether the scope's fields select an object, as far as its head tells; what it cannot tell is a no."""
+        """Whether the scope's field selector matches an object, as far as its metadata tells; False if unknown."""
         return all(
             field.path == "metadata.name" and (head.metadata.name == field.value) != field.negated
             for field in self._fields
@@ -133,7 +133,7 @@ class Informer:
     def _call_handler(self, handler: DeltaHandler, delta: Delta) -> None:
         try:
             handler(delta)
-        except Exception:  # noqa: BLE001 - one object that nobody foresaw must not stop the watch
+        except Exception:  # noqa: BLE001 - an unexpected object must not stop the watch
             self._log.exception("handler failed on one object", key=str(delta.key))
 
     def _release(self) -> None:

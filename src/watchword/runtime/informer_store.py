@@ -1,4 +1,4 @@
-"""The objects of one watch as raw bytes, and which news about them is old."""
+"""Stores the objects of one watch as raw bytes, and ignores outdated events."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ TOMBSTONES_KEPT = 1024
 
 
 class InformerStore:
-    """Objects by key. Every change that is news is returned as a `Delta`; what is old changes nothing.
+    """Objects by key. Every effective change is returned as a `Delta`; an outdated event changes nothing.
 
-    News is old when the object is already known in that version or a later one, when it was deleted
-    later, or when it is not there and the last snapshot is younger.
+    An event is outdated when that version of the object or a later one is stored, when the object was deleted
+    later, or when it is absent and the last snapshot is newer.
     """
 
     def __init__(self, resource: Resource, *, project: Projection | None = None) -> None:
@@ -51,7 +51,7 @@ class InformerStore:
         return None if raw is None else decode(raw, self._resource)
 
     def select(self, *, namespace: str = "", labels: str = "") -> Iterator[tuple[ObjectKey, Object]]:
-        """Yield the objects that match, in no order."""
+        """Yield the matching objects, in no order."""
         selector = parse_label_selector(labels)
         for key, raw in self._objects.items():
             if namespace and key.namespace != namespace:
@@ -60,22 +60,22 @@ class InformerStore:
                 yield key, decode(raw, self._resource)
 
     def everything(self) -> list[Delta]:
-        """Return every object as if it were new."""
+        """Return every object as if it had just been added."""
         return [Delta(self._resource, key, None, raw) for key, raw in self._objects.items()]
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Keep objects findable by the values that a function gives for them."""
+        """Index objects by the values that a function returns for them."""
         index = self._indexes[name] = _Index(function)
         for key, raw in self._objects.items():
             self._reindex(index, key, raw)
 
     def indexed(self, name: str, value: str) -> Iterable[ObjectKey] | None:
-        """Return the keys for which the index function gave that value; None when there is no such index."""
+        """Return the keys for which the index function returned that value; None when there is no such index."""
         index = self._indexes.get(name)
         return None if index is None else tuple(index.by_value.get(value, ()))
 
     def replace(self, items: Iterable[bytes], version: str) -> list[Delta]:
-        """Make these all the objects there are, as of that version."""
+        """Replace all objects with these, as of that version."""
         self._floor = version
         self._tombstones.clear()
         gone = set(self._objects)
@@ -92,14 +92,14 @@ class InformerStore:
         return [delta for delta in deltas if delta is not None]
 
     def put(self, raw: bytes, version: str) -> Delta | None:
-        """Take in an object that was added or modified at that version."""
+        """Store an object that was added or modified at that version."""
         head = self._read(raw)
         if head is None or self._is_old(head.key, version):
             return None
         return self._put(head.key, raw, version)
 
     def remove(self, raw: bytes, version: str) -> Delta | None:
-        """Take in that an object was deleted at that version."""
+        """Remove an object that was deleted at that version."""
         head = self._read(raw)
         if head is None:
             return None
@@ -130,7 +130,7 @@ class InformerStore:
     def _put(self, key: ObjectKey, raw: bytes, version: str) -> Delta | None:
         whole = without_managed_fields(raw)
         kept = whole if self._project is None else projected(whole, self._project)
-        if kept is None:  # of no interest, or no longer
+        if kept is None:  # not kept by the projection
             self._bury(key, version)
             return self._remove(key)
         old = self._objects.get(key)
@@ -150,14 +150,14 @@ class InformerStore:
     def _reindex(self, index: _Index, key: ObjectKey, raw: bytes | None) -> None:
         try:
             values = () if raw is None else tuple(index.function(decode(raw, self._resource)))
-        except Exception:  # noqa: BLE001 - one object that nobody foresaw must not stop the watch
+        except Exception:  # noqa: BLE001 - an unexpected object must not stop the watch
             self._log.exception("index function failed on one object", key=str(key))
             values = ()
         index.set(key, values)
 
 
 class _Index:
-    """Keys by value, and values by key so that a change can be taken back."""
+    """Keys by value, and values by key so that an entry can be removed."""
 
     def __init__(self, function: IndexFunction) -> None:
         self.function = function
@@ -165,7 +165,7 @@ class _Index:
         self._by_key: dict[ObjectKey, tuple[str, ...]] = {}
 
     def set(self, key: ObjectKey, values: tuple[str, ...]) -> None:
-        """Make these the values of the key; none removes it."""
+        """Set the values of the key; none removes it."""
         for value in self._by_key.pop(key, ()):
             keys = self.by_value[value]
             keys.pop(key, None)

@@ -1,4 +1,4 @@
-"""One of many replicas leads: whoever holds the Lease, and only for as long as it surely does."""
+"""Leader election by Lease: one replica leads, and only while it certainly holds the lease."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class ElectionTiming:
 
 @dataclass(frozen=True, slots=True)
 class ObservedLease:
-    """A lease as last read, and the loop's time at which it was first read like that.
+    """A lease as last read, and the loop's time at which this version was first read.
 
-    The times inside the lease come from other machines' clocks, so they are compared but never believed.
+    The times inside the lease come from other machines' clocks, so they are only compared for equality.
     """
 
     lease: Object
@@ -47,24 +47,24 @@ class ObservedLease:
 
     @property
     def holder(self) -> str:
-        """Who holds it, empty when nobody does."""
+        """The holder's identity, empty when the lease is free."""
         return str(_spec(self.lease).get("holderIdentity") or "")
 
     def is_free(self, now: float) -> bool:
-        """Whether it may be taken: nobody holds it, or its holder has been silent for its whole duration."""
+        """Whether the lease may be taken: it is free, or its holder has not renewed it for its whole duration."""
         duration = _spec(self.lease).get("leaseDurationSeconds")
         return not self.holder or now >= self.since + (duration if isinstance(duration, int) and duration > 0 else 15)
 
 
 def observe_lease(lease: Object, before: ObservedLease | None, *, now: float) -> ObservedLease:
-    """Note a lease; one that has not changed keeps the instant at which it was first seen so."""
+    """Store a lease that was read; an unchanged one keeps the instant at which it was first read."""
     if before is not None and _spec(before.lease) == _spec(lease):
         return ObservedLease(lease, before.since)
     return ObservedLease(lease, now)
 
 
 def build_held_lease(lease: Object, *, identity: str, timing: ElectionTiming, now: datetime) -> Object:
-    """Return the lease as its next holder writes it; the resourceVersion makes it lose a race."""
+    """Return the lease as its next holder writes it; the resourceVersion detects concurrent writes."""
     spec = _spec(lease)
     renewed = {
         **spec,
@@ -80,7 +80,7 @@ def build_held_lease(lease: Object, *, identity: str, timing: ElectionTiming, no
 
 @dataclass(slots=True)
 class LeaderElector:
-    """Competes for one Lease and opens the fence exactly while it is surely held."""
+    """Competes for one Lease and opens the fence exactly while the lease is certainly held."""
 
     client: Client  # not fenced: the lease itself must be written without holding it
     key: ObjectKey
@@ -90,7 +90,7 @@ class LeaderElector:
     random: Random
     timing: ElectionTiming = field(default_factory=ElectionTiming)
     _seen: ObservedLease | None = None
-    _certain: bool = False  # whether the lease is as we last wrote it, as far as we know
+    _certain: bool = False  # whether the lease is as we last wrote it, as far as known
 
     async def run(self, lead: Callable[[], Awaitable[None]], *, stop: asyncio.Event | None = None) -> None:
         """Wait for leadership, or for `stop`; then lead until that ends.
@@ -109,7 +109,7 @@ class LeaderElector:
 
     @property
     def term(self) -> int:
-        """How often the lease has changed hands, as far as known."""
+        """How often the lease has changed its holder, as far as known."""
         return int(_spec(self._seen.lease).get("leaseTransitions") or 0) if self._seen else 0
 
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
@@ -117,7 +117,7 @@ class LeaderElector:
         renewing = asyncio.ensure_future(self._keep())
         try:
             await asyncio.wait({leading, renewing}, return_when=asyncio.FIRST_COMPLETED)
-            if renewing.done():  # first: what a deposed leader still achieves does not count
+            if renewing.done():  # first, so that writes of a former leader are refused
                 self.fence.close()
                 await renewing
             await leading
@@ -128,7 +128,7 @@ class LeaderElector:
 
     async def _acquire(self) -> None:
         while not await self._attempt(patience=self.timing.renew_deadline):  # noqa: ASYNC110 - the event is far away
-            # Longer and shorter waits, so that candidates do not ask in step.
+            # Random delays, so that candidates do not retry in step.
             await asyncio.sleep(self.timing.retry * (1.0 + self.random.random()))
 
     async def _keep(self) -> None:
@@ -139,24 +139,24 @@ class LeaderElector:
             if left > 0 and await self._attempt(patience=left):
                 continue
             if self._seen is not None and self._seen.holder != self.identity:
-                raise NotLeading(f"the lease {self.key} was taken by {self._seen.holder or 'nobody'}")
+                raise NotLeading(f"the lease {self.key} was taken by {self._seen.holder or 'no holder'}")
             if not self.fence.is_open:
                 raise NotLeading(f"the lease {self.key} could not be renewed in time")
 
     async def _attempt(self, *, patience: float) -> bool:
-        """Try once to take or renew the lease; no trouble with the server is fatal by itself."""
+        """Try once to take or renew the lease; a failed request alone is not fatal."""
         started, wall_started = asyncio.get_running_loop().time(), self.clock.now()
         certain, self._certain = self._certain, False
         try:
             async with asyncio.timeout(patience):
                 held = self._certain = await self._claim(certain=certain)
         except Conflict:
-            return False  # somebody else wrote it: the next attempt reads it first
+            return False  # another candidate wrote it: the next attempt reads it first
         except (KubeError, TimeoutError) as error:
             structlog.get_logger("watchword.election").warning("lease not reached", error=str(error) or "timed out")
             return False
         if held:
-            # From before the request was sent: others count from when they see it, which is later.
+            # The time before the request: other candidates count from when they see it, which is later.
             self.fence.extend(self.timing.renew_deadline, since=started, wall_since=wall_started)
         return held
 
@@ -179,7 +179,7 @@ class LeaderElector:
         return build_held_lease(lease, identity=self.identity, timing=self.timing, now=self.clock.now())
 
     async def _release(self) -> None:
-        """Let the next one begin at once; if that fails, it begins when the lease has expired."""
+        """Release the lease so that another replica can lead immediately; otherwise it waits for the expiry."""
         with suppress(KubeError, TimeoutError):
             async with asyncio.timeout(self.timing.retry):
                 if self._seen is not None and not self._certain:  # the last write may or may not have arrived

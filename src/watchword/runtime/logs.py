@@ -1,4 +1,4 @@
-"""How a process logs: text for a person at a terminal, one JSON object for each line otherwise."""
+"""Logging of a process: text on a terminal, one JSON object per line otherwise."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from watchword._structlog import structlog
+from watchword.api.text import escape_text
 from watchword.api.time import rfc3339_micro
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.redaction import redact_fields
@@ -22,7 +23,7 @@ def configure_logging(
 ) -> None:
     """Set up logging for the whole process; call it once, at the start of a program.
 
-    Lines of libraries that use the standard library's logging take the same road, so that they
+    Lines of libraries that use the standard library's logging go through the same processors, so that they
     are redacted too. Without `json`, the stream decides: text on a terminal.
     """
     target = stream if stream is not None else sys.stderr
@@ -41,26 +42,34 @@ def configure_logging(
 
 
 class NonFailingStream:
-    """A stream whose writes never fail: whoever cannot log, on a full disk or to a reader that left, has work to do."""
+    """A stream whose writes never fail: a full disk or a closed pipe must not stop the process."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text, or lose it."""
+        """Write a text; drop it when that fails."""
         with suppress(OSError, ValueError):  # ValueError: the stream is closed
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Send what was written, or lose it."""
+        """Flush; ignore a failure."""
         with suppress(OSError, ValueError):
             self._stream.flush()
 
 
 def redact_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Take secrets out of a log line: a structlog processor."""
+    """Remove secrets from a log line: a structlog processor."""
     return redact_fields(event)
+
+
+def escape_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Take control characters out of a line for a terminal: a structlog processor; JSON escapes them by itself."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = escape_text(value, keep="\n" if name == "exception" else "")
+    return event
 
 
 def _shared(clock: Clock) -> list[Processor]:
@@ -68,14 +77,15 @@ def _shared(clock: Clock) -> list[Processor]:
         event["timestamp"] = rfc3339_micro(clock.now())
         return event
 
-    # Tracebacks become text before the redaction, or they would pass it by.
+    # Tracebacks become text before the redaction, or they would bypass it.
     return [structlog.processors.add_log_level, stamp, structlog.processors.format_exc_info, redact_event]
 
 
 def _renderer(*, as_json: bool, colors: bool) -> list[Processor]:
     if as_json:
         return [structlog.processors.EventRenamer("message"), structlog.processors.JSONRenderer()]
-    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)]
+    console = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+    return [escape_event, console]
 
 
 def _adopt_standard_logging(target: TextIO, level: int, shared: list[Processor], render: list[Processor]) -> None:

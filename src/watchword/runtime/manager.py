@@ -1,4 +1,4 @@
-"""Starts and stops everything in a process that runs controllers, in the right order, all or nothing."""
+"""Starts and stops everything in a process that runs controllers, in order."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ Job: TypeAlias = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ManagerOptions:
-    """How a process that runs controllers behaves."""
+    """Settings of a process that runs controllers."""
 
-    name: str  # of the program, as a qualified name: who reports events
-    identity: str  # of this very process, unique among its replicas
-    lease: ObjectKey | None = None  # None: there are no replicas, so nobody is elected
+    name: str  # of the program, as a qualified name: the reporter of its events
+    identity: str  # of this process, unique among its replicas
+    lease: ObjectKey | None = None  # None: a single replica, without leader election
     timing: ElectionTiming = field(default_factory=ElectionTiming)
     drain: timedelta = timedelta(seconds=20)
     health: tuple[str, int] | None = None  # the address of the health endpoints
     stale_after: timedelta = timedelta(minutes=10)
     check_clock_every: timedelta = timedelta(minutes=1)
-    follow: WatchOptions | None = None  # how every connection is followed that does not say otherwise
+    follow: WatchOptions | None = None  # the watch options of connections that have none of their own
     quarantine: Quarantine = field(default_factory=Quarantine)
 
 
 class Manager:
-    """Runs controllers over connections: caches first, then leadership, then work.
+    """Runs controllers over connections: caches first, then leader election, then controllers.
 
-    Whatever of it fails, all of it ends: `run` raises, and nothing keeps running half.
+    When any part fails, all parts end and `run` raises.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Manager:
     ) -> ApiServerConnection:
         """Add an API server; the one without a name is the main one, and holds the lease.
 
-        What a cache `beside` it follows already, run by somebody who outlives this manager, is shared with it.
+        Kinds that the cache `beside` it watches already are read from there; that cache must outlive this manager.
         """
         follow = follow or self.options.follow or WatchOptions()
         cache = Cache.of(client, follow, beside=beside)
@@ -100,7 +100,7 @@ class Manager:
         return connection
 
     def add(self, *specs: ControllerSpec) -> None:
-        """Add controllers; what they name is followed from the start."""
+        """Add controllers; the kinds that they name are watched from the start."""
         caches = {name: connection.cache for name, connection in self.connections.items()}
         for spec in specs:
             controller = Controller(spec, metrics=self.metrics, random=self._random, quarantine=self.options.quarantine)
@@ -108,11 +108,11 @@ class Manager:
             self.controllers.append(controller)
 
     def add_job(self, name: str, job: Job) -> None:
-        """Add something else that runs for ever while leading."""
+        """Add a job that runs while this process leads."""
         self._jobs[name] = job
 
     async def run(self, stop: asyncio.Event | None = None) -> None:
-        """Run until asked to stop, then end in order; raises `NotLeading`, `UnexpectedExit` or what went wrong."""
+        """Run until `stop` is set, then end in order; raises `NotLeading`, `UnexpectedExit` or the first error."""
         stop = stop or asyncio.Event()
         try:
             async with AsyncExitStack() as stack:
@@ -128,20 +128,20 @@ class Manager:
         self._log.info("stopped")
 
     async def idle(self) -> None:
-        """Wait until no controller has anything to do right now."""
+        """Wait until no controller has a key to reconcile."""
         while any(len(controller.queue) or controller.queue.in_flight for controller in self.controllers):
             for controller in self.controllers:
                 await controller.queue.idle()
 
     @asynccontextmanager
     async def _background(self) -> AsyncIterator[None]:
-        """Caches live longer than the work: they start before it, also without leadership, and end after it."""
+        """Run the caches, which start before the controllers, also without leadership, and end after them."""
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(connection.cache.run(), name=f"cache {name}")
                 for name, connection in self.connections.items()
             ]
-            if isinstance(self.clock, SystemClock):  # no other clock jumps by itself
+            if isinstance(self.clock, SystemClock):  # only the system clock jumps by itself
                 watching = watch_for_clock_jumps(self.clock, self.options.check_clock_every, self._shift)
                 tasks.append(group.create_task(watching, name="clock"))
             try:
@@ -200,11 +200,11 @@ class Manager:
 async def _must_not_end(name: str, job: Job, stop: asyncio.Event) -> None:
     await job()
     if not stop.is_set():
-        raise UnexpectedExit(f"{name} ended although nobody asked it to")
+        raise UnexpectedExit(f"{name} ended unexpectedly")
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error that a person should read: ours if there is one, else the first."""
+    """Return the error to report: ours if there is one, else the first."""
     leaves = list(_leaves(group))
     return next((leaf for leaf in leaves if isinstance(leaf, ControllerRuntimeError)), leaves[0])
 

@@ -96,7 +96,7 @@ def with_stored_versions(definition: Object, found: Object | None) -> Object:
 
 
 def is_own_definition(found: Object, manager: str) -> bool:
-    """Whether a definition is of this project, whoever brought it here; one of another system is not ours to change."""
+    """Whether a definition is of this project, whichever program applied it; those of other systems are not changed."""
     managers = {str(row.get("manager")) for row in found["metadata"].get("managedFields") or ()}
     return labels_of(found).get(PART_OF) == PROJECT or manager in managers
 

@@ -1,4 +1,4 @@
-"""What the runtime counts, with labels that cannot multiply without bound."""
+"""Metrics of the runtime, with bounded label values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ReconcileResult(StrEnum):
 
 
 class LabelBudget:
-    """Lets a label have only so many values; whoever comes later is called `other`."""
+    """Bounds the values of a label; further ones become `other`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -41,12 +41,12 @@ class LabelBudget:
         return wanted
 
     def forget(self, value: str) -> None:
-        """Give a place back."""
+        """Release a value."""
         self._known.discard(value)
 
 
 class ControllerMetrics:
-    """The series of one controller, bound once so that counting costs little."""
+    """The series of one controller, looked up once."""
 
     def __init__(self, results: Mapping[ReconcileResult, Counter], seconds: Histogram) -> None:
         self._results = results
@@ -59,7 +59,7 @@ class ControllerMetrics:
 
 
 class Metrics:
-    """The runtime's own metrics in one registry, which belongs to the process and not to the module."""
+    """The runtime's metrics in one registry, which belongs to the process and not to the module."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
@@ -84,7 +84,7 @@ class Metrics:
         )
         self._age = Gauge(
             "watchword_watch_last_event_age_seconds",
-            "Seconds since a watch last said anything",
+            "Seconds since a watch last received anything",
             ["resource"],
             registry=self.registry,
         )
@@ -108,7 +108,7 @@ class Metrics:
 
     @cached_property
     def credentials(self) -> CredentialMetrics:
-        """What is counted of credentials, in the same registry; made once."""
+        """The metrics of credentials, in the same registry; created once."""
         return CredentialMetrics(self.registry)
 
     def dropped_event(self) -> None:
@@ -116,7 +116,7 @@ class Metrics:
         self._events_dropped.inc()
 
     def denied(self, reason: str) -> None:
-        """Count somebody who was refused."""
+        """Count a refused request."""
         self._denied.labels(self._reasons.value(reason)).inc()
 
     def field_conflict(self, manager: str) -> None:
@@ -135,19 +135,19 @@ class Metrics:
     def watch_queue(
         self, name: str, states: Mapping[str, Callable[[], float]], quarantined: Callable[[], float]
     ) -> None:
-        """Read the lengths of a controller's queue whenever somebody looks."""
+        """Read the lengths of a controller's queue at every scrape."""
         for state, read in states.items():
             self._queue.labels(name, state).set_function(read)
         self._quarantined.labels(name).set_function(quarantined)
 
     def watch_informer(self, resource: str, *, age: Callable[[], float], objects: Callable[[], float]) -> None:
-        """Read the age and size of an informer whenever somebody looks."""
+        """Read the age and size of an informer at every scrape."""
         self._age.labels(resource).set_function(age)
         self._objects.labels(resource).set_function(objects)
 
 
 class CredentialMetrics:
-    """What everybody who issues, holds or revokes credentials counts."""
+    """The metrics of everything that issues, holds or revokes credentials."""
 
     def __init__(self, registry: CollectorRegistry, *, clusters: LabelBudget | None = None) -> None:
         self._clusters = clusters or LabelBudget(3000)
@@ -166,7 +166,7 @@ class CredentialMetrics:
         )
         self._remaining = Histogram(
             "watchword_rotation_remaining_ratio",
-            "Fraction of life that was left when a rotation succeeded",
+            "Fraction of the validity that was left when a rotation succeeded",
             ["kind"],
             buckets=(0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0),
             registry=registry,
@@ -179,18 +179,18 @@ class CredentialMetrics:
         )
         self._join = Histogram(
             "watchword_join_seconds",
-            "From the first request to a usable credential; people who accept take their time",
+            "From the first request to a usable credential, including the time until an administrator accepts",
             buckets=(0.5, 1, 2.5, 5, 10, 60, 600, 3600, 6 * 3600, 24 * 3600),
             registry=registry,
         )
         self._skew = Gauge("watchword_clock_skew_seconds", "The server's clock minus ours", registry=registry)
 
     def watch_expiry(self, kind: str, cluster: str, left: Callable[[], float]) -> None:
-        """Read how many seconds a credential still lives whenever somebody looks."""
+        """Read the seconds until a credential expires at every scrape."""
         self._expires.labels(kind, self._clusters.value(cluster)).set_function(left)
 
     def watch_skew(self, read: Callable[[], timedelta | None]) -> None:
-        """Read by how much the server's clock is ahead whenever somebody looks; None while nobody knows."""
+        """Read the server's clock skew at every scrape; None while it is unknown."""
 
         def seconds() -> float:
             skew = read()
@@ -206,15 +206,15 @@ class CredentialMetrics:
             self._clusters.forget(cluster)
 
     def joined_after(self, seconds: float) -> None:
-        """Say how long it took from the first request to a credential that can be used."""
+        """Record the time from the first request to a usable credential."""
         self._join.observe(seconds)
 
     def revoked_after(self, seconds: float) -> None:
-        """Say how long it took from a denial until nothing was left of the rights."""
+        """Record the time from a denial until no right is left."""
         self._revocation.observe(seconds)
 
     def rotated(self, kind: str, *, remaining_ratio: float) -> None:
-        """Count a rotation that succeeded with that fraction of life left."""
+        """Count a rotation that succeeded with that fraction of the validity left."""
         self._rotations.labels(kind, "success", "").inc()
         self._remaining.labels(kind).observe(remaining_ratio)
 

@@ -1,4 +1,4 @@
-"""Objects as the cache keeps them: the bytes that came, read only as far as needed."""
+"""Objects as the cache stores them: raw bytes, decoded only as far as needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from watchword.api.json import trimmed
 from watchword.api.meta import Object, ObjectKey, Resource
 
 Projection: TypeAlias = Callable[[Object], Object | None]
-"""Returns what is worth keeping of an object; None when nothing is."""
+"""Returns the part of an object that the cache keeps; None to drop it."""
 
 
 class _Metadata(msgspec.Struct, rename="camel", gc=False):
@@ -26,7 +26,7 @@ class _Metadata(msgspec.Struct, rename="camel", gc=False):
 
 
 class ObjectHead(msgspec.Struct, rename="camel", gc=False):
-    """What identifies an object, without its content."""
+    """The metadata that identifies an object."""
 
     metadata: _Metadata
     api_version: str = ""
@@ -34,7 +34,7 @@ class ObjectHead(msgspec.Struct, rename="camel", gc=False):
 
     @property
     def key(self) -> ObjectKey:
-        """Return the object's key; namespaces are many times the same, so they share one string."""
+        """Return the object's key; equal namespaces share one string."""
         return ObjectKey(sys.intern(self.metadata.namespace), self.metadata.name)
 
     @property
@@ -53,12 +53,12 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def head_of(raw: bytes) -> ObjectHead:
-    """Read what identifies an object; raises `msgspec.MsgspecError` when nothing does."""
+    """Decode what identifies an object; raises `msgspec.MsgspecError` when that is impossible."""
     return _head.decode(raw)
 
 
 def without_managed_fields(raw: bytes) -> bytes:
-    """Return the object without `metadata.managedFields`: often half of it, and of no use to a reader."""
+    """Return the object without `metadata.managedFields`, which is often half of it and not needed by readers."""
     if b'"managedFields"' not in raw:
         return raw
     fields = _fields.decode(raw)
@@ -68,7 +68,7 @@ def without_managed_fields(raw: bytes) -> bytes:
 
 
 def projected(raw: bytes, project: Projection) -> bytes | None:
-    """Return what the projection keeps of an object, which always has its identity; None for nothing."""
+    """Return what the projection keeps of an object, always with its identity; None to drop it."""
     whole: Object = orjson.loads(raw)
     metadata = whole["metadata"]
     identity = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in metadata}
@@ -79,12 +79,12 @@ def projected(raw: bytes, project: Projection) -> bytes | None:
 
 
 def metadata_only(obj: Object) -> Object:
-    """Keep names, labels, annotations, owners and deletion, and no content: a `Projection`."""
+    """Keep names, labels, annotations, owners and deletion, but no content: a `Projection`."""
     return {"metadata": obj["metadata"]}
 
 
 def decode(raw: bytes, resource: Resource) -> Object:
-    """Return the whole object; items of a list come without the kind, so it is added."""
+    """Return the decoded object; items of a list lack the kind, so it is added."""
     obj: Object = orjson.loads(raw)
     obj.setdefault("apiVersion", resource.api_version)
     obj.setdefault("kind", resource.kind)
@@ -93,7 +93,7 @@ def decode(raw: bytes, resource: Resource) -> Object:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """One object before and after a change; decoded only when somebody looks."""
+    """One object before and after a change; decoded on first access."""
 
     resource: Resource
     key: ObjectKey
@@ -102,17 +102,17 @@ class Delta:
 
     @property
     def old(self) -> Object | None:
-        """The object as it was, or None when it is new."""
+        """The object before the change, or None when it is new."""
         return None if self.old_raw is None else decode(self.old_raw, self.resource)
 
     @property
     def new(self) -> Object | None:
-        """The object as it is, or None when it is gone."""
+        """The object after the change, or None when it is gone."""
         return None if self.new_raw is None else decode(self.new_raw, self.resource)
 
 
 def is_newer(version: str, than: str) -> bool:
-    """Whether a resourceVersion lies after another; what cannot be compared counts as newer."""
+    """Whether a resourceVersion lies after another; values that cannot be compared count as newer."""
     if version.isdigit() and than.isdigit():
         return int(version) > int(than)
     return version != than

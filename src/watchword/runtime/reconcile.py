@@ -1,4 +1,4 @@
-"""What a reconciler promises to the controller that runs it."""
+"""The contract between a reconciler and the controller that runs it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from watchword.api.meta import Object, ObjectKey, Resource
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Nothing left to do until something triggers the key again."""
+    """No further work until the key is triggered again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
-    """Look again after this long; not a failure, so it does not count as one."""
+    """Reconcile again after this delay; not a failure."""
 
     delay: timedelta
 
@@ -26,22 +26,22 @@ Outcome: TypeAlias = Done | RetryAfter
 
 
 class Terminal(Exception):
-    """Retrying cannot help: a person or another object has to change first."""
+    """Retrying cannot help until a person or another object changes something."""
 
 
 class Reconciler(Protocol):
-    """Makes the world agree with one object; level-triggered and idempotent.
+    """Brings the state in line with one object; level-triggered and idempotent.
 
-    Any exception other than `Terminal` means: try again, with backoff.
+    Any exception other than `Terminal` is retried with backoff.
     """
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring the object of that key, present or gone, to its desired state."""
+        """Bring the object of that key, present or deleted, to its desired state."""
         ...
 
 
 class Reader(Protocol):
-    """The cache: instant, possibly stale. What it returns must not be changed."""
+    """The cache: instant, possibly stale. Its results must not be modified."""
 
     def get(self, resource: Resource, key: ObjectKey) -> Object | None:
         """Return the object, or None when the cache has not seen it."""
@@ -52,31 +52,31 @@ class Reader(Protocol):
         ...
 
     def by_index(self, resource: Resource, index: str, value: str) -> Sequence[Object]:
-        """Return the objects whose index function gave that value."""
+        """Return the objects for which the index function returned that value."""
         ...
 
 
 KeyMapper: TypeAlias = Callable[[Object], Iterable[ObjectKey]]
-"""From an object that changed to the keys of the root objects it concerns."""
+"""Maps an object that changed to the keys of the root objects that it concerns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Another kind whose changes wake the controller, and how they map to its keys."""
+    """Another kind whose changes trigger the controller, and how they map to its keys."""
 
     resource: Resource
     keys: KeyMapper
-    connection_name: str = ""  # the name of the connection it lives on; empty: the main one
+    connection_name: str = ""  # the name of its connection; empty: the main one
 
 
 class TriggerSource:
-    """Wakes keys of controllers for reasons that could not be named as data beforehand; unheard until they run."""
+    """Enqueues keys of controllers for reasons other than object changes; without effect until they run."""
 
     def __init__(self) -> None:
         self._enqueue_callbacks: list[Callable[[ObjectKey], None]] = []
 
     def connect(self, enqueue_key: Callable[[ObjectKey], None]) -> None:
-        """Tell who is woken, too."""
+        """Add a controller to be triggered."""
         self._enqueue_callbacks.append(enqueue_key)
 
     def enqueue(self, key: ObjectKey) -> None:
@@ -98,7 +98,7 @@ class TriggerSource:
 
 @dataclass(frozen=True, slots=True)
 class ControllerSpec:
-    """One controller as data: what it reconciles, what triggers it, who does the work."""
+    """One controller as data: what it reconciles, what triggers it, and its reconciler."""
 
     name: str
     root: Resource
@@ -106,5 +106,5 @@ class ControllerSpec:
     triggers: tuple[Trigger, ...] = ()
     workers: int = 8
     deadline: timedelta = timedelta(seconds=60)
-    connection_name: str = ""  # the name of the connection that the root kind lives on; empty: the main one
+    connection_name: str = ""  # the name of the root kind's connection; empty: the main one
     trigger_source: TriggerSource | None = None  # triggers it, too

@@ -1,6 +1,6 @@
-"""The second line of defence: what looks like a secret does not leave in a log line or an event.
+"""Removes what looks like a secret from log lines and events.
 
-The first line is `Sensitive`, which cannot print itself. This one catches what slipped past it.
+This is the second line of defence; the first is `Sensitive`, which cannot print itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def redact_text(text: str) -> str:
 
 
 def redact(value: Any, *, depth: int = _DEPTH) -> Any:
-    """Return the value as plain data without secrets: what it is not sure of, it turns into redacted text."""
+    """Return the value as plain data without secrets; unknown types become redacted text."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Mapping | list | tuple | set | frozenset):
@@ -53,7 +53,7 @@ def _redact_inside(value: Any, *, depth: int) -> Any:
 
 
 def redact_fields(fields: Mapping[Any, Any], *, depth: int = _DEPTH) -> dict[str, Any]:
-    """Return named values without secrets: by their names as well as by their looks."""
+    """Return named values without secrets: recognised by name as well as by form."""
     return {
         str(name): REDACTED if is_secret_name(str(name)) and value else redact(value, depth=depth)
         for name, value in fields.items()

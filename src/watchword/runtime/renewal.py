@@ -1,4 +1,4 @@
-"""When a credential wants attention: one instant, chosen once, the same after every restart."""
+"""Chooses when a credential is renewed: one instant, the same after every restart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class RenewalWindow:
-    """The part of a credential's issued life within which it is renewed, as fractions."""
+    """The part of a credential's validity within which it is renewed, as fractions."""
 
     start: float
     end: float
@@ -23,7 +23,7 @@ RENEWAL_WINDOW = RenewalWindow(0.7, 0.8)
 """For every renewal after the first."""
 
 FIRST_RENEWAL_WINDOW = RenewalWindow(0.4, 0.8)
-"""For the first credential of a lineage: a fleet that starts together must not come back together."""
+"""For a first credential: a wider window spreads the renewals of a fleet that started at once."""
 
 
 def choose_renewal_time(
@@ -31,9 +31,8 @@ def choose_renewal_time(
 ) -> datetime:
     """Choose the instant of renewal from what was issued.
 
-    The choice depends on nothing else than its arguments, so every restart and every reconcile chooses
-    the same; `seed` (a UID, a name) sets those apart that were issued together. A life that is empty
-    or negative is due at once.
+    The choice depends on its arguments only, so every restart and every reconcile chooses the same; `seed` (a UID,
+    a name) spreads credentials that were issued together. An empty or negative validity is due immediately.
     """
     life = expires_at - issued_at
     if life <= timedelta(0):

@@ -1,4 +1,4 @@
-"""Writes the status of objects: only what differs, only onto the object that was looked at."""
+"""Writes the status of objects: only differences, only to the version that was read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from watchword.runtime.diff import merge_patch
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """What a status should say; everything that is not named stays as it is."""
+    """The desired content of a status; fields that are not named stay as they are."""
 
     conditions: tuple[Condition, ...] = ()
     without: tuple[str, ...] = ()  # types of conditions that no longer apply
@@ -26,25 +26,25 @@ class StatusChange:
 
 @dataclass(frozen=True, slots=True)
 class StatusWriter:
-    """Brings conditions and other status fields to the server, as a merge patch on `/status`.
+    """Writes conditions and other status fields as a merge patch on `/status`.
 
-    Lists in a merge patch replace each other whole, so each patch holds only for the version it was
-    made from. When somebody was faster, the object is read and the change made once more.
+    A merge patch replaces lists as a whole, so each patch is valid only for the version it was made from. After a
+    conflict the object is read again and the change is made once more.
     """
 
     client: Client
     clock: Clock
 
     async def set_condition(self, resource: Resource, obj: Object, condition: Condition) -> Object:
-        """Make one condition true to the facts; returns the object as it now is."""
+        """Set one condition; returns the object as it is afterwards."""
         return await self.write(resource, obj, StatusChange(conditions=(condition,)))
 
     async def set_conditions(self, resource: Resource, obj: Object, conditions: Iterable[Condition]) -> Object:
-        """Make several conditions true to the facts in one request."""
+        """Set several conditions in one request."""
         return await self.write(resource, obj, StatusChange(conditions=tuple(conditions)))
 
     async def write(self, resource: Resource, obj: Object, change: StatusChange) -> Object:
-        """Make a change; nothing is sent when the status already says so.
+        """Make a change; nothing is sent when the status has that content already.
 
         Raises `Conflict` when the object was replaced by another of the same name, or changes too fast.
         """
@@ -57,9 +57,9 @@ class StatusWriter:
             return await self.write_if_unchanged(resource, current, change)
 
     async def write_if_unchanged(self, resource: Resource, obj: Object, change: StatusChange) -> Object:
-        """Make a change that was decided from this very version; `Conflict` when somebody was faster.
+        """Make a change that was decided from this version; `Conflict` when it is outdated.
 
-        For fields that others write, too: made once more, the change would undo what they wrote.
+        For fields that others write, too: a retry would undo what they wrote.
         """
         status = choose_status_patch(obj, change, now=self.clock.now())
         if status is None:
@@ -71,7 +71,7 @@ class StatusWriter:
 
 
 def choose_status_patch(obj: Mapping[str, Any], change: StatusChange, *, now: datetime) -> Object | None:
-    """Return the part of the status that has to change, or None when it already says everything."""
+    """Return the part of the status that has to change, or None when nothing has."""
     patch: Object = {}
     rows = choose_conditions(obj, change, now=now)
     if rows is not None:
@@ -84,7 +84,7 @@ def choose_status_patch(obj: Mapping[str, Any], change: StatusChange, *, now: da
 
 
 def choose_conditions(obj: Mapping[str, Any], change: StatusChange, *, now: datetime) -> list[Object] | None:
-    """Return the whole list of conditions as it should be, or None when it already is."""
+    """Return the complete list of conditions as it should be, or None when it already is."""
     rows = before = conditions_of(obj)
     generation = (obj.get("metadata") or {}).get("generation")
     for condition in change.conditions:

@@ -1,4 +1,4 @@
-"""Waiting for one of two things, or doing one beside the other."""
+"""Runs a task until an event is set, or next to a block of code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def run_until_stopped(stop: asyncio.Event, work: Awaitable[None]) -> bool:
 
 @asynccontextmanager
 async def running(job: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Run something beside the body, and end it with the body."""
+    """Run a task in the background, and cancel it when the body ends."""
     task = asyncio.create_task(job, name=name)
     try:
         yield

@@ -1,4 +1,4 @@
-"""An event loop whose time is virtual: sleeping a year takes no time, and every run is the same."""
+"""An event loop in virtual time: sleeping a year takes no time, and every run is the same."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-# One microsecond: what a datetime can tell apart, and far above a float's error after a century.
+# One microsecond: the resolution of a datetime, and far above a float's error after a century.
 _RESOLUTION = 1e-6
-# How long another thread may take, in real time, to hand its result to an otherwise idle loop.
+# How long another thread may take, in real time, to deliver its result to an otherwise idle loop.
 _PATIENCE_WITH_THREADS = 10.0
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Runs tasks like any loop, but when nothing is ready the time jumps to the next timer.
 
-    With a seed, timers due at the same instant fire in an order drawn from it; `random` is
-    seeded too, for everything that takes its randomness as an argument. Work for other threads
-    is done in place. Sockets and processes raise `VirtualTimeError` where they are asked for,
-    and a program that can never go on raises `Deadlock` at once.
+    With a seed, timers due at the same instant fire in a random order drawn from it; `random` is seeded too, for
+    everything that takes its randomness as an argument. Work for other threads is done in place. Sockets and
+    processes raise `VirtualTimeError`, and a program in which every task waits raises `Deadlock`.
     """
 
     def __init__(self, *, seed: int | None = None) -> None:
@@ -49,7 +48,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_later(
         self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back after a virtual delay, which is never so short that no time would pass at all."""
+        """Call back after a virtual delay, which is at least one tick."""
         delay = max(delay, _RESOLUTION) if delay > 0 else delay
         return self.call_at(self._now + delay, callback, *args, context=context)
 
@@ -67,33 +66,33 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Run the function here and now: threads would make the run unrepeatable."""
+        """Run the function in place: threads would make the run unrepeatable."""
         del executor
         future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - handed to whoever awaits the future
+        except Exception as error:  # noqa: BLE001 - passed to the awaiter of the future
             future.set_exception(error)
         return future
 
     async def create_connection(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: a connection lives in real time."""
+        """Refuse: connections need real time."""
         _refuse("a connection")
 
     async def create_server(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: a server lives in real time."""
+        """Refuse: servers need real time."""
         _refuse("a server")
 
     async def create_unix_server(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: a server lives in real time."""
+        """Refuse: servers need real time."""
         _refuse("a server")
 
     async def subprocess_exec(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: a process lives in real time."""
+        """Refuse: processes need real time."""
         _refuse("a process")
 
     async def subprocess_shell(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: a process lives in real time."""
+        """Refuse: processes need real time."""
         _refuse("a process")
 
     @property
@@ -106,7 +105,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _Timer(asyncio.TimerHandle):
-    """Compares by its time alone: a simulated month compares timers a million times."""
+    """Compares by time alone: a simulated month compares timers a million times."""
 
     __slots__ = ()
 
@@ -147,7 +146,7 @@ class _VirtualSelector(selectors.BaseSelector):
     def _wait_for_threads(self) -> list[tuple[selectors.SelectorKey, int]]:
         events = self._real.select(_PATIENCE_WITH_THREADS) if threading.active_count() > 1 else []
         if not events:
-            raise Deadlock("every task is waiting and no timer is left: look for the event nobody sets")
+            raise Deadlock("every task is waiting and no timer is left: look for an event that is never set")
         return events
 
 
@@ -162,7 +161,7 @@ class VirtualClock:
         self.skew = skew
 
     def now(self) -> datetime:
-        """Return the present instant, in UTC, as this clock believes it."""
+        """Return the current instant, in UTC, by this clock."""
         return self.epoch + timedelta(seconds=self._loop.time()) + self.skew
 
 

@@ -1,4 +1,4 @@
-"""Which key is worked on next: each once, none forgotten, none twice at the same time."""
+"""The work queue: each key once, none lost, none processed twice at the same time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ K = TypeVar("K", bound=Hashable)
 
 
 class WorkQueue(Generic[K]):
-    """Keys that want work.
+    """Keys that have to be reconciled.
 
-    A key is here at most once, however often it is added, and is never handed out again before
-    `done`. A key added while it is worked on comes back afterwards. Keys of one lane wait for one
-    another, lanes take turns: a flood in one lane delays another by one key. Must be used on one loop.
+    A key is queued at most once, however often it is added, and is not returned again before `done`. A key added
+    while it is processed is queued again afterwards. Lanes take turns, so that many keys in one lane delay
+    another lane by one key. Must be used on one loop.
     """
 
     def __init__(
@@ -47,31 +47,31 @@ class WorkQueue(Generic[K]):
         self._closed = False
 
     def __len__(self) -> int:
-        """Return how many keys are ready to be worked on."""
+        """Return how many keys are ready."""
         return self._ready
 
     @property
     def in_flight(self) -> int:
-        """How many keys are being worked on."""
+        """How many keys are being processed."""
         return len(self._active)
 
     @property
     def delayed(self) -> int:
-        """How many keys wait for their instant."""
+        """How many keys are delayed."""
         return len(self._delay_queue)
 
     @property
     def quarantined(self) -> int:
-        """How many keys have failed so often that they are slowed."""
+        """How many keys are quarantined because they keep failing."""
         return len(self._held)
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is accepted any more."""
+        """Whether the queue accepts no more keys."""
         return self._closed
 
     def add(self, key: K) -> None:
-        """Ask for work on a key: now, or after its quarantine's patience."""
+        """Enqueue a key: now, or after its quarantine delay."""
         if self._closed:
             return
         earliest = self._held.get(key)
@@ -81,15 +81,15 @@ class WorkQueue(Generic[K]):
             self._put(key)
 
     def add_after(self, key: K, delay: float) -> None:
-        """Ask for work on a key after so many seconds, or sooner if it is asked for sooner.
+        """Enqueue a key after so many seconds, or earlier if an earlier instant is set.
 
-        Work on the key that begins earlier for any reason cancels the request: it sees the same facts.
+        If the key is processed earlier for any reason, the delayed entry is dropped: it would see the same facts.
         """
         if not self._closed:
             self._delay_queue.add(key, asyncio.get_running_loop().time() + max(delay, 0.0))
 
     def retry(self, key: K, *, at_least: float = 0.0) -> float:
-        """Ask for work on a key that has failed, with backoff; returns the delay in seconds."""
+        """Enqueue a key that has failed, with backoff; returns the delay in seconds."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay = max(
             choose_requeue_delay(failures, self._random, backoff=self._backoff, quarantine=self._quarantine), at_least
@@ -105,12 +105,12 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
-        """Forget the failures of a key: it has succeeded, or no longer matters."""
+        """Reset the failures of a key: it has succeeded, or no longer exists."""
         self._failures.pop(key, None)
         self._held.pop(key, None)
 
     async def get(self) -> K | None:
-        """Return the next key to work on, or None once the queue is closed and empty."""
+        """Return the next key, or None once the queue is closed and empty."""
         while not self._ready:
             if self._closed:
                 return None
@@ -127,7 +127,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Say that work on a key has ended, well or badly."""
+        """Mark a key as processed, successfully or not."""
         self._active.remove(key)
         if key in self._again:
             self._again.remove(key)
@@ -135,7 +135,7 @@ class WorkQueue(Generic[K]):
         self._settle()
 
     def close(self, *, drain: bool) -> None:
-        """Accept nothing more and forget what is delayed; with `drain`, ready keys are still handed out."""
+        """Accept no more keys and drop delayed ones; with `drain`, ready keys are still returned."""
         self._closed = True
         self._delay_queue.clear()
         self._again.clear()
@@ -147,14 +147,14 @@ class WorkQueue(Generic[K]):
         self._settle()
 
     async def idle(self) -> None:
-        """Wait until nothing is ready and nothing is being worked on; delayed keys do not count."""
+        """Wait until no key is ready or being processed; delayed keys do not count."""
         while self._ready or self._active:
             idler = asyncio.get_running_loop().create_future()
             self._idlers.append(idler)
             await idler
 
     def shift(self, seconds: float) -> None:
-        """Bring every delayed key forward: that much time has passed that the loop did not see."""
+        """Move every delayed key forward: the loop did not see that much time pass."""
         self._delay_queue.shift(seconds)
 
     def _due(self, key: K) -> None:
@@ -178,12 +178,12 @@ class WorkQueue(Generic[K]):
         name, lane = self._lanes.popitem(last=False)
         key, _ = lane.popitem(last=False)
         if lane:
-            self._lanes[name] = lane  # to the end: the other lanes come first
+            self._lanes[name] = lane  # to the end, so that the other lanes come first
         self._ready -= 1
         return key
 
     def _pass_on(self, getter: asyncio.Future[None]) -> None:
-        if getter.cancelled():  # nobody had woken it
+        if getter.cancelled():  # it was not enqueued yet
             if getter in self._getters:
                 self._getters.remove(getter)
         elif self._ready and self._getters:

@@ -1,4 +1,4 @@
-"""What happens to writes on their way to the server: refused without leadership, remembered by the cache."""
+"""Transports that handle writes: refused without leadership, visible in the cache, conflicts counted."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MANAGER = re.compile(r'conflict with "([^"]{1,128})"')
 
 
 class Fence:
-    """Says until when this process may write.
+    """Decides until when this process may write.
 
-    Both clocks must agree: the loop's time stands still while a machine sleeps, the wall clock may be set back.
+    Both clocks must agree: the loop's time stops while a machine is suspended, the wall clock may be set back.
     """
 
     def __init__(self, clock: Clock, *, is_open: bool) -> None:
@@ -35,13 +35,13 @@ class Fence:
         self._writing: dict[asyncio.Timeout, None] = {}  # in the order in which they began
 
     def extend(self, seconds: float, *, since: float, wall_since: datetime) -> None:
-        """Allow writes for so long after an instant that both clocks saw."""
+        """Allow writes for so long after an instant, given by both clocks."""
         self._until = since + seconds
         self._wall_until = wall_since + timedelta(seconds=seconds)
         self._reschedule(self._until)
 
     def close(self) -> None:
-        """Allow no writes from now on, not even those on their way."""
+        """Allow no writes from now on, and cancel those in flight."""
         self._always, self._until, self._wall_until = False, 0.0, None
         self._reschedule(0.0)
 
@@ -61,7 +61,7 @@ class Fence:
 
     @asynccontextmanager
     async def guard(self) -> AsyncIterator[None]:
-        """Run a write: raises `NotLeading` before it, or in the midst of it when the permission ends."""
+        """Run a write; raises `NotLeading` before it, or while it runs when leadership ends."""
         if not self.is_open:
             raise NotLeading("this process does not hold the lease, so it must not write")
         try:
@@ -74,7 +74,7 @@ class Fence:
         except TimeoutError as cause:
             if not timeout.expired():
                 raise
-            raise NotLeading("leadership ended while a write was under way") from cause
+            raise NotLeading("leadership ended while a write was in flight") from cause
 
     def _reschedule(self, until: float) -> None:
         for timeout in self._writing:
@@ -83,7 +83,7 @@ class Fence:
 
 
 class FencedTransport:
-    """Lets reads pass and writes only while the fence is open."""
+    """Lets reads pass, and writes only while the fence is open."""
 
     def __init__(self, inner: Transport, fence: Fence) -> None:
         self._inner = inner
@@ -103,19 +103,19 @@ class FencedTransport:
         return self._inner.stream(request)
 
     async def close(self) -> None:
-        """Release the transport below."""
+        """Close the wrapped transport."""
         await self._inner.close()
 
 
 class WriteThroughTransport:
-    """Hands the answer to every write to the cache, so that nobody here reads what it replaced."""
+    """Passes the response of every write to the cache, so that no reader here sees the replaced version."""
 
     def __init__(self, inner: Transport, observe_write: Callable[[bytes], None]) -> None:
         self._inner = inner
         self._observe_write = observe_write
 
     async def send(self, request: Request) -> Response:
-        """Send one request and remember what it stored."""
+        """Send one request and store its result in the cache."""
         response = await self._inner.send(request)
         if request.method in ("POST", "PUT", "PATCH") and response.status < 300 and not request.parameter("dryRun"):
             self._observe_write(response.body)
@@ -126,19 +126,19 @@ class WriteThroughTransport:
         return self._inner.stream(request)
 
     async def close(self) -> None:
-        """Release the transport below."""
+        """Close the wrapped transport."""
         await self._inner.close()
 
 
 class ConflictCountingTransport:
-    """Counts whose fields an apply would have taken: two that fight over one are seen before they are noticed."""
+    """Counts the field managers with which an apply conflicts, so that competing writers become visible."""
 
     def __init__(self, inner: Transport, count: Callable[[str], None]) -> None:
         self._inner = inner
         self._count = count
 
     async def send(self, request: Request) -> Response:
-        """Send one request and look at a refusal."""
+        """Send one request and evaluate a conflict."""
         response = await self._inner.send(request)
         if response.status == CONFLICT:
             for manager in conflicting_managers(response.body):
@@ -150,16 +150,16 @@ class ConflictCountingTransport:
         return self._inner.stream(request)
 
     async def close(self) -> None:
-        """Release the transport below."""
+        """Close the wrapped transport."""
         await self._inner.close()
 
 
 def conflicting_managers(body: bytes) -> list[str]:
-    """Return the managers that a server names in its refusal of an apply, each once."""
+    """Return the managers that the server names in its refusal of an apply, each once."""
     try:
         causes = (orjson.loads(body).get("details") or {}).get("causes") or []
         messages = [str(cause.get("message")) for cause in causes if cause.get("reason") == FIELD_CONFLICT]
     except (AttributeError, TypeError, ValueError):
-        return []  # not a Status: whoever sent the request will say so
+        return []  # not a Status: the sender of the request reports it
     named = [match[1] for message in messages if (match := _MANAGER.match(message))]
     return list(dict.fromkeys(named))

@@ -1,1 +1,1 @@
-"""Fixtures and builders with which others, too, can test their controllers."""
+"""Fixtures and builders for tests of controllers, also outside of this project."""

@@ -1,4 +1,4 @@
-"""Where the binaries of a real control plane are found."""
+"""Finds the binaries of a real control plane."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from watchword.testing.errors import AssetsMissing
 
 KUBERNETES_VERSION = "v1.35.4"
-"""The one release that `make envtest` builds and the suites are judged by."""
+"""The one release that `make envtest` builds and the suites run on."""
 
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 REQUIRED = ("etcd", "kube-apiserver")
@@ -19,7 +19,7 @@ REQUIRED = ("etcd", "kube-apiserver")
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """The binaries a real control plane is made of."""
+    """The binaries of a real control plane."""
 
     folder: Path
     etcd: Path
@@ -57,7 +57,7 @@ def find_assets(environment: Mapping[str, str] = os.environ) -> Assets:
 
 
 def find_etcd(folder: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return etcd from beside the API server, else from the search path."""
+    """Return etcd from the API server's folder, else from the search path."""
     beside = folder / "etcd"
     if beside.is_file():
         return beside

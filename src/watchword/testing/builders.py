@@ -1,4 +1,4 @@
-"""Objects for tests, said in a few words: what matters is named, the rest is filled in."""
+"""Builders of objects for tests: the caller names what matters, the rest has defaults."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def a_namespace(name: str, **metadata: Any) -> Object:
 def a_secret(
     name: str, *, namespace: str, data: Mapping[str, str | bytes] | None = None, kind: str = "Opaque", **metadata: Any
 ) -> Object:
-    """Return a Secret; the values of `data` are given in the clear."""
+    """Return a Secret; the values of `data` are not base64-encoded."""
     encoded = {name: base64.b64encode(_as_bytes(value)).decode() for name, value in (data or {}).items()}
     return SECRETS.manifest(ObjectKey(namespace, name), metadata=metadata, type=kind, data=encoded)
 
@@ -58,7 +58,7 @@ def a_lease(
     holder: str = "",
     seconds: int = 60,
 ) -> Object:
-    """Return a Lease, by default the one in which a cluster's agent shows that it is alive."""
+    """Return a Lease, by default the one that a cluster's agent renews."""
     spec: Object = {"leaseDurationSeconds": seconds}
     if holder:
         spec["holderIdentity"] = holder
@@ -68,7 +68,7 @@ def a_lease(
 
 
 def a_cluster(name: str, *, accepted: bool = False, lease_seconds: int = 60, **metadata: Any) -> Object:
-    """Return a ManagedCluster, not accepted unless said so."""
+    """Return a ManagedCluster, by default not accepted."""
     spec = {"hubAcceptsClient": accepted, "leaseDurationSeconds": lease_seconds}
     return MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), metadata=metadata, spec=spec)
 

@@ -1,4 +1,4 @@
-"""Recognisable secrets, planted to see whether they turn up where no secret may be."""
+"""Recognisable secrets, which a test plants to detect leaks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SHORTEST = 8  # below that, a match could be chance
 
 
 class Canary:
-    """Plants secrets and knows every form in which one might be spilled."""
+    """Plants secrets and recognises every encoding in which one might leak."""
 
     def __init__(self) -> None:
         self._planted: dict[str, tuple[bytes, ...]] = {}
 
     def plant(self, label: str) -> str:
-        """Return a new secret; `label` is how a finding will speak of it."""
+        """Return a new secret; `label` is its name in a finding."""
         value = f"canary-{secrets.token_hex(16)}"
         self.look_for(label, value)
         return value
@@ -39,7 +39,7 @@ class Canary:
         return f"{token_id}.{secret}"
 
     def look_for(self, label: str, value: str | bytes | Sensitive[str] | Sensitive[bytes]) -> None:
-        """Treat a value that the product itself made (a token, a key) as planted."""
+        """Treat a value that the product itself generated (a token, a key) as planted."""
         revealed = value.reveal() if isinstance(value, Sensitive) else value
         raw = revealed.encode() if isinstance(revealed, str) else revealed
         if len(raw) < SHORTEST:
@@ -47,18 +47,18 @@ class Canary:
         self._planted[label] = tuple(_forms(raw))
 
     def found_in(self, text: str | bytes) -> list[str]:
-        """Return the labels of all planted secrets that the text gives away."""
+        """Return the labels of all planted secrets that the text contains."""
         raw = text.encode() if isinstance(text, str) else text
         return [label for label, forms in self._planted.items() if any(form in raw for form in forms)]
 
     def assert_not_leaked(self, place: str, text: str | bytes) -> None:
-        """Raise `SecretLeaked` when the text gives a planted secret away."""
+        """Raise `SecretLeaked` when the text contains a planted secret."""
         found = self.found_in(text)
         if found:
             raise SecretLeaked(f"{place} shows the secret of {', '.join(found)}")
 
     async def assert_cluster_not_leaking(self, client: Client, *kinds: Resource) -> None:
-        """Search Events and all objects of these kinds; Secrets are where secrets belong, so never those."""
+        """Search Events and all objects of these kinds; Secrets are never searched."""
         for kind in (resources.CORE_EVENTS, *kinds):
             for obj in (await client.list(kind)).items:
                 name = (obj.get("metadata") or {}).get("name")
@@ -70,12 +70,12 @@ def _random_word(length: int) -> str:
 
 
 def _forms(raw: bytes) -> Iterable[bytes]:
-    """Yield the value as it is, hexadecimal, percent-encoded, and in base64 at each of three alignments."""
+    """Yield the value unchanged, hexadecimal, percent-encoded, and in base64 at each of three alignments."""
     yield raw
     yield raw.hex().encode()
     yield quote(raw, safe="").encode()
     for shift in range(3):
-        # The characters at both ends also depend on the neighbours of the secret.
+        # The characters at both ends also depend on the bytes around the secret.
         whole = slice((shift * 8 + 5) // 6, (shift + len(raw)) * 8 // 6)
         yield base64.b64encode(bytes(shift) + raw)[whole]
         yield base64.urlsafe_b64encode(bytes(shift) + raw)[whole]

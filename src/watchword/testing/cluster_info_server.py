@@ -1,4 +1,4 @@
-"""Clusters that publish cluster-info, without sockets: a network for discovery to get lost in."""
+"""Clusters that publish cluster-info, without sockets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def signed_cluster_info(text: str, *tokens: BootstrapToken) -> dict[str, str]:
 
 @dataclass
 class ClusterInfoServer:
-    """One API server: which authority signed its certificate, what it publishes, whether it answers."""
+    """One API server: its CA, its published cluster-info, and whether it is up."""
 
     authority: Authority
     data: dict[str, str] | None = None  # None: no cluster-info
@@ -43,11 +43,11 @@ class ClusterInfoServer:
     requests: list[Request] = field(default_factory=list)
 
     def publish(self, info: ClusterInfo, *tokens: BootstrapToken) -> None:
-        """Show this ClusterInfo from now on."""
+        """Publish this ClusterInfo from now on."""
         self.data = signed_cluster_info(write_cluster_info(info), *tokens)
 
     async def handle(self, request: Request) -> Response:
-        """Answer as kube-apiserver answers an anonymous reader."""
+        """Respond as kube-apiserver does to an anonymous client."""
         self.requests.append(request)
         if request.path != CONFIG_MAPS.path(CLUSTER_INFO) or self.data is None:
             return status_response(403, "Forbidden")
@@ -68,11 +68,11 @@ class FakeNetwork:
     servers: dict[str, ClusterInfoServer] = field(default_factory=dict)
 
     def unverified(self, server: str) -> Client:
-        """Return a client that believes anybody."""
+        """Return a client that trusts any server."""
         return Client.from_handler(lambda request: self._reach(server, None, request), retry=ONE_TRY)
 
     def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
-        """Return a client that believes the servers of these authorities."""
+        """Return a client that trusts the servers of these CAs."""
         authorization = None if bearer is None else Sensitive(f"Bearer {bearer.reveal()}")
         return Client.from_handler(
             lambda request: self._reach(server, ca, request), retry=ONE_TRY, authorization=authorization

@@ -1,4 +1,4 @@
-"""The keys and certificates of a cluster made for a test, and kubeconfigs signed with them."""
+"""Keys, certificates and kubeconfigs of a cluster made for a test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOSTS = ("127.0.0.1", "localhost", "kubernetes.default.svc")
 
 @dataclass(frozen=True, slots=True)
 class ClusterCredentials:
-    """A certificate authority, and the folder for what is signed with it; every file 0600."""
+    """A certificate authority, and the folder of what it signs; every file has mode 0600."""
 
     folder: Path
     authority: Authority
@@ -39,7 +39,7 @@ class ClusterCredentials:
 
     @classmethod
     def make(cls, folder: Path) -> ClusterCredentials:
-        """Create `ca`, `server` and `sa` files: what a real control plane needs to be trusted and to trust."""
+        """Create the files `ca`, `server` and `sa` that a real control plane needs."""
         made = cls(folder, Authority.make("watchword-test-ca", now=datetime.now(UTC)))
         accounts = PrivateKey.generate_rsa()
         write_private(folder / "ca.crt", made.ca_pem)
@@ -66,15 +66,15 @@ class ClusterCredentials:
 
     @property
     def ca_pem(self) -> bytes:
-        """What clients must trust."""
+        """The CA that clients must trust."""
         return self.authority.certificate.pem
 
     def trust(self) -> ssl.SSLContext:
-        """Return a context that believes servers of this authority alone."""
+        """Return a context that trusts servers of this CA alone."""
         return ssl.create_default_context(cadata=self.ca_pem.decode())
 
     def client_certificate(self, user: str, groups: Sequence[str] = ()) -> ClientCertificate:
-        """Issue a certificate that makes its holder this user in these groups."""
+        """Issue a client certificate for this user and these groups."""
         key = PrivateKey.generate()
         subject = CertificateSubject(user, tuple(groups))
         certificate = self.authority.issue_client(key.public, subject, now=self.clock.now(), lifetime=LIFETIME)
@@ -94,7 +94,7 @@ class ClusterCredentials:
 
 
 def connect_by_certificate(server: str, credentials: ClusterCredentials, user: str, groups: Sequence[str]) -> Client:
-    """Return a new client over HTTPS that is this user by client certificate."""
+    """Return a new HTTPS client with a client certificate of this user."""
     credential = Credential(certificate=credentials.client_certificate(user, groups))
     return Client(HttpsTransport(Endpoint(server, credentials.ca_pem), FixedCredential(credential)))
 

@@ -1,4 +1,4 @@
-"""A control plane that can be found: discovery set up on it, tokens, controllers."""
+"""A control plane with discovery set up: tokens, cluster-info, controllers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from watchword.testing.plane import Plane
 
 @dataclass
 class DiscoverableHub:
-    """A cluster that can be found: what is published, and the means to change it."""
+    """A cluster with discovery: what it publishes, and functions to change it."""
 
     plane: Plane
     info: ClusterInfo
@@ -52,7 +52,7 @@ class DiscoverableHub:
         return token
 
     async def signed_for(self, *tokens: BootstrapToken) -> Object:
-        """Wait until exactly these tokens have signatures."""
+        """Wait until cluster-info is signed for exactly these tokens."""
         wanted = {f"jws-kubeconfig-{token.id}" for token in tokens}
         return await eventually(
             self.client, CONFIG_MAPS, CLUSTER_INFO, lambda obj: obj is not None and set(signatures(obj)) == wanted
@@ -95,7 +95,7 @@ def signatures(config_map: Object) -> dict[str, str]:
 
 @asynccontextmanager
 async def a_discoverable_hub(plane: Plane) -> AsyncIterator[DiscoverableHub]:
-    """Set up discovery on a control plane and take it away again, tokens included."""
+    """Set up discovery on a control plane and remove it again, tokens included."""
     info = ClusterInfo((plane.server,), split_bundle(plane.ca_pem))
     setup = DiscoverySetup(info)
     await set_up_discovery(plane.client(), setup)

@@ -50,11 +50,11 @@ class EmbeddedBackend:
 
     @property
     def ca_pem(self) -> bytes:
-        """What clients must trust."""
+        """The CA that clients must trust."""
         return self._credentials.ca_pem
 
     def connect(self, user: str, groups: Sequence[str]) -> Client:
-        """Return a client that calls the control plane, its certificate in hand."""
+        """Return a client that calls the control plane with a client certificate."""
         certificate = parse_certificate(self._credentials.client_certificate(user, groups).chain)
         peer = Peer(address="in-process", certificate_chain=(certificate.der,))
         return Client(InProcessTransport(self._handler.handle, peer=peer))
@@ -64,20 +64,20 @@ class EmbeddedBackend:
         return self._credentials.kubeconfig(self.server, user, groups)
 
     async def start(self) -> None:
-        """Begin to answer."""
+        """Start to serve."""
         access = access_control_factory(self._rules, now=self.clock.now, entropy=os.urandom)
         plane = ControlPlane(self._store, self.clock.now, access)
         await plane.start()
         self._handler.open(plane)
 
     async def stop(self) -> None:
-        """Cut every watch and answer no more; the memory stays."""
+        """End every watch and stop serving; the stored objects stay."""
         plane = self._handler.interrupt()
         if plane is not None:
             await plane.stop()
 
     async def restart(self, *, kill: bool) -> None:  # noqa: ARG002 - clients cannot tell: both cut their watches
-        """Stop and start again on the same memory."""
+        """Stop and start again with the same stored objects."""
         await self.stop()
         await self.start()
 
@@ -112,13 +112,13 @@ class ListeningBackend(EmbeddedBackend):
         return connect_by_certificate(self.server, self._credentials, user, groups)
 
     async def start(self) -> None:
-        """Begin to answer and to listen."""
+        """Start to serve and to listen."""
         await super().start()
         self._listener = api_listener(self._handler.handle, lambda: self._context)
         self._port = await self._listener.start("127.0.0.1", self._port)
 
     async def stop(self) -> None:
-        """Stop listening, then answering."""
+        """Stop listening, then serving."""
         if self._listener is not None:
             await self._listener.stop()
             self._listener = None
@@ -126,25 +126,25 @@ class ListeningBackend(EmbeddedBackend):
 
 
 class InterruptibleHandler:
-    """The way in, which can be slammed: calls fail and streams break as if the server had crashed."""
+    """A switch in front of the control plane: off, calls fail and streams break as if the server had crashed."""
 
     def __init__(self) -> None:
         self._plane: ControlPlane | None = None
         self._waiting: dict[asyncio.Timeout, None] = {}  # in the order in which they began
 
     def open(self, plane: ControlPlane) -> None:
-        """Let requests through to a control plane."""
+        """Pass requests to a control plane."""
         self._plane = plane
 
     def interrupt(self) -> ControlPlane | None:
-        """Let nothing through any more; return what was behind."""
+        """Pass no more requests; return the control plane."""
         plane, self._plane = self._plane, None
         for scope in self._waiting:
             scope.reschedule(asyncio.get_running_loop().time())
         return plane
 
     async def handle(self, request: Request) -> Response:
-        """Answer one request."""
+        """Handle one request."""
         if self._plane is None:
             raise Unreachable("the control plane is down", maybe_processed=False)
         plane = self._plane
@@ -182,7 +182,7 @@ async def _close(stream: AsyncIterator[bytes]) -> None:
 
 @asynccontextmanager
 async def open_embedded(folder: Path, *, listening: bool) -> AsyncIterator[EmbeddedBackend]:
-    """Start a control plane in memory, on a socket when asked, and stop it in the end."""
+    """Start a control plane in memory, with a socket when requested, and stop it at the end."""
     backend = ListeningBackend(folder) if listening else EmbeddedBackend(folder)
     await backend.start()
     try:

@@ -1,18 +1,18 @@
-"""What can go wrong while a test prepares its world.
+"""The errors of test fixtures.
 
 TestingError
-├── AssetsMissing     no real control plane can be started here
-├── PlaneFailed       a control plane did not come up, or ended
-├── UnsupportedByPlane     this control plane cannot do what the test asks of it
-├── EventuallyTimeout     what a test waited for did not come about
-└── SecretLeaked     a planted secret was seen where no secret may be
+├── AssetsMissing         no real control plane can be started here
+├── PlaneFailed           a control plane did not start, or ended
+├── UnsupportedByPlane    this control plane does not support what the test needs
+├── EventuallyTimeout     the expected state was not reached in time
+└── SecretLeaked          a planted secret was found where no secret may be
 """
 
 from __future__ import annotations
 
 
 class TestingError(Exception):
-    """Base of everything this room raises."""
+    """Base of the errors of this package."""
 
     __test__ = False  # pytest takes names that begin with Test for test classes
 
@@ -22,16 +22,16 @@ class AssetsMissing(TestingError):
 
 
 class PlaneFailed(TestingError):
-    """The control plane did not come up, or a part of it ended; the message quotes its log."""
+    """The control plane did not start, or a part of it ended; the message quotes its log."""
 
 
 class UnsupportedByPlane(TestingError):
-    """This control plane cannot do what the test asks of it; the message says which one can."""
+    """This control plane does not support what the test needs; the message says which one does."""
 
 
 class EventuallyTimeout(TestingError, AssertionError):
-    """What a test waited for did not come about in time; the message shows the last state seen."""
+    """The expected state was not reached in time; the message shows the last state seen."""
 
 
 class SecretLeaked(TestingError, AssertionError):
-    """A planted secret was seen where no secret may be; the message names the place, not the value."""
+    """A planted secret was found where no secret may be; the message names the place, not the value."""

@@ -1,4 +1,4 @@
-"""Waiting for the world to change by watching it, in the loop's own time."""
+"""Waits for a state by watching it, in the loop's own time."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from watchword.testing.errors import EventuallyTimeout
 
 ObjectsByKey = dict[ObjectKey, Object]
 PATIENCE = 30.0
-IN_REAL_TIME = 2  # times as patient: processes share the machine with others, and only what fails waits so long
+IN_REAL_TIME = 2  # factor for real processes, which share the machine; only failing tests wait so long
 SECRET_FIELDS = ("data", "stringData")
 
 
 def exists(obj: Object | None) -> bool:
-    """Whether there is such an object."""
+    """Whether the object exists."""
     return obj is not None
 
 
 def is_gone(obj: Object | None) -> bool:
-    """Whether there is no such object."""
+    """Whether the object does not exist."""
     return obj is None
 
 
@@ -56,7 +56,7 @@ async def eventually_all(
     fields: str = "",
     within: float = PATIENCE,
 ) -> ObjectsByKey:
-    """Wait until the predicate holds for a whole collection and return it."""
+    """Wait until the predicate holds for a collection and return it."""
     state: ObjectsByKey = {}
     within *= 1 if isinstance(asyncio.get_running_loop(), VirtualLoop) else IN_REAL_TIME
     try:
@@ -92,7 +92,7 @@ def _show(state: ObjectsByKey) -> str:
 
 
 def _without_secrets(obj: Mapping[str, Any]) -> Object:
-    """Hide what a Secret holds: a failing test prints this."""
+    """Hide the contents of a Secret: a failing test prints this."""
     hidden = {field: dict.fromkeys(obj[field] or {}, "***") for field in SECRET_FIELDS if field in obj}
     metadata = {name: value for name, value in obj.get("metadata", {}).items() if name != "managedFields"}
     return {**obj, "metadata": metadata, **hidden}

@@ -47,17 +47,17 @@ AUTOMATIC = {USERS.flag: BOOTSTRAP_USER}
 """Hub settings with which clusters join without a person."""
 
 TransportWrapper: TypeAlias = Callable[[Transport], Transport]
-"""What requests pass on their way: something that counts them, or loses some."""
+"""Wraps a transport: to count requests, or to lose some."""
 
 
 def pass_through(transport: Transport) -> Transport:
-    """Put nothing in the way."""
+    """Return the transport unchanged."""
     return transport
 
 
 @dataclass
 class PlaneConnector:
-    """Reaches the hub of a test: over the function where there is no socket, else over HTTPS."""
+    """Reaches the hub of a test: in process where there is no socket, else over HTTPS."""
 
     plane: Plane
     server: str = "https://hub.test:6443"
@@ -65,11 +65,11 @@ class PlaneConnector:
     through: TransportWrapper = pass_through
 
     def entry(self) -> ClusterEntry:
-        """Return the hub as agents write it into their kubeconfigs."""
+        """Return the hub's endpoint as agents write it into their kubeconfigs."""
         return ClusterEntry(self.server, ca_data=self.plane.ca_pem)
 
     def has_bootstrap_credential(self) -> bool:
-        """Whether the bootstrap credential is there."""
+        """Whether there is a bootstrap credential."""
         return self.may_join
 
     def joining(self) -> Transport:
@@ -131,7 +131,7 @@ class FleetHarness:
         return task
 
     async def stop(self, *tasks: asyncio.Task[None]) -> None:
-        """End what runs, as a killed process would; raises what one of them failed with before."""
+        """End what runs, as a killed process would; raises the error of a task that failed before."""
         failed = [task for task in tasks if task.done() and not task.cancelled() and task.exception() is not None]
         for task in tasks:
             task.cancel()
@@ -173,7 +173,7 @@ class FleetHarness:
         return Cluster.read(await self.condition(name, ConditionType.JOINED, "True"))
 
     async def condition(self, name: str, type_: str, status: str, reason: str = "") -> Object:
-        """Wait until a cluster's condition says so."""
+        """Wait until a cluster's condition has this status."""
 
         def says_so(obj: Object | None) -> bool:
             rows = ((obj or {}).get("status") or {}).get("conditions") or []
@@ -194,7 +194,7 @@ class FleetHarness:
         await eventually(self.client, MANAGED_CLUSTERS, ObjectKey.cluster(name), is_gone)
 
     async def forget(self) -> None:
-        """Take away every cluster with its requests, though no hub may run: the next test's hub would look at them."""
+        """Remove every cluster with its requests, also without a running hub: the next test's hub would see them."""
         for name in self.clusters:
             with suppress(NotFound):
                 await self.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), {"metadata": {"finalizers": None}})
@@ -206,7 +206,7 @@ class FleetHarness:
 async def run_fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
     """Prepare a hub on a control plane; everything that runs ends with the context."""
     client = plane.client()
-    # By its UID agents know their cluster, and a server that has just started makes it when it is ready already.
+    # Agents identify their cluster by the UID of kube-system, which a server may create after it is ready.
     await eventually(client, NAMESPACES, ObjectKey.cluster("kube-system"))
     await prerequisites.install(client)
     await establish_crds(client, MANAGED_CRDS, manager=prerequisites.FIELD_MANAGER)

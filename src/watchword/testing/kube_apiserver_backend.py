@@ -26,7 +26,7 @@ COMMON = frozenset(
         "serviceaccount-controller",
     }
 )
-"""Controllers that disturb no test: starting them costs more than most tests do."""
+"""Controllers that affect no test and are started once, because their start takes longer than most tests."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class KubeApiserverBackend:
 
     @property
     def ca_pem(self) -> bytes:
-        """What clients must trust."""
+        """The CA that clients must trust."""
         return self.cluster.credentials.ca_pem
 
     def connect(self, user: str, groups: Sequence[str]) -> Client:
@@ -58,7 +58,7 @@ class KubeApiserverBackend:
         return self.cluster.credentials.kubeconfig(self.server, user, groups)
 
     async def restart(self, *, kill: bool) -> None:
-        """End kube-apiserver and start it again; etcd keeps what was written."""
+        """End kube-apiserver and start it again; etcd keeps its data."""
         await asyncio.to_thread(self.cluster.stop_api_server, kill=kill)
         await asyncio.to_thread(self.cluster.start)
 
@@ -78,7 +78,7 @@ class KubeApiserverBackend:
 
 @contextmanager
 def open_kube_apiserver(assets: Assets, folder: Path) -> Iterator[KubeApiserverBackend]:
-    """Start a real control plane and stop it in the end."""
+    """Start a real control plane and stop it at the end."""
     cluster = KubeControlPlane(assets, folder)
     try:
         cluster.start()

@@ -1,4 +1,4 @@
-"""A real control plane on loopback: etcd, kube-apiserver and, when asked for, chosen controllers."""
+"""A real control plane on loopback: etcd, kube-apiserver and, when requested, chosen controllers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class KubeControlPlane:
         self._assets = assets
         self._folder = folder
         self._api_flags = tuple(api_flags)
-        self._durable = durable  # a test's data need not survive the machine; a benchmark must pay for the disk
+        self._durable = durable  # a test's data need not survive a crash; a benchmark must include the cost of fsync
         self._port, self._etcd_port, self._peer_port = free_port(), free_port(), free_port()
         self._etcd: ChildProcess | None = None
         self._api: ChildProcess | None = None
@@ -36,7 +36,7 @@ class KubeControlPlane:
         await_ready(self.server, self.credentials.trust, self._etcd, self._api)
 
     def stop_api_server(self, *, kill: bool) -> None:
-        """End the API server, gently or as a crash does; etcd keeps what was written."""
+        """End the API server, gracefully or as a crash does; etcd keeps its data."""
         if self._api is not None:
             self._api.kill() if kill else self._api.stop()
             self._api = None
@@ -49,7 +49,7 @@ class KubeControlPlane:
             self._etcd = None
 
     def start_controllers(self, names: Sequence[str]) -> ChildProcess:
-        """Start kube-controller-manager with just these controllers; the caller stops it."""
+        """Start kube-controller-manager with exactly these controllers; the caller stops it."""
         folder = self._folder
         config = self.credentials.kubeconfig(self.server, "system:kube-controller-manager", ADMIN_GROUPS)
         command: list[str | Path] = [
@@ -73,7 +73,7 @@ class KubeControlPlane:
 
     @property
     def processes(self) -> tuple[ChildProcess, ...]:
-        """What is running, for those who measure it."""
+        """The running processes, for measurements."""
         return tuple(process for process in (self._etcd, self._api) if process is not None)
 
     def _etcd_command(self) -> list[str | Path]:

@@ -1,7 +1,7 @@
-"""A few hundred lines less than an API server: objects in a dict, for tests of what stands below one.
+"""A minimal API in memory, for tests of the layers below an API server.
 
-Knows get, list, watch, create, update, merge patch and delete with optimistic locking, and nothing of
-kinds, schemas or rights. Tests of reconcilers use a control plane.
+Supports get, list, watch, create, update, merge patch and delete with optimistic locking, but no kinds, schemas
+or rights. Tests of reconcilers use a control plane.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from watchword.kube.errors import Unreachable
 
 @dataclass
 class MemoryApi:
-    """Serves every path ending in a collection or a name; `handle` is what a local transport wants."""
+    """Serves every path ending in a collection or a name; pass `handle` to an in-process transport."""
 
     objects: dict[str, Object] = field(default_factory=dict)
     revision: int = 1
@@ -30,7 +30,7 @@ class MemoryApi:
     _moved: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def handle(self, request: Request) -> Response:
-        """Answer one request."""
+        """Handle one request."""
         if request.parameter("watch"):
             return self._watch(request)
         self.requests.append((request.method, request.path))
@@ -50,11 +50,11 @@ class MemoryApi:
         return self._write(request.method, path, stored, body)
 
     def put(self, path: str, obj: Object) -> Object:
-        """Store an object as if somebody else had written it."""
+        """Store an object as if another client had written it."""
         return self._store("MODIFIED" if path in self.objects else "ADDED", path, obj)
 
     def remove(self, path: str) -> None:
-        """Delete an object, if it is there, as if somebody else had done it."""
+        """Delete an object, if it exists, as if another client had done it."""
         if path in self.objects:
             self._store("DELETED", path, self.objects.pop(path))
 
@@ -111,13 +111,13 @@ class MemoryApi:
 
 @dataclass
 class DelayedConnection:
-    """One client's way to an API: `delay` says how long each half of it takes, None for a loss."""
+    """One client's transport to an API: `delay` says how long request and response take, None for a loss."""
 
     api: MemoryApi
     delay: Callable[[], float | None] = lambda: 0.0
 
     async def handle(self, request: Request) -> Response:
-        """Carry one request and its answer, or lose either."""
+        """Deliver one request and its response, or lose either."""
         await self._travel()
         response = await self.api.handle(request)
         await self._travel()
@@ -126,7 +126,7 @@ class DelayedConnection:
     async def _travel(self) -> None:
         delay = self.delay()
         if delay is None:
-            raise Unreachable("lost on the way")
+            raise Unreachable("lost in transit")
         await asyncio.sleep(delay)
 
 

@@ -1,4 +1,4 @@
-"""Clusters with a node that really runs what is deployed, for tests of the whole way."""
+"""Clusters with a node that runs the deployed workloads, for end-to-end tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from watchword.apiserver.instance import Instance, InstanceSettings
 
 @asynccontextmanager
 async def a_cluster_with_node(folder: Path) -> AsyncIterator[Path]:
-    """Serve a control plane whose node runs what is deployed; yield its administrator's kubeconfig."""
+    """Serve a control plane whose node runs the deployed workloads; yield its administrator's kubeconfig."""
     instance = Instance(InstanceSettings(data_dir=folder, port=0, node=True), lambda: datetime.now(UTC))
     await instance.start()
     try:

@@ -1,4 +1,4 @@
-"""A control plane as one test sees it: clients, namespaces and kubeconfigs that end with the test."""
+"""A control plane for one test: clients, namespaces and kubeconfigs that are removed with the test."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Stop = Callable[[], None]
 
 
 class Backend(Protocol):
-    """What every control plane that tests can run on must offer; adding one adds a fixture parameter."""
+    """The interface of every control plane that tests can run on; adding one adds a fixture parameter."""
 
     name: str
     clock: Clock
-    run_id: str  # distinguishes names of tests that share this control plane; empty when it is not shared
+    run_id: str  # distinguishes the names of tests that share this control plane; empty when it is not shared
 
     @property
     def server(self) -> str:
@@ -33,7 +33,7 @@ class Backend(Protocol):
 
     @property
     def ca_pem(self) -> bytes:
-        """What clients must trust."""
+        """The CA that clients must trust."""
         ...
 
     def connect(self, user: str, groups: Sequence[str]) -> Client:
@@ -45,7 +45,7 @@ class Backend(Protocol):
         ...
 
     async def restart(self, *, kill: bool) -> None:
-        """End the server, as a crash would or gently, and start it on the same data."""
+        """End the server, as a crash would or gracefully, and start it with the same data."""
         ...
 
     async def rotate_signing_key(self) -> None:
@@ -58,7 +58,7 @@ class Backend(Protocol):
 
 
 class Plane:
-    """One test's view of a control plane; `close` takes away everything the test was given."""
+    """One test's view of a control plane; `close` removes everything that was created for the test."""
 
     def __init__(self, backend: Backend, *, private: bool) -> None:
         self._backend = backend
@@ -86,7 +86,7 @@ class Plane:
 
     @property
     def clock(self) -> Clock:
-        """The time by which the control plane judges: virtual with the test's loop, or the machine's."""
+        """The clock of the control plane: virtual with the test's loop, or the system's."""
         return self._backend.clock
 
     @property
@@ -116,8 +116,10 @@ class Plane:
         return client
 
     def unique(self, prefix: str) -> str:
-        """Return a name that no other test uses, for objects that live outside of namespaces."""
-        own = f"{self._backend.run_id}-{secrets.token_hex(2)}" if self._backend.run_id else ""  # others use it as well
+        """Return a name that no other test uses, for cluster-scoped objects."""
+        own = (
+            f"{self._backend.run_id}-{secrets.token_hex(2)}" if self._backend.run_id else ""
+        )  # other tests use this control plane as well
         return "-".join(part for part in (prefix, own, str(next(self._numbers))) if part)
 
     async def namespace(self, prefix: str = "test") -> str:
@@ -128,7 +130,7 @@ class Plane:
         return name
 
     async def restart(self, *, kill: bool = True) -> None:
-        """End the server and start it again on the same data; only on a `private_plane`."""
+        """End the server and start it again with the same data; only on a `private_plane`."""
         self._require_private()
         await self._backend.restart(kill=kill)
 
@@ -151,14 +153,14 @@ class Plane:
         """Stop controllers, empty the namespaces, close the clients."""
         for stop in self._stops:
             await asyncio.to_thread(stop)
-        if self._backend.run_id:  # others use it after us
+        if self._backend.run_id:  # other tests use this control plane afterwards
             await asyncio.gather(*(empty_namespace(self.client(), name) for name in self._namespaces))
         for client in (*self._clients.values(), *self._fresh):
             await client.close()
 
 
 async def empty_namespace(client: Client, name: str) -> None:
-    """Delete what a test may have left in a namespace, and the namespace; no namespace controller is needed."""
+    """Delete the objects in a test's namespace, and the namespace; no namespace controller is needed."""
     await asyncio.gather(*(client.request("DELETE", kind.path(namespace=name)) for kind in _namespaced_kinds()))
     path = resources.NAMESPACES.path(ObjectKey.cluster(name))
     await client.request("DELETE", path)

@@ -1,4 +1,4 @@
-"""The pytest plugin: the same test on every control plane, chosen by `--plane`.
+"""The pytest plugin: the same test on every control plane, chosen by `--plane`, in any order, by `--shuffle`.
 
 Load it with `-p watchword.testing.plugin`. Fixtures: `plane`, `private_plane`, `canary`. The mark
 `planes("kube-apiserver")` names the only control planes on which a test makes sense.
@@ -6,6 +6,7 @@ Load it with `-p watchword.testing.plugin`. Fixtures: `plane`, `private_plane`, 
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -25,12 +26,19 @@ EMBEDDED = "embedded"
 REAL = "kube-apiserver"
 PLANES = (EMBEDDED, REAL)
 FIXTURES = ("plane", "private_plane")
-LOOP_PARAMETER = "_asyncio_loop_factory"  # pytest-asyncio's own, set for each item from its hook
+LOOP_PARAMETER = "_asyncio_loop_factory"  # pytest-asyncio's own mark, set for each item from its hook
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--plane`."""
-    parser.getgroup("watchword").addoption(
+    """Add `--plane` and `--shuffle`."""
+    group = parser.getgroup("watchword")
+    group.addoption(
+        "--shuffle",
+        type=int,
+        metavar="SEED",
+        help="run the modules, and the tests of each module, in the random order of this seed",
+    )
+    group.addoption(
         "--plane",
         choices=(*PLANES, "all"),
         default=EMBEDDED,
@@ -39,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark, and refuse a run that could not start its control plane."""
+    """Register the mark, and refuse a run whose control plane cannot be started."""
     config.addinivalue_line("markers", "planes(*names): the only control planes on which this test makes sense")
     if config.getoption("--plane") == REAL:
         try:
@@ -49,14 +57,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for a control plane once on each chosen one."""
+    """Run a test that requests a control plane once on each chosen one."""
     for fixture in FIXTURES:
         if fixture in metafunc.fixturenames:
             metafunc.parametrize(fixture, _choices(metafunc), indirect=True)
 
 
+@pytest.hookimpl(trylast=True)  # pytest itself orders by fixtures first
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give real processes real time; with `--plane=kube-apiserver`, leave the other tests out."""
+    """Run tests with real processes in real time; with `--plane=kube-apiserver`, deselect tests without a plane."""
     with_plane = [item for item in items if _plane_of(item)]
     for item in with_plane:
         if _plane_of(item) == REAL:
@@ -64,6 +73,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--plane") == REAL:
         config.hook.pytest_deselected(items=[item for item in items if not _plane_of(item)])
         items[:] = with_plane
+    if config.getoption("--shuffle") is not None:
+        shuffle(items, config.getoption("--shuffle"))
+
+
+def shuffle(items: list[pytest.Item], seed: int) -> None:
+    """Bring tests into the order of a seed; those of a module stay together, for they share its fixtures."""
+    order = random.Random(seed)  # noqa: S311 - an order that can be had again, not a secret
+    modules: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    groups = list(modules.values())
+    order.shuffle(groups)
+    for group in groups:
+        order.shuffle(group)
+    items[:] = [item for group in groups for item in group]
 
 
 def _choices(metafunc: pytest.Metafunc) -> list[object]:
@@ -91,7 +115,7 @@ def _kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeAp
 
 @pytest_asyncio.fixture
 async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
-    """A control plane: a fresh embedded one, or the real one of the session."""
+    """A control plane: a new embedded one, or the real one of the session."""
     async with AsyncExitStack() as stack:
         backend: Backend
         if request.param == REAL:
@@ -106,7 +130,7 @@ async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 async def private_plane(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Plane]:
-    """A control plane of this test's own, which may be restarted; in real time it is a process and can be killed."""
+    """A control plane for this test only, which may be restarted; in real time it is a process and can be killed."""
     folder = tmp_path_factory.mktemp("plane")
     async with AsyncExitStack() as stack:
         backend: Backend
@@ -121,7 +145,7 @@ async def private_plane(
 
 @pytest.fixture
 def canary(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Iterator[Canary]:
-    """Plants secrets; when the test ends, nothing it printed or logged may show one."""
+    """Plants secrets; when the test ends, its output and log are searched for them."""
     planted = Canary()
     yield planted
     printed = capfd.readouterr()

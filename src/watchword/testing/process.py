@@ -1,4 +1,4 @@
-"""A child process with its log, stopped by its own id and never by name; and waiting until one serves."""
+"""A child process with its log, stopped by its process id; and waiting until it serves."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ START_PATIENCE = 90.0
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on, and that no connection is given meanwhile."""
+    """Return a free loopback port that the system does not assign to another connection meanwhile."""
     return FreePorts()()
 
 
 class ChildProcess:
-    """Runs from construction until `stop` or `kill`; leads its own session, so children end with it."""
+    """Runs from construction until `stop` or `kill`; leads its own session, so that its children end with it."""
 
     def __init__(self, argv: Sequence[str | Path], log: Path, *, environment: Mapping[str, str] | None = None) -> None:
         self.argv = [str(part) for part in argv]
@@ -59,7 +59,7 @@ class ChildProcess:
         return self.log.read_bytes()[-size:].decode("utf-8", "replace")
 
     def stop(self, grace: float = 8.0) -> None:
-        """Ask the process to end, then make it."""
+        """Terminate the process; kill it when it does not end."""
         if self.is_running():
             self._child.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -67,14 +67,14 @@ class ChildProcess:
         self.kill()
 
     def kill(self) -> None:
-        """End the process and its children at once, as `kill -9` does."""
+        """Kill the process and its children, as `kill -9` does."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self._child.wait(5)
 
 
 def await_ready(server: str, trust: Callable[[], ssl.SSLContext], *parts: ChildProcess) -> None:
-    """Return once the API server says that it is ready; `PlaneFailed` when a part of it ends or time is up."""
+    """Return once the API server is ready; `PlaneFailed` when a part of it ends or time is up."""
     give_up_at = time.monotonic() + START_PATIENCE
     while not _is_ready(f"{server}/readyz", trust):
         for part in parts:
@@ -89,5 +89,5 @@ def _is_ready(url: str, trust: Callable[[], ssl.SSLContext]) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=5, context=trust()) as answer:  # noqa: S310 - our own loopback server
             return bool(answer.status == 200)
-    except (OSError, urllib.error.URLError):  # also while the file of what to trust is not written yet
+    except (OSError, urllib.error.URLError):  # also while the CA file is not written yet
         return False

@@ -37,7 +37,7 @@ class SubprocessBackend:
 
     @property
     def ca_pem(self) -> bytes:
-        """What clients must trust."""
+        """The CA that clients must trust."""
         return (self._data / "pki" / "ca.crt").read_bytes()
 
     def connect(self, user: str, groups: Sequence[str]) -> Client:

@@ -1,4 +1,4 @@
-"""What is asked for on the hub is there on the cluster, and stays as asked."""
+"""The agent applies the manifests of a work and reverts changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def messages_in(work: Object) -> list[str]:
     return [next(c["message"] for c in row["conditions"] if c["type"] == "Applied") for row in rows]
 
 
-async def test_a_work_becomes_objects_and_says_so(running: WorkEnvironment) -> None:
+async def test_work_creates_its_objects_and_reports_them(running: WorkEnvironment) -> None:
     await running.has("w", running.config_map("one"), running.config_map("two"))
 
     work = await running.applied("w")
@@ -79,7 +79,7 @@ async def test_hostile_manifests_fail_one_by_one_and_the_others_go_on(running: W
     assert "invalid" in messages_in(work)[3].lower()
 
 
-async def test_what_somebody_changes_on_the_cluster_is_changed_back_at_once(running: WorkEnvironment) -> None:
+async def test_drift_on_the_cluster_is_reverted_immediately(running: WorkEnvironment) -> None:
     await running.has("w", running.config_map("one", {"a": "1"}))
     await running.applied("w")
 
@@ -91,7 +91,7 @@ async def test_what_somebody_changes_on_the_cluster_is_changed_back_at_once(runn
     assert repaired["metadata"]["labels"] == {"foreign": "y"}
 
 
-async def test_what_somebody_deletes_on_the_cluster_comes_back_at_once(running: WorkEnvironment) -> None:
+async def test_object_deleted_on_the_cluster_is_recreated_immediately(running: WorkEnvironment) -> None:
     await running.has("w", running.config_map("one"))
     await running.applied("w")
     first = await running.until("one", lambda _: True)
@@ -101,7 +101,7 @@ async def test_what_somebody_deletes_on_the_cluster_comes_back_at_once(running: 
     await running.until("one", lambda obj: obj["metadata"]["uid"] != first["metadata"]["uid"], within=10)
 
 
-async def test_what_a_work_no_longer_says_is_taken_back_and_what_others_say_stays(running: WorkEnvironment) -> None:
+async def test_fields_removed_from_a_work_are_removed_and_fields_of_others_stay(running: WorkEnvironment) -> None:
     await running.has("w", running.config_map("one", {"a": "1", "b": "2"}, labels={"ours": "x", "also": "x"}))
     await running.applied("w")
     patch = {"data": {"foreign": "3"}, "metadata": {"labels": {"foreign": "y"}}}
@@ -204,7 +204,7 @@ async def test_a_kind_and_its_objects_may_come_in_one_work(running: WorkEnvironm
     await running.removes("w")
 
 
-async def test_no_secret_is_ever_told(running: WorkEnvironment, canary: Canary) -> None:
+async def test_no_secret_is_ever_printed(running: WorkEnvironment, canary: Canary) -> None:
     secret = canary.plant("database password")
     body = SECRETS.manifest(ObjectKey(running.namespace, "s"), type="kubernetes.io/tls", stringData={"x": secret})
     await running.has("w", body)

@@ -1,4 +1,4 @@
-"""Conditions that a work asks to be computed: by expressions, per object and for the work as a whole."""
+"""Conditions that a work requests: computed by expressions, per object and for the work."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def judge(rule: Object, obj: Object | None = DEPLOYMENT, target: ObjectRef = TAR
         pytest.param(["hasConditions(1)"], "False", "ConditionRuleEvaluated", id="nothing to have conditions"),
     ],
 )
-def test_judge_expressions(expressions: list[str], status: Status, reason: str) -> None:
+def test_decide_expressions(expressions: list[str], status: Status, reason: str) -> None:
     said = judge(a_rule(*expressions))
 
     assert (said.status, said.reason) == (status, reason)
@@ -76,7 +76,7 @@ def test_choose_message(fields: Object, message: str) -> None:
     assert judge(a_rule("true", **fields)).message == message
 
 
-def test_a_secret_tells_nothing_of_what_it_holds() -> None:
+def test_sensitive_value_does_not_print_its_content() -> None:
     secret = {"metadata": {"name": "s"}, "type": "Opaque", "data": {"password": "aHVudGVyMg=="}}
     target = ObjectRef(SECRETS, ObjectKey("ns", "s"))
 
@@ -87,7 +87,7 @@ def test_a_secret_tells_nothing_of_what_it_holds() -> None:
     assert "aHVudGVyMg" not in asked.message + told.message
 
 
-def test_an_object_that_is_not_there_is_not_judged() -> None:
+def test_absent_object_is_not_validated() -> None:
     assert judge(a_rule("true"), None).status == "Unknown"
 
 

@@ -1,4 +1,4 @@
-"""Wherever the agent dies, the next one ends where it would have ended."""
+"""Wherever the agent is killed, the next one reaches the same end state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from watchword.testing.eventually import eventually, is_gone
 
 @asynccontextmanager
 async def mortal(site: WorkEnvironment, cut_after: int | None) -> AsyncIterator[None]:
-    """Run an agent that dies after so many writes, and then another."""
+    """Run an agent that is killed after so many writes, and then another."""
     site.log.clear()
     site.start(cut_after=cut_after)
 

@@ -1,4 +1,4 @@
-"""The small decisions: whose an object is, when a record goes, what is followed, what a server's refusal tells."""
+"""Decisions about works: ownership, deletion of records, what is watched, what a refusal means."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def owned(*owners: str, uid: str = "u", deleting: bool = False) -> Object:
         pytest.param(owned("ours"), False, RemovalAction.DELETE, id="ours alone"),
     ],
 )
-def test_judge_release(present: Object | None, expected: RemovalAction, *, keep: bool) -> None:
+def test_decide_release(present: Object | None, expected: RemovalAction, *, keep: bool) -> None:
     assert decide_removal(AppliedResource.of(ONE, "u"), present, owner_uid="ours", keep=keep) is expected
 
 
@@ -61,7 +61,7 @@ def test_judge_release(present: Object | None, expected: RemovalAction, *, keep:
         pytest.param(NOW - HOUR, HOUR, False, timedelta(0), id="due to the second"),
     ],
 )
-def test_judge_eviction(since: datetime | None, grace: timedelta, due_in: timedelta | None, *, begin: bool) -> None:
+def test_decide_eviction(since: datetime | None, grace: timedelta, due_in: timedelta | None, *, begin: bool) -> None:
     verdict = decide_eviction(since, now=NOW, grace=grace)
 
     assert (verdict.begin, verdict.due_in) == (begin, due_in)
@@ -135,7 +135,7 @@ def refusal(code: int, reason: str, message: str, *causes: Object) -> Any:
         pytest.param(refusal(404, "NotFound", 'namespaces "x" not found'), ONE, 'namespaces "x"', id="harmless"),
     ],
 )
-def test_refusals_are_told_without_values(error: Any, target: ObjectRef, expected: str) -> None:
+def test_refusals_are_reported_without_values(error: Any, target: ObjectRef, expected: str) -> None:
     said = describe_api_error(error, target)
 
     assert expected in said
@@ -159,7 +159,7 @@ def test_field_value(value: Any, expected: Object | None) -> None:
     assert field_value(value) == expected
 
 
-def test_well_known_values_of_an_unknown_kind_are_a_trouble() -> None:
+def test_well_known_status_of_an_unknown_kind_is_an_error() -> None:
     said = read_feedback({"metadata": {}}, [{"type": "WellKnownStatus"}], ONE)
 
     assert said.values == ()
@@ -176,7 +176,7 @@ def test_well_known_values_of_an_unknown_kind_are_a_trouble() -> None:
         pytest.param({"condition": "Complete", "type": "WellKnownConditions"}, ["True"], id="failed is finished, too"),
     ],
 )
-def test_judge_rules(rule: Object, status: list[str]) -> None:
+def test_decide_rules(rule: Object, status: list[str]) -> None:
     job = {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}
     target = ObjectRef(JOBS, ObjectKey("ns", "j"))
 
@@ -210,7 +210,7 @@ def test_ignored_fields_that_cannot_be_followed(rule: Object) -> None:
         pytest.param({"jqPathExpressions": [".spec.replicas"]}, id="jq path"),
     ],
 )
-def test_ignored_fields_keep_what_the_cluster_says(rule: Object) -> None:
+def test_ignored_fields_keep_the_values_of_the_cluster(rule: Object) -> None:
     present = {"metadata": {"annotations": {Annotation.APPLIED_DIGEST: "d"}}, "spec": {"replicas": 5}}
 
     applied, depends = choose_apply_body(WANTED, present, [{"condition": "OnSpokePresent", **rule}], digest="d")

@@ -104,7 +104,7 @@ async def test_on_a_bad_line_everything_still_arrives(site: WorkEnvironment) -> 
 
 
 @pytest.mark.planes("embedded")  # an hour has to pass
-async def test_while_nothing_happens_hardly_anything_is_asked(site: WorkEnvironment) -> None:
+async def test_idle_fleet_sends_hardly_any_requests(site: WorkEnvironment) -> None:
     site.start()
     await site.has("w", *[site.config_map(f"m{n}") for n in range(20)])
     await site.applied("w")

@@ -68,7 +68,7 @@ async def test_an_executor_that_may_only_read_is_told_that_the_object_is_there(r
     ]
 
 
-async def test_an_executor_that_may_not_read_is_not_told_what_is_there(running: WorkEnvironment) -> None:
+async def test_executor_without_read_access_learns_nothing_about_the_object(running: WorkEnvironment) -> None:
     await running.client.create(CONFIG_MAPS, running.config_map("one", {"a": "private"}))
     identifier = {"group": "", "resource": "configmaps", "namespace": running.namespace, "name": "one"}
     paths = [{"name": "a", "path": ".data.a"}]

@@ -58,7 +58,7 @@ def a_manifest(**changes: Any) -> Object:
         pytest.param(a_manifest(metadata={"name": "system:Node:x"}), "", id="names of roles have colons"),
     ],
 )
-def test_judge_manifest(manifest: Any, objection: str) -> None:
+def test_decide_manifest(manifest: Any, objection: str) -> None:
     said = validate_manifest(manifest)
     assert objection in said if objection else said == ""
 

@@ -1,4 +1,4 @@
-"""What the cluster refuses to remove is said on the hub, in words, until it goes."""
+"""A refused removal is reported on the hub until it succeeds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def message_of(work: Object, type_: str) -> str:
     return "" if said is None else said.message
 
 
-async def test_a_work_that_cannot_go_says_what_holds_it(site: WorkEnvironment, role: ObjectKey) -> None:
+async def test_blocked_deletion_of_a_work_names_the_remaining_objects(site: WorkEnvironment, role: ObjectKey) -> None:
     await site.has("w", site.config_map("one"))
     await site.applied("w")
     key = ObjectKey(site.cluster, "w")
@@ -52,7 +52,7 @@ async def test_a_work_that_cannot_go_says_what_holds_it(site: WorkEnvironment, r
     await eventually(site.client, MANIFEST_WORKS, key, is_gone, within=120)
 
 
-async def test_a_leftover_that_cannot_go_is_named_until_it_goes(site: WorkEnvironment, role: ObjectKey) -> None:
+async def test_object_that_blocks_removal_is_reported_until_it_is_gone(site: WorkEnvironment, role: ObjectKey) -> None:
     await site.has("w", site.config_map("one"), site.config_map("two"))
     await site.applied("w")
 

@@ -1,4 +1,4 @@
-"""What is no longer asked for goes, and nothing else does."""
+"""The agent removes objects that a work no longer contains, and no others."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_an_object_with_another_owner_only_loses_ours(running: WorkEnviron
     assert owners(await running.find("one")) == [other["name"]]
 
 
-async def test_a_namesake_made_by_somebody_else_survives(site: WorkEnvironment) -> None:
+async def test_object_of_the_same_name_by_another_owner_survives(site: WorkEnvironment) -> None:
     site.start()
     await site.has("w", site.config_map("one"))
     await site.applied("w")
@@ -126,7 +126,7 @@ async def test_chosen_orphans_outlive_their_work(running: WorkEnvironment) -> No
     assert await running.find("two") is None
 
 
-async def test_a_removed_record_is_made_anew_with_everything_in_it(running: WorkEnvironment) -> None:
+async def test_deleted_record_is_recreated_completely(running: WorkEnvironment) -> None:
     await running.has("w", running.config_map("one"))
     await running.applied("w")
     first = await running.record("w") or {}

@@ -1,4 +1,4 @@
-"""What happens to the objects is told on the hub, in time and not too often."""
+"""The status of a work is reported on the hub, promptly and not too often."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def told(site: WorkEnvironment, work: str, expected: dict[str, Any], *, wi
     )
 
 
-async def test_the_progress_of_a_deployment_is_told_as_it_happens(running: WorkEnvironment) -> None:
+async def test_progress_of_a_deployment_is_reported_as_it_happens(running: WorkEnvironment) -> None:
     rules = asking(running, "apps", "deployments", "d", feedbackRules=[{"type": "WellKnownStatus"}])
     await running.has("w", a_deployment(running), manifestConfigs=rules)
     await running.applied("w")
@@ -78,7 +78,7 @@ async def test_a_deployment_that_the_server_writes_its_own_way_is_not_written_ag
     assert [line for line in running.writes() if line == "PATCH d"] == ["PATCH d"]
 
 
-async def test_values_are_read_by_path_and_troubles_are_named(running: WorkEnvironment) -> None:
+async def test_values_are_read_by_path_and_errors_are_reported(running: WorkEnvironment) -> None:
     paths = [{"name": "a", "path": ".data.a"}, {"name": "bad", "path": ".data["}, {"name": "no", "path": ".data.no"}]
     rules = asking(running, "", "configmaps", "one", feedbackRules=[{"type": "JSONPaths", "jsonPaths": paths}])
     await running.has("w", running.config_map("one", {"a": "7"}), manifestConfigs=rules)
@@ -89,7 +89,7 @@ async def test_values_are_read_by_path_and_troubles_are_named(running: WorkEnvir
     assert reason_in(work, "StatusFeedbackSynced") == "StatusFeedbackSyncFailed"
 
 
-async def test_the_content_of_a_secret_is_never_told(running: WorkEnvironment, canary: Canary) -> None:
+async def test_content_of_a_secret_is_never_printed(running: WorkEnvironment, canary: Canary) -> None:
     value = canary.plant("password")
     body = SECRETS.manifest(ObjectKey(running.namespace, "s"), stringData={"password": value})
     paths = [{"name": "data", "path": ".data.password"}, {"name": "all", "path": ".data"}]
@@ -147,7 +147,7 @@ async def test_a_condition_is_computed_by_expressions(running: WorkEnvironment) 
     assert [reason_in(work, "Done", "message") for work in (before, after)] == ["j goes on", "j is done"]
 
 
-async def test_a_rule_that_cannot_be_evaluated_says_so(running: WorkEnvironment) -> None:
+async def test_rule_that_cannot_be_evaluated_is_reported(running: WorkEnvironment) -> None:
     rule = {"condition": "Done", "type": "CEL", "celExpressions": ["object.status.nothing == 1"]}
     rules = asking(running, "batch", "jobs", "j", conditionRules=[rule])
     await running.has("w", a_job(running), manifestConfigs=rules)
@@ -158,7 +158,7 @@ async def test_a_rule_that_cannot_be_evaluated_says_so(running: WorkEnvironment)
 
 
 @pytest.mark.planes("embedded")  # ten minutes have to pass
-async def test_values_that_never_rest_are_told_seldom(running: WorkEnvironment) -> None:
+async def test_values_that_change_often_are_reported_seldom(running: WorkEnvironment) -> None:
     paths = [{"name": "a", "path": ".data.a"}]
     rules = asking(running, "", "configmaps", "one", feedbackRules=[{"type": "JSONPaths", "jsonPaths": paths}])
     rules[0]["updateStrategy"] = {"type": "CreateOnly"}

@@ -158,7 +158,7 @@ class WorkEnvironment:
         await eventually(self.client, MANIFEST_WORKS, key, is_gone, within=60)
 
     async def says(self, name: str, type_: str, status: str, *, within: float = 60) -> Object:
-        """Wait until a work says so about its present generation."""
+        """Wait until a work has the condition for its present generation."""
 
         def is_said(work: Object | None) -> bool:
             rows = ((work or {}).get("status") or {}).get("conditions") or []
@@ -172,7 +172,7 @@ class WorkEnvironment:
         return await eventually(self.client, MANIFEST_WORKS, ObjectKey(self.cluster, name), is_said, within=within)
 
     async def applied(self, name: str) -> Object:
-        """Wait until a work is applied as it stands."""
+        """Wait until a work's current generation is applied."""
         return await self.says(name, "Applied", "True")
 
     async def until(

@@ -85,5 +85,5 @@ def test_token_is_refused(secret: Object) -> None:
         ),
     ],
 )
-def test_token_is_believed(secret: Object, groups: tuple[str, ...]) -> None:
+def test_valid_token_is_accepted(secret: Object, groups: tuple[str, ...]) -> None:
     assert _decide_user(secret) == User("system:bootstrap:abcdef", groups=groups)

@@ -48,7 +48,7 @@ def _request(*chain: bytes, authorization: str = "") -> HandlerRequest:
 
 
 @pytest.mark.parametrize("header", ["", "Basic YTpi", "Bearer", "Bearer  s3cret", "bearer "])
-async def test_without_a_credential_nobody_is_named(header: str) -> None:
+async def test_request_without_a_credential_has_no_user(header: str) -> None:
     assert await _authentication()(_request(authorization=header)) is None
 
 

@@ -27,7 +27,7 @@ class Allowing:
         return AuthorizationDecision(self.listed is None or text in self.listed)
 
 
-def test_without_headers_the_caller_stays_who_they_are() -> None:
+def test_request_without_headers_keeps_the_callers_identity() -> None:
     assert impersonate(CALLER, (("Accept", "*/*"),), Allowing(frozenset())) is CALLER
 
 
@@ -70,7 +70,7 @@ def test_without_headers_the_caller_stays_who_they_are() -> None:
         ),
     ],
 )
-def test_allowed_caller_becomes_the_wished_user(headers: list[tuple[str, str]], expected: User) -> None:
+def test_allowed_caller_becomes_the_impersonated_user(headers: list[tuple[str, str]], expected: User) -> None:
     assert impersonate(CALLER, headers, Allowing()) == expected
 
 

@@ -19,7 +19,7 @@ BOB: dict[str, Any] = {"authenticated": True, "user": {"username": "bob", "uid":
 
 
 class Reviewer:
-    """Answers with a fixed status and counts the questions."""
+    """Responds with a fixed status and counts the requests."""
 
     def __init__(self, status: Object) -> None:
         self.status = status
@@ -57,12 +57,12 @@ def test_read_answer(status: Object, asked: tuple[str, ...], expected: Authentic
         pytest.param({"authenticated": True, "user": {}}, id="nobody named"),
     ],
 )
-def test_unusable_answer_is_a_refusal(status: Object) -> None:
+def test_unusable_response_is_a_refusal(status: Object) -> None:
     with pytest.raises(CredentialRefused):
         decide_review_result(status, asked=("api",), api_audiences=("api",))
 
 
-async def test_good_answer_is_remembered_for_ten_seconds() -> None:
+async def test_positive_review_is_cached_for_ten_seconds() -> None:
     clock, reviewer = [NOW], Reviewer(BOB)
     webhook = WebhookTokenAuthenticator(reviewer, ("api",), lambda: clock[0])
 

@@ -1,4 +1,4 @@
-"""Nobody grants rights they do not hold, unless told that they may."""
+"""No user grants rights that they do not have, unless `escalate` or `bind` allows it."""
 
 from __future__ import annotations
 

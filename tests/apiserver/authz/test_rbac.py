@@ -1,4 +1,4 @@
-"""RBAC on a whole control plane: what is allowed, and in which words the rest is refused."""
+"""RBAC on a complete control plane: what is allowed, and the messages of refusals."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_removed_binding_ends_the_right_at_once(secured_api: Any) -> None:
     assert (await secured_api.as_user("bob", "GET", "/api/v1/pods"))[0] == 403
 
 
-async def test_binding_to_a_missing_role_is_told_in_the_refusal(secured_api: Any) -> None:
+async def test_refusal_names_the_missing_role_of_a_binding(secured_api: Any) -> None:
     await secured_api.grant("bob", READ_PODS)
     await secured_api.call("DELETE", f"{RBAC}/clusterroles/granted-bob")
 
@@ -85,11 +85,11 @@ async def test_binding_to_a_missing_role_is_told_in_the_refusal(secured_api: Any
         pytest.param("/anything", 403, id="a path that does not exist"),
     ],
 )
-async def test_what_strangers_may_see(secured_api: Any, path: str, code: int) -> None:
+async def test_rights_of_anonymous_clients(secured_api: Any, path: str, code: int) -> None:
     assert (await secured_api.call("GET", path, token=""))[0] == code
 
 
-async def test_strangers_reach_no_served_resource(secured_api: Any) -> None:
+async def test_anonymous_clients_reach_no_served_resource(secured_api: Any) -> None:
     groups = {kind.resource for kind in secured_api.plane.kinds.all()}
 
     codes = {(await secured_api.call("GET", resource.path(namespace="default"), token=""))[0] for resource in groups}

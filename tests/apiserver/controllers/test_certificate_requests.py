@@ -1,4 +1,4 @@
-"""The life of a certificate signing request, from approval to oblivion."""
+"""Certificate signing requests from approval to garbage collection."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_request_against_the_signers_rules_fails(
     assert "certificate" not in _csr(harness)["status"]
 
 
-async def test_request_for_another_signer_waits_for_somebody_else(harness: Any) -> None:
+async def test_request_for_another_signer_is_not_signed(harness: Any) -> None:
     await _request(harness, "acme.test/robots")
     await _decide(harness, "Approved")
 

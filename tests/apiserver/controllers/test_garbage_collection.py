@@ -33,7 +33,7 @@ SOLID, WAITING, DANGLING, UNKNOWN = OwnerState.SOLID, OwnerState.WAITING, OwnerS
         pytest.param({"a": DANGLING, "b": UNKNOWN}, False, DependentDecision(), id="nobody can tell"),
     ],
 )
-def test_judge_dependent(standings: dict[str, OwnerState], has_dependents: bool, verdict: DependentDecision) -> None:  # noqa: FBT001
+def test_decide_dependent(standings: dict[str, OwnerState], has_dependents: bool, verdict: DependentDecision) -> None:  # noqa: FBT001
     assert decide_dependent(standings, has_dependents=has_dependents) == verdict
 
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(20)
 
 
 class Work:
-    """Notes when each key was looked at; fails as often as told, and waits while told to."""
+    """Records when each key was processed; fails and blocks as configured."""
 
     def __init__(self, *, failures: int = 0, again: float | None = None) -> None:
         self.seen: list[tuple[str, float]] = []
@@ -30,7 +30,7 @@ class Work:
         return self.again
 
 
-async def test_many_wakes_are_one_look_and_a_wake_meanwhile_is_one_more() -> None:
+async def test_many_triggers_cause_one_run_and_a_trigger_meanwhile_one_more() -> None:
     work = Work()
     work.gate.clear()
     worker = Worker("test", work.sync)

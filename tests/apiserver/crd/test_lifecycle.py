@@ -1,4 +1,4 @@
-"""From a definition to its objects and back to nothing, through the whole control plane."""
+"""From a definition to its objects and their removal, through the complete control plane."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_a_kind_is_served_as_soon_as_its_definition_is_stored(secured_api:
     assert (created.status, status) == (201, 201)
 
 
-async def test_a_definition_is_told_that_it_is_established(foos: SecuredApi) -> None:
+async def test_definition_gets_the_established_condition(foos: SecuredApi) -> None:
     _, definition = await foos.call("GET", f"{CRDS}/foos.ex.com")
 
     conditions = {row["type"]: row["status"] for row in definition["status"]["conditions"]}
@@ -57,7 +57,7 @@ async def test_a_definition_is_told_that_it_is_established(foos: SecuredApi) -> 
     assert definition["status"]["storedVersions"] == ["v1"]
 
 
-async def test_objects_are_pruned_defaulted_and_judged(foos: SecuredApi) -> None:
+async def test_objects_are_pruned_defaulted_and_validated(foos: SecuredApi) -> None:
     _, stored = await foos.call("POST", FOOS, a_foo(odd=1, status={"phase": "mine"}))
     code, refused = await foos.call("POST", FOOS, a_foo("b", spec={"size": 9}))
 
@@ -145,7 +145,7 @@ async def test_metadata_of_a_wrong_type_is_refused_as_a_typed_server_does(foos: 
     )
 
 
-async def test_an_empty_list_of_owners_forgets_them(foos: SecuredApi) -> None:
+async def test_empty_managed_fields_reset_the_managers(foos: SecuredApi) -> None:
     _, foo = await foos.call("POST", FOOS, a_foo())
     metadata = {**foo["metadata"], "managedFields": []}
     _, changed = await foos.call("PUT", f"{FOOS}/a", {**foo, "metadata": metadata, "spec": {"size": 2}})

@@ -27,7 +27,7 @@ def test_each_served_version_is_a_kind() -> None:
     assert all(kind.custom for kind in kinds)
 
 
-def test_a_kind_knows_its_names_and_endpoints() -> None:
+def test_kind_has_names_and_endpoints() -> None:
     definition = with_version(subresources={"status": {}})
     definition["spec"]["names"].update(shortNames=["f"], categories=["all"])
     (kind,) = kinds_of(definition)

@@ -1,4 +1,4 @@
-"""Definitions are refused in the words of the reference server; each row was compared with it."""
+"""Definitions are refused with kube-apiserver's messages; each row was compared with it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_plain_definition_is_accepted() -> None:
         ),
     ],
 )
-def test_the_spec_is_judged(definition: Object, expected: list[str]) -> None:
+def test_spec_is_validated(definition: Object, expected: list[str]) -> None:
     assert errors_of(definition) == expected
 
 
@@ -183,7 +183,7 @@ def test_the_spec_is_judged(definition: Object, expected: list[str]) -> None:
         ),
     ],
 )
-def test_schemas_are_judged(schema: Any, expected: str) -> None:
+def test_schemas_are_validated(schema: Any, expected: str) -> None:
     assert errors_of(with_field(schema)) == [expected]
 
 
@@ -209,7 +209,7 @@ def test_schemas_are_judged(schema: Any, expected: str) -> None:
         ),
     ],
 )
-def test_roots_are_judged(openapi: Any, expected: str) -> None:
+def test_schema_roots_are_validated(openapi: Any, expected: str) -> None:
     assert errors_of(a_definition(versions=[a_version(openapi)])) == [expected]
 
 

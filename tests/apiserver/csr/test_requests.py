@@ -1,4 +1,4 @@
-"""CertificateSigningRequests on a whole control plane: who asked, who may decide, what may be written."""
+"""CertificateSigningRequests on a complete control plane: requester, approver, allowed changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def _approve(secured_api: Any, user: str = "", condition: Any = APPROVED) 
     return await secured_api.call("PUT", f"{URL}/r/approval", csr)
 
 
-async def test_server_writes_who_asked_whatever_the_body_says(secured_api: Any) -> None:
+async def test_server_sets_the_requester_whatever_the_body_contains(secured_api: Any) -> None:
     await secured_api.grant("bob", REQUESTS)
     forged = {"username": "admin", "groups": ["system:masters"], "uid": "0", "extra": {"a": ["b"]}}
     body = {**_body(**forged), "status": {"conditions": [APPROVED], "certificate": "eA=="}}
@@ -98,7 +98,7 @@ async def test_request_is_invalid(secured_api: Any, spec: Any, message: str) -> 
     assert status["message"].startswith(f'CertificateSigningRequest.certificates.k8s.io "r" is invalid: {message}')
 
 
-async def test_nobody_asks_to_become_a_superuser(secured_api: Any) -> None:
+async def test_request_for_a_superuser_is_refused(secured_api: Any) -> None:
     code, status = await secured_api.call("POST", URL, _body(request=ROOT))
 
     assert code == 403

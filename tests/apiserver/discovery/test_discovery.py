@@ -1,4 +1,4 @@
-"""What clients are told about what is served."""
+"""The discovery documents of the served kinds."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_what_another_owns_stays(harness: FieldManagerHarness) -> None:
     assert result["spec"] == {"s": "1", "items": [{"k": "a"}]}
 
 
-def test_what_an_update_owns_or_nobody_owns_stays(harness: FieldManagerHarness) -> None:
+def test_field_of_an_update_or_without_manager_stays(harness: FieldManagerHarness) -> None:
     harness.apply("one", {"s": "1", "obj": {"x": "1"}})
     harness.update("upd", {"s": "1", "obj": {"x": "1", "y": "1"}})
     result = harness.apply("one", {"s": "1"})

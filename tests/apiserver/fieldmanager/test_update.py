@@ -1,4 +1,4 @@
-"""Who writes a field owns it; the rows were compared with the reference server."""
+"""A writer of a field becomes its manager; the rows were compared with kube-apiserver."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_creator_owns_everything_but_the_name(harness: FieldManagerHarness) 
     }
 
 
-def test_an_entry_says_who_when_and_how(harness: FieldManagerHarness) -> None:
+def test_managed_fields_entry_has_manager_time_and_operation(harness: FieldManagerHarness) -> None:
     created = harness.update("", {"s": "1"})
 
     assert created["metadata"]["managedFields"] == [
@@ -62,7 +62,7 @@ def test_an_entry_says_who_when_and_how(harness: FieldManagerHarness) -> None:
     ]
 
 
-def test_a_changed_field_changes_hands(harness: FieldManagerHarness) -> None:
+def test_changed_field_changes_its_manager(harness: FieldManagerHarness) -> None:
     harness.update("one", {"s": "1", "t": "1"})
     harness.update("two", {"s": "1", "t": "2", "map": {"a": "1"}})
 
@@ -72,14 +72,14 @@ def test_a_changed_field_changes_hands(harness: FieldManagerHarness) -> None:
     }
 
 
-def test_a_removed_field_is_nobodys(harness: FieldManagerHarness) -> None:
+def test_removed_field_has_no_manager(harness: FieldManagerHarness) -> None:
     harness.update("one", {"s": "1", "t": "1"})
     harness.update("two", {"s": "1"})
 
     assert harness.owned() == {"one!": {"f:spec": {".": {}, "f:s": {}}}}
 
 
-def test_nothing_changes_hands_when_nothing_changes(harness: FieldManagerHarness) -> None:
+def test_unchanged_field_keeps_its_manager(harness: FieldManagerHarness) -> None:
     before = harness.update("one", {"s": "1"})["metadata"]["managedFields"]
 
     after = harness.update("two", {"s": "1"}, metadata={"resourceVersion": "7"})
@@ -168,7 +168,7 @@ def test_tracking_never_fails(old: Any, new: Any, said: Any) -> None:
     assert after["spec"] == new
 
 
-def test_nobody_wrote_what_an_empty_object_has_too() -> None:
+def test_defaults_of_an_empty_object_have_no_manager() -> None:
     created = a_thing({"s": "", "t": "1"})
     empty = {**a_thing({"s": ""}), "status": {}}
 

@@ -1,4 +1,4 @@
-"""A kind's own part of a write: body, defaults, preparation, judgement."""
+"""The kind-specific part of a write: body, defaults, preparation, validation."""
 
 from __future__ import annotations
 

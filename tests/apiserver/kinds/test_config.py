@@ -36,7 +36,7 @@ def test_a_secret_is_opaque_and_its_plain_text_is_encoded_over_its_data(kind_har
         ),
     ],
 )
-def test_the_type_of_a_secret_promises_keys(kind_harness: Any, secret: Object, complaints: list[str]) -> None:
+def test_type_of_a_secret_requires_keys(kind_harness: Any, secret: Object, complaints: list[str]) -> None:
     _, errors = kind_harness.write("Secret", secret)
 
     assert errors == [f"{path}: Required value" for path in complaints]

@@ -130,4 +130,4 @@ def test_a_deleting_object_gains_no_finalizers(kind_harness: Any) -> None:
             )
         ]
         * 2
-    )  # judged for every object and again for the kind
+    )  # validated for every object and again for the kind

@@ -15,7 +15,7 @@ def pod(**spec: Any) -> Object:
     return {"spec": {"containers": [{"name": "c", "image": "a:1"}], **spec}}
 
 
-def test_a_new_pod_is_pending_and_tolerates_short_troubles(kind_harness: Any) -> None:
+def test_new_pod_is_pending_and_tolerates_short_failures(kind_harness: Any) -> None:
     stored, errors = kind_harness.write("Pod", pod())
 
     assert errors == []
@@ -182,7 +182,7 @@ def test_a_service_gets_an_address_and_keeps_it(kind_harness: Any) -> None:
         ),
     ],
 )
-def test_services_that_are_judged(kind_harness: Any, spec: Object, complaints: list[str]) -> None:
+def test_services_are_validated(kind_harness: Any, spec: Object, complaints: list[str]) -> None:
     _, errors = kind_harness.write("Service", {"spec": spec})
 
     assert errors == complaints

@@ -92,7 +92,7 @@ def test_no_message_uses_a_number_or_name_twice() -> None:
         assert len(names) == len(set(names)), message.name
 
 
-def test_a_line_of_a_table_says_everything_about_a_field() -> None:
+def test_table_row_describes_a_field_completely() -> None:
     line = "  7 parts []Part ! map=name merge=name ; its parts"
     table = f"package p.v1\nThing atomic ; a thing\n{line}\nPart\n  1 n *int32 +\n"
 

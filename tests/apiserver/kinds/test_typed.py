@@ -90,7 +90,7 @@ APPS = "io.k8s.api.apps.v1."
         ),
     ],
 )
-def test_a_misfit_is_refused_in_the_words_of_a_typed_server(
+def test_wrong_type_is_refused_with_the_message_of_kube_apiserver(
     kind_harness: Any, group: str, kind: str, body: Object, complaint: str
 ) -> None:
     with pytest.raises(ApiError) as refusal:

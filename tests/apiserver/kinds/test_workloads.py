@@ -105,7 +105,7 @@ def test_deployments_that_are_refused(kind_harness: Any, spec: Object, complaint
     assert errors == complaints
 
 
-def test_an_empty_deployment_is_told_everything_it_lacks(kind_harness: Any) -> None:
+def test_empty_deployment_gets_an_error_for_each_missing_field(kind_harness: Any) -> None:
     _, errors = kind_harness.write("Deployment.apps", {})
 
     assert errors == [

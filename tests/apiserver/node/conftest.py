@@ -1,4 +1,4 @@
-"""A control plane's registry with its controllers and a process node, in virtual time; containers are tasks."""
+"""A registry with its controllers and a process node, in virtual time; containers are tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from watchword.runtime.virtual_time import VirtualClock
 
 @dataclass
 class TaskContainer:
-    """A container that ends when a test says so."""
+    """A container that ends when a test ends it."""
 
     launch: Launch
     heeds_terminate: bool = True
@@ -55,7 +55,7 @@ class TaskContainer:
 
 @dataclass
 class TaskRunner:
-    """Remembers what it was asked to start; `script` may give exit codes for the containers, in order."""
+    """Records what it started; `script` may give exit codes for the containers, in order."""
 
     started: list[TaskContainer] = field(default_factory=list)
     script: list[int] = field(default_factory=list)

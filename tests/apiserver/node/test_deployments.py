@@ -126,7 +126,7 @@ async def test_a_deleted_pod_is_replaced(harness: NodeHarness) -> None:
     assert second["status"]["phase"] == "Running"
 
 
-async def test_a_rollout_that_never_becomes_ready_says_so_and_keeps_the_old_pods(harness: NodeHarness) -> None:
+async def test_failing_rollout_is_reported_and_keeps_the_old_pods(harness: NodeHarness) -> None:
     await harness.has(DEPLOYMENTS, "web", "apps", spec=a_deployment_spec(1, progressDeadlineSeconds=60))
     harness.runner.make = lambda launch: TaskContainer(launch, well=False)
     probe = {"httpGet": {"path": "/readyz", "port": 8000}}

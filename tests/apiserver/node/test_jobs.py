@@ -33,7 +33,7 @@ async def test_a_job_whose_pod_succeeds_is_complete(harness: NodeHarness) -> Non
     assert status["completionTime"] >= status["startTime"]
 
 
-async def test_a_job_that_keeps_failing_is_tried_again_and_then_given_up(harness: NodeHarness) -> None:
+async def test_failing_job_is_retried_up_to_its_backoff_limit(harness: NodeHarness) -> None:
     harness.runner.script = [1] * 10
 
     await harness.has(JOBS, "once", "apps", spec=a_job_spec(backoffLimit=2))
@@ -129,7 +129,7 @@ async def test_a_suspended_cron_job_starts_nothing(harness: NodeHarness) -> None
         pytest.param({"completions": 1}, PodCounts(0, 0, 0, 1, NOON), None, 0, id="failed just now"),
     ],
 )
-def test_judge_job(spec: Object, counts: PodCounts, end: str | None, start: int) -> None:
+def test_decide_job(spec: Object, counts: PodCounts, end: str | None, start: int) -> None:
     verdict = decide_job({"spec": spec}, counts, now=NOON)
 
     assert (verdict.end.type if verdict.end else None, verdict.start) == (end, start)
@@ -144,7 +144,7 @@ def test_judge_job(spec: Object, counts: PodCounts, end: str | None, start: int)
         pytest.param("0 0 31 2 *", timedelta(days=3), None, None, id="never"),
     ],
 )
-def test_judge_schedule(schedule: str, since: timedelta, missed: str | None, following: str | None) -> None:
+def test_decide_schedule(schedule: str, since: timedelta, missed: str | None, following: str | None) -> None:
     now = NOON + timedelta(minutes=5, seconds=30)
     created = (now - since).strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -118,7 +118,7 @@ async def test_a_container_that_is_not_well_is_started_again(harness: NodeHarnes
     assert len(harness.runner.started) == 2
 
 
-async def test_a_container_is_ready_when_it_says_so(harness: NodeHarness) -> None:
+async def test_container_is_ready_when_its_probe_succeeds(harness: NodeHarness) -> None:
     harness.runner.make = lambda launch: TaskContainer(launch, well=False)
     probe = {"httpGet": {"path": "/readyz", "port": 8000}, "periodSeconds": 10}
     pod = await a_pod(harness, "hub", container={"readinessProbe": probe})
@@ -255,7 +255,7 @@ def test_is_served_by_name_alone() -> None:
     assert not is_served("watchword2", served)
 
 
-def test_find_unmounted_looks_into_lists() -> None:
+def test_find_unmounted_searches_lists() -> None:
     assert find_unmounted(["--files=/ok/a,/etc/b"], ["/ok"]) == "/etc/b"
     assert find_unmounted(["--files=/ok/a,/ok/b", "https://host/etc"], ["/ok"]) is None
 
@@ -271,5 +271,5 @@ def test_choose_backoff(failures: int, seconds: float) -> None:
     ("policy", "code", "again"),
     [("Always", 0, True), ("Always", 1, True), ("OnFailure", 0, False), ("OnFailure", 1, True), ("Never", 1, False)],
 )
-def test_judge_restart(policy: str, code: int, again: bool) -> None:  # noqa: FBT001 - a column
+def test_decide_restart(policy: str, code: int, again: bool) -> None:  # noqa: FBT001 - a column
     assert is_restart_needed(policy, code) is again

@@ -1,4 +1,4 @@
-"""Containers are real processes: they end when asked, and never outlive the server."""
+"""Containers are real processes: they end on request, and never outlive the server."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def a_launch(folder: Path, *arguments: str) -> Launch:
 
 @pytest.fixture
 def stubborn(tmp_path: Path) -> Path:
-    """A program that ignores SIGTERM and lives for a minute."""
+    """A program that ignores SIGTERM and runs for a minute."""
     program = tmp_path / "stubborn"
     program.write_text(STUBBORN.format(python=sys.executable, path=sys.path))
     program.chmod(0o700)
@@ -85,7 +85,7 @@ async def test_a_process_runs_our_own_command_line(tmp_path: Path) -> None:
     assert (tmp_path / "main.log").read_text().startswith("watchword ")
 
 
-async def test_a_signal_is_told_by_the_exit_code(tmp_path: Path, stubborn: Path) -> None:
+async def test_exit_code_reports_the_signal(tmp_path: Path, stubborn: Path) -> None:
     running = await ProcessRunner(str(stubborn)).start(a_launch(tmp_path))
 
     running.kill()
@@ -93,7 +93,7 @@ async def test_a_signal_is_told_by_the_exit_code(tmp_path: Path, stubborn: Path)
     assert await running.wait() == 128 + signal.SIGKILL
 
 
-async def test_a_probe_without_an_answer_is_a_no(tmp_path: Path, stubborn: Path) -> None:
+async def test_probe_without_a_response_fails(tmp_path: Path, stubborn: Path) -> None:
     running = await ProcessRunner(str(stubborn)).start(a_launch(tmp_path))
 
     assert not await running.probe(HttpProbe("127.0.0.1", 1, "/healthz", 1.0))

@@ -102,7 +102,7 @@ def test_values_of_a_patch_are_not_shared_with_the_result() -> None:
     assert apply_json_patch({}, operations) == {"x": {"y": 1}}
 
 
-def test_unknown_fields_of_operations_are_told() -> None:
+def test_unknown_fields_of_operations_are_reported() -> None:
     assert unknown_operation_fields([op("add", "/x", valu=1)]) == ["[0].valu"]
 
 

@@ -32,7 +32,7 @@ async def test_pages_show_one_revision_while_others_write(api: Any) -> None:
     assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
 
-async def test_a_forgotten_page_is_refused_with_a_token_to_go_on_inconsistently(api: Any) -> None:
+async def test_expired_page_is_refused_with_a_token_for_an_inconsistent_list(api: Any) -> None:
     await fill(api, 6)
     first = await api.ask("GET", SECRETS, limit="3")
     await api.send("POST", SECRETS, {"metadata": {"name": "s999"}})

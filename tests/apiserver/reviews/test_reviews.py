@@ -37,7 +37,9 @@ async def test_token_review_names_the_holder_and_the_audiences(secured_api: Any)
         ),
     ],
 )
-async def test_token_review_of_a_bad_token_is_an_answer(secured_api: Any, spec: Any, error: str | None) -> None:
+async def test_token_review_of_a_bad_token_succeeds_with_authenticated_false(
+    secured_api: Any, spec: Any, error: str | None
+) -> None:
     code, review = await secured_api.call("POST", f"{AUTHN}/tokenreviews", {"spec": spec})
 
     assert (code, review["status"].get("error")) == (201, error)
@@ -75,7 +77,7 @@ async def test_superusers_are_allowed_without_a_reason(secured_api: Any) -> None
     assert await _decision(secured_api, groups=["system:masters"], resourceAttributes=GET_PODS) == {"allowed": True}
 
 
-async def test_unreadable_selector_is_left_out_and_told(secured_api: Any) -> None:
+async def test_unreadable_selector_is_skipped_and_reported(secured_api: Any) -> None:
     selector = {"requirements": [{"key": "a", "operator": "Like", "values": ["b"]}]}
 
     status = await _decision(secured_api, user="bob", resourceAttributes={**GET_PODS, "labelSelector": selector})
@@ -141,7 +143,7 @@ async def test_nonsense_is_a_bad_request(secured_api: Any, spec: Any) -> None:
     assert (await secured_api.call("POST", f"{AUTHZ}/subjectaccessreviews", {"spec": spec}))[0] == 400
 
 
-async def test_everybody_may_ask_what_they_may(secured_api: Any) -> None:
+async def test_every_user_may_review_their_own_rights(secured_api: Any) -> None:
     code, review = await secured_api.as_user(
         "bob", "POST", f"{AUTHZ}/selfsubjectaccessreviews", {"spec": {"resourceAttributes": GET_PODS}}
     )

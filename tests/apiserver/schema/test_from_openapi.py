@@ -93,7 +93,7 @@ def test_formats(name: str, good: str, bad: str) -> None:
     assert not is_formatted(bad, name)
 
 
-def test_a_format_nobody_knows_is_not_enforced() -> None:
+def test_unknown_format_is_not_enforced() -> None:
     assert not is_known_format("int32")
     assert is_formatted("anything", "int32")
 

@@ -1,4 +1,4 @@
-"""Bodies from strangers: read exactly, refused politely, never dangerous."""
+"""Untrusted bodies are parsed exactly or refused."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_a_new_ca_is_published_long_before_it_signs(tmp_path: Path) -> None:
     assert material.signing_authority().certificate != old.certificate
 
 
-def test_an_ended_ca_is_believed_no_more(tmp_path: Path) -> None:
+def test_expired_ca_is_not_trusted(tmp_path: Path) -> None:
     calendar = Calendar()
     material = PkiDirectory(tmp_path / "pki", ("127.0.0.1",), calendar, ca_lifetime=timedelta(days=1000))
     old = material.signing_authority()

@@ -1,4 +1,4 @@
-"""A journey with the real kubectl: what its users do all day, and what they read."""
+"""The usual commands of the real kubectl, and their output."""
 
 from __future__ import annotations
 
@@ -65,7 +65,15 @@ class Kubectl:
 
     async def __call__(self, *arguments: str, fails: bool = False, **environment: str) -> str:
         """Return what it printed, ages made equal."""
-        process = await asyncio.create_subprocess_exec(
+        process = await self.start(*arguments, **environment)
+        output, _ = await process.communicate()
+        text = output.decode()
+        assert (process.returncode != 0) is fails, text
+        return re.sub(r"\b\d+[smh]\b", "1s", text).strip()
+
+    async def start(self, *arguments: str, **environment: str) -> asyncio.subprocess.Process:
+        """Start it and return the process; its output is one pipe."""
+        return await asyncio.create_subprocess_exec(
             "kubectl",
             "--namespace",
             self.namespace,
@@ -74,10 +82,6 @@ class Kubectl:
             stderr=asyncio.subprocess.STDOUT,
             env={**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.folder), **environment},
         )
-        output, _ = await process.communicate()
-        text = output.decode()
-        assert (process.returncode != 0) is fails, text
-        return re.sub(r"\b\d+[smh]\b", "1s", text).strip()
 
     def file(self, content: object) -> str:
         """Write a manifest and return its path."""
@@ -134,7 +138,7 @@ async def test_tables_look_as_everywhere(kubectl: Kubectl) -> None:
     ]
 
 
-async def test_custom_resources_are_served_explained_and_judged(kubectl: Kubectl) -> None:
+async def test_custom_resources_are_served_explained_and_validated(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", kubectl.file(WIDGETS))
     await kubectl("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=10s")
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 3}}
@@ -164,11 +168,18 @@ async def test_rights_tokens_and_identities(kubectl: Kubectl) -> None:
 
 
 async def test_a_watch_prints_changes_as_they_come(kubectl: Kubectl) -> None:
-    watching = asyncio.create_task(kubectl("get", "secrets", "--watch", "--request-timeout=3s", "-o", "name"))
-    await kubectl("create", "secret", "generic", "fresh")
-    await kubectl("delete", "secret", "fresh")
+    await kubectl("create", "secret", "generic", "first")
+    watching = await kubectl.start("get", "secrets", "--watch", "-o", "name")
+    try:
+        assert watching.stdout is not None
+        # The watch begins at the revision of the list that printed this line: later changes cannot be missed.
+        assert await watching.stdout.readline() == b"secret/first\n"
+        await kubectl("create", "secret", "generic", "second")
 
-    assert (await watching).splitlines()[0] == "secret/fresh"
+        assert await watching.stdout.readline() == b"secret/second\n"
+    finally:
+        watching.kill()
+        await watching.communicate()
 
 
 @pytest.mark.planes("embedded")  # elsewhere a controller manager would have to run

@@ -89,7 +89,7 @@ async def listening(
         await listener.stop()
 
 
-async def test_a_stranger_is_let_through_without_a_certificate(tmp_path: Path) -> None:
+async def test_client_without_a_certificate_may_connect(tmp_path: Path) -> None:
     async with listening(tmp_path) as (harness, _), harness.client() as client, client.get("/x?a=1&a=2") as answer:
         assert await answer.text() == "hello"
 
@@ -263,7 +263,7 @@ async def test_requests_sent_ahead_are_answered_in_their_order(tmp_path: Path) -
     assert [request.path for request in harness.requests] == [*(f"/{number}" for number in range(50)), "/last"]
 
 
-async def test_a_client_that_asks_first_is_told_to_send_its_body(tmp_path: Path) -> None:
+async def test_client_that_expects_100_continue_receives_it(tmp_path: Path) -> None:
     async with listening(tmp_path) as (harness, _):
         reader, writer = await raw(harness)
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
@@ -303,7 +303,7 @@ async def test_an_older_client_gets_a_stream_without_chunks(tmp_path: Path) -> N
         pytest.param(ServerLimits(header_seconds=0.1), b"", id="no request"),
     ],
 )
-async def test_a_client_that_keeps_us_waiting_is_let_go(tmp_path: Path, limits: ServerLimits, sent: bytes) -> None:
+async def test_slow_client_is_disconnected(tmp_path: Path, limits: ServerLimits, sent: bytes) -> None:
     async with listening(tmp_path, limits) as (harness, _):
         reader, writer = await raw(harness)
         writer.write(sent)

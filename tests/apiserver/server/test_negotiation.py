@@ -1,4 +1,4 @@
-"""The form of an answer follows the client's wishes, in order."""
+"""The format of a response follows the client's Accept header."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_nothing_in_common_is_not_acceptable(accept: str) -> None:
     assert refusal.value.code == 406
 
 
-def test_people_get_indented_answers() -> None:
+def test_pretty_parameter_indents_the_response() -> None:
     assert choose_media(asking("", agent="curl/8")).pretty
     assert choose_media(asking("", pretty="true")).pretty
     assert not choose_media(asking("", agent="curl/8", pretty="false")).pretty
 
 
-def test_warnings_are_told_once_and_cannot_break_headers() -> None:
+def test_warnings_are_sent_once_and_cannot_break_headers() -> None:
     headers = warning_headers(["a\r\nSet-Cookie: x", "twice", "twice", 'say "no"'])
 
     assert headers == (

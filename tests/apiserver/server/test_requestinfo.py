@@ -1,4 +1,4 @@
-"""What a method, a path and a query are taken to ask for."""
+"""How a method, a path and a query are interpreted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server as a function: every request is answered, whatever happens inside."""
+"""The server as a function: every request gets a response, whatever happens inside."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def a_plane(**options: Any) -> ControlPlane:
     return ControlPlane(MemoryStore(), lambda: NOON, lambda _: access, **options)
 
 
-async def test_an_error_of_our_own_is_a_500_that_tells_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_internal_error_is_a_500_without_details(caplog: pytest.LogCaptureFixture) -> None:
     answer = await a_plane().handle(Request("GET", "/broken"))
 
     assert answer.status == 500
@@ -68,7 +68,7 @@ async def test_every_answer_has_an_audit_id(sent: str, kept: bool) -> None:  # n
     assert found
 
 
-async def test_answers_may_not_be_cached() -> None:
+async def test_responses_must_not_be_cached() -> None:
     assert (await a_plane().handle(Request("GET", "/version"))).header("Cache-Control") == "no-cache, private"
 
 
@@ -93,7 +93,7 @@ async def codes(plane: ControlPlane, count: int, who: str = "", address: str = "
     return [(await plane.handle(request)).status for _ in range(count)]
 
 
-async def test_strangers_are_limited_by_address() -> None:
+async def test_unauthenticated_clients_are_limited_by_address() -> None:
     clock = Clock()
     plane = a_plane(limit=RequestRateLimiter(clock, anonymous=Rate(1, 2)))
 
@@ -103,7 +103,7 @@ async def test_strangers_are_limited_by_address() -> None:
     assert await codes(plane, 2) == [200, 429]
 
 
-async def test_users_are_limited_by_name_and_told_when_to_return() -> None:
+async def test_users_are_limited_by_name_and_get_retry_after() -> None:
     plane = a_plane(limit=RequestRateLimiter(Clock(), users=Rate(0.1, 1)))
 
     assert await codes(plane, 2, "alice") == [200, 429]
@@ -126,7 +126,7 @@ async def test_valid_credential_is_accepted_while_its_address_sends_wrong_ones()
     assert await codes(plane, 2, "alice") == [200, 200]
 
 
-async def test_the_audit_tells_who_and_what_but_no_content() -> None:
+async def test_audit_log_contains_user_and_request_but_no_content() -> None:
     seen: list[CompletedRequest] = []
     plane = a_plane(observe=seen.append)
     body = orjson.dumps({"metadata": {"name": "n"}, "stringData": {"password": "hunter2"}})

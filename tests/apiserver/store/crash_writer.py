@@ -1,4 +1,4 @@
-"""A process of concurrent writers that says what it tries and what was acknowledged, until it is killed."""
+"""A process of concurrent writers that prints attempts and acknowledgements until it is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 under concurrent writers: nothing acknowledged is lost, nothing appears that nobody wrote."""
+"""kill -9 under concurrent writers: no acknowledged write is lost, and no other data appears."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRITER = Path(__file__).with_name("crash_writer.py")
 
 @dataclass
 class AcknowledgedWrites:
-    """What the killed processes said."""
+    """The output of the killed processes."""
 
     tried: set[str] = field(default_factory=set)
     acknowledged: dict[int, tuple[str, str, bool]] = field(default_factory=dict)

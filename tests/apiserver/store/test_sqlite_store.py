@@ -1,4 +1,4 @@
-"""What the durable store promises beyond the common contract: restarts, refusals, no half-written truth."""
+"""The durable store beyond the common contract: restarts, refusals, atomic writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store promises, checked on each of them."""
+"""The contract of a store, checked on each implementation."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def test_events_tell_every_change_after_a_revision(store: Store) -> None:
     assert store.events_after(B, third.revision) == []
 
 
-async def test_listeners_hear_changes_of_their_bucket_in_order_until_they_stop(store: Store) -> None:
+async def test_listeners_receive_changes_of_their_bucket_in_order_until_they_stop(store: Store) -> None:
     heard: list[int] = []
     stop = store.subscribe(B, lambda event: heard.append(event.revision))
     await asyncio.gather(*(store.write(put(f"ns/{number}")) for number in range(5)))

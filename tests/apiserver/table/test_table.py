@@ -216,13 +216,13 @@ def test_a_pod_on_its_way_out_is_terminating() -> None:
         pytest.param("Object", {"metadata": {"name": "n"}, "data": {}}, id="object"),
     ],
 )
-def test_a_row_carries_as_much_of_the_object_as_was_asked(include: str, expected: Object | None) -> None:
+def test_row_contains_the_requested_part_of_the_object(include: str, expected: Object | None) -> None:
     rendered = table(of("ConfigMap"), [{"metadata": {"name": "n"}, "data": {}}], now=NOW, include=include)
 
     assert rendered["rows"][0]["object"] == expected
     assert rendered["columnDefinitions"][0]["format"] == "name"
 
 
-def test_an_unknown_wish_for_the_object_is_refused() -> None:
+def test_unknown_include_object_value_is_refused() -> None:
     with pytest.raises(ApiError, match="must be 'Metadata', 'Object', 'None', or empty"):
         table(of("ConfigMap"), [], now=NOW, include="Everything")

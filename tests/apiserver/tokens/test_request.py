@@ -17,7 +17,7 @@ async def _pod(secured_api: Any, **spec: Any) -> Any:
     return (await secured_api.call("POST", "/api/v1/namespaces/default/pods", body))[1]
 
 
-async def test_token_says_whose_it_is_for_whom_and_until_when(secured_api: Any) -> None:
+async def test_token_has_subject_audience_and_expiry(secured_api: Any) -> None:
     _, account = await secured_api.call("GET", "/api/v1/namespaces/default/serviceaccounts/default")
     now = int(secured_api.clock.now().timestamp())
 
@@ -50,7 +50,7 @@ async def test_defaults_are_an_hour_and_this_plane(secured_api: Any) -> None:
     }
 
 
-async def test_too_long_a_life_is_shortened_with_a_warning(secured_api: Any) -> None:
+async def test_too_long_lifetime_is_shortened_with_a_warning(secured_api: Any) -> None:
     headers = {"Authorization": "Bearer admin-of-this-instance"}
     response = await secured_api.send("POST", URL, {"spec": {"expirationSeconds": 500000}}, headers=headers)
 
@@ -121,7 +121,7 @@ async def test_pod_bound_token_carries_pod_and_node(secured_api: Any) -> None:
     assert private["node"] == {"name": "n"}  # the Node object is gone or was never there
 
 
-async def test_token_of_a_pods_projected_volume_lives_on_with_a_mark(secured_api: Any) -> None:
+async def test_token_of_a_projected_volume_gets_an_extended_lifetime_and_a_warning_time(secured_api: Any) -> None:
     await _pod(secured_api)
     now = int(secured_api.clock.now().timestamp())
 

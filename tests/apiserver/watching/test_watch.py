@@ -125,7 +125,7 @@ async def test_a_watch_of_one_namespace_does_not_see_another(api: Any) -> None:
 @pytest.mark.parametrize(
     "revision", [pytest.param("1", id="forgotten"), pytest.param("1000000", id="from lost data, never given out")]
 )
-async def test_a_revision_that_cannot_be_continued_from_is_told_in_the_stream(api: Any, revision: str) -> None:
+async def test_expired_revision_is_reported_in_the_stream(api: Any, revision: str) -> None:
     await create(api, "a")
     await create(api, "b")
     await api.plane.store.compact(3)
@@ -179,7 +179,7 @@ async def test_an_abandoned_stream_leaves_nothing_behind(api: Any) -> None:
     assert broadcaster.count() == 0
 
 
-async def test_changes_between_the_answer_and_its_reading_are_not_lost(api: Any) -> None:
+async def test_changes_between_the_response_and_its_processing_are_not_lost(api: Any) -> None:
     stream = await opened(api, resourceVersion="1", timeoutSeconds="5")
     await create(api, "early")
 

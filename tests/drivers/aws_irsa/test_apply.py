@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from watchword.cli._exit_codes import REFUSED, UNREACHABLE
+from watchword.cli._exit_codes import ExitCode
 
 boto3 = pytest.importorskip("boto3", reason="boto3 is not installed: pip install 'watchword[aws]'")
 pytest.importorskip("moto", reason="moto is not installed: pip install 'moto[server]'")
@@ -194,7 +194,7 @@ def test_role_of_another_cluster_is_left_as_it_is(aws: Aws) -> None:
 
     done = aws.run(*rebuilt, "--apply")
 
-    assert done.returncode == REFUSED
+    assert done.returncode == ExitCode.REFUSED
     assert "it belongs to another EKS cluster of the same account and name" in done.stderr
     assert aws.stored(wanted["roleName"]) == wanted
 
@@ -206,7 +206,7 @@ def test_role_under_a_path_is_left_as_it_is(aws: Aws) -> None:
 
     done = aws.run(*aws.arguments("cluster"), "--apply")
 
-    assert done.returncode == REFUSED
+    assert done.returncode == ExitCode.REFUSED
     assert aws.iam.list_role_policies(RoleName=wanted["roleName"])["PolicyNames"] == []
 
 
@@ -215,7 +215,7 @@ def test_credentials_of_another_account_create_nothing(aws: Aws) -> None:
 
     done = aws.run(*aws.arguments("cluster", account="444455556666"), "--apply")
 
-    assert done.returncode == REFUSED
+    assert done.returncode == ExitCode.REFUSED
     assert f"the AWS credentials belong to account {ACCOUNT} in partition aws: use credentials of" in done.stderr
     assert aws.role_names() == before
 
@@ -245,7 +245,7 @@ def test_printed_commands_create_what_apply_would(aws: Aws, whose: str) -> None:
 def test_missing_credentials_are_named(aws: Aws) -> None:
     done = aws.run(*aws.arguments("hub"), "--apply", credentials={})
 
-    assert done.returncode == UNREACHABLE
+    assert done.returncode == ExitCode.UNREACHABLE
     assert done.stderr == "watchword: there are no AWS credentials: set AWS_PROFILE, or run `aws configure`\n"
 
 
@@ -254,7 +254,7 @@ def test_aws_that_does_not_answer_is_named(tmp_path: Path) -> None:
 
     done = silent.run(*silent.arguments("hub"), "--apply")
 
-    assert done.returncode == UNREACHABLE
+    assert done.returncode == ExitCode.UNREACHABLE
     assert "AWS cannot be asked (EndpointConnectionError)" in done.stderr
 
 
@@ -263,6 +263,6 @@ def test_refused_credentials_are_not_printed(tmp_path: Path) -> None:
         aws = Aws(strict, tmp_path, "hub")
         done = aws.run(*aws.arguments("hub"), "--apply")
 
-    assert done.returncode == REFUSED
+    assert done.returncode == ExitCode.FAILED
     assert "with InvalidClientTokenId: check AWS_PROFILE and the AWS credentials" in done.stderr
     assert not any(value in done.stderr + done.stdout for value in CREDENTIALS.values())

@@ -13,7 +13,7 @@ from textwrap import dedent
 
 import pytest
 
-from watchword.cli._exit_codes import NOT_USABLE
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.main import run
 from watchword.drivers.aws_irsa.arn import EksClusterArn
 from watchword.drivers.aws_irsa.documents import AgentAccounts, IamRole, identity_creator_role, managed_cluster_role
@@ -130,7 +130,7 @@ def test_label_in_terraform_begins_with_no_digit(capsys: Output) -> None:
     ],
 )
 def test_wrong_input_is_refused_in_one_sentence(argv: tuple[str, ...], sentence: str, capsys: Output) -> None:
-    assert run(argv) == NOT_USABLE
+    assert run(argv) == ExitCode.NOT_USABLE
     assert capsys.readouterr().err.splitlines()[-1].endswith(f": {sentence}")
 
 
@@ -147,7 +147,7 @@ def test_missing_libraries_are_named_with_what_installs_them(tmp_path: Path) -> 
         check=False,
     )
 
-    assert done.returncode == NOT_USABLE
+    assert done.returncode == ExitCode.NOT_USABLE
     assert done.stderr == "watchword: --apply needs the AWS libraries: run pip install 'watchword[aws]'\n"
 
 

@@ -1,4 +1,4 @@
-"""One control plane in a process of its own, and the kubectl that a person has installed."""
+"""One control plane in a process of its own, and the installed kubectl."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMESPACE = "journey"
 
 @dataclass(frozen=True)
 class Kubectl:
-    """Runs kubectl as the administrator, in the journey's namespace."""
+    """Runs kubectl as the administrator, in the test's namespace."""
 
     kubeconfig: Path
     folder: Path
@@ -49,7 +49,7 @@ class Kubectl:
         )
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Begin a command that goes on, such as a watch; the caller ends it."""
+        """Start a command that keeps running, such as a watch; the caller ends it."""
         return subprocess.Popen([*self.command, *arguments], stdout=subprocess.PIPE, text=True)
 
     @property

@@ -1,4 +1,4 @@
-"""A person looks around in a cluster, grants rights, issues credentials and runs workloads with kubectl."""
+"""kubectl explores a cluster, grants rights, issues credentials and runs workloads."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ DEPLOYMENT = {
 }
 
 
-def test_the_cluster_tells_what_it_serves(kubectl: Kubectl) -> None:
+def test_cluster_reports_the_kinds_it_serves(kubectl: Kubectl) -> None:
     resources = kubectl("api-resources", "-o", "wide")
     header = resources.splitlines()[0].split()
     assert header == ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND", "VERBS", "CATEGORIES"]

@@ -1,4 +1,4 @@
-"""A person makes, reads, changes and removes objects with kubectl, and sees what a real cluster shows."""
+"""kubectl creates, reads, changes and removes objects, and prints what it prints on a real cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_objects_are_created_and_shown_in_every_form(kubectl: Kubectl) -> None:
     assert again.stderr == 'error: failed to create configmap: configmaps "made" already exists\n'
 
 
-def test_what_is_not_there_is_said_as_usual(kubectl: Kubectl) -> None:
+def test_missing_object_gets_the_usual_not_found(kubectl: Kubectl) -> None:
     assert kubectl.attempt("get", "cm", "none").stderr == (
         'Error from server (NotFound): configmaps "none" not found\n'
     )
@@ -49,7 +49,7 @@ def test_apply_creates_keeps_and_changes(kubectl: Kubectl) -> None:
     assert orjson.loads(kubectl("get", "cm", "settings", "-o", "json"))["data"] == {"size": "9"}
 
 
-def test_server_side_apply_tells_who_owns_what(kubectl: Kubectl) -> None:
+def test_server_side_apply_reports_field_managers(kubectl: Kubectl) -> None:
     mine = {**changed(colour="red"), "metadata": {"name": "shared"}}
     theirs = {**changed(colour="blue"), "metadata": {"name": "shared"}}
 

@@ -1,4 +1,4 @@
-"""`watchword up` as a process of its own, followed by what it prints."""
+"""`watchword up` as a process of its own, observed by its output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WATCHWORD = (sys.executable, "-m", "watchword")
 
 
 class UpProcess:
-    """A fleet that comes up; its news are read one by one."""
+    """A fleet that starts; its events are read one by one."""
 
     def __init__(self, *flags: str, temporary: Path) -> None:
         self.errors = temporary / "stderr"

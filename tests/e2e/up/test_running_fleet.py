@@ -1,4 +1,4 @@
-"""A fleet that is up, as a person at a terminal and with kubectl sees it."""
+"""A running fleet as a terminal and kubectl show it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Terminal:
 
     def __init__(self, folder: Path, columns: int, rows: int, *flags: str) -> None:
         self.descriptor, theirs = pty.openpty()
-        self.resize(columns, rows)  # before anybody asks for it
+        self.resize(columns, rows)  # before it is requested
         self.process = subprocess.Popen(
             [sys.executable, "-c", ON_THIS_TERMINAL, "-m", "watchword", "up", "--data-dir", str(folder), *flags],
             stdin=theirs,
@@ -85,7 +85,7 @@ class Terminal:
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of a fleet that runs while the tests of this module do."""
     folder = tmp_path_factory.mktemp("up") / "fleet"
     terminal = Terminal(folder, 120, 40)
@@ -123,7 +123,7 @@ def test_the_picture_follows_the_size_of_the_terminal(tmp_path: Path) -> None:
     assert terminal.interrupt() == 0
 
 
-def test_colors_are_left_out_when_nobody_wants_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_are_left_out_when_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     terminal = Terminal(tmp_path / "fleet", 80, 24, "--clusters", "0")
 
@@ -133,13 +133,13 @@ def test_colors_are_left_out_when_nobody_wants_them(tmp_path: Path, monkeypatch:
     assert terminal.interrupt() == 0
 
 
-def test_kubectl_lists_the_clusters(fleet: Path) -> None:
+def test_kubectl_lists_the_clusters(data_directory: Path) -> None:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not installed")
 
     listed = subprocess.run(
-        [kubectl, "--kubeconfig", str(fleet / "kubeconfig"), "get", "managedclusters"],
+        [kubectl, "--kubeconfig", str(data_directory / "kubeconfig"), "get", "managedclusters"],
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
 
@@ -149,9 +149,9 @@ def test_kubectl_lists_the_clusters(fleet: Path) -> None:
     ]
 
 
-def test_the_hub_runs_as_its_cluster_manager_says(fleet: Path) -> None:
+def test_the_hub_runs_as_its_cluster_manager_says(data_directory: Path) -> None:
     async def read() -> tuple[Object, list[Object], Object]:
-        hub = connect(fleet / "kubeconfig", "hub")
+        hub = connect(data_directory / "kubeconfig", "hub")
         manager = await hub.get(CLUSTER_MANAGERS, ObjectKey.cluster("cluster-manager"))
         pods = (await hub.list(PODS, namespace=HUB_NAMESPACE, labels="app=cluster-manager-controller")).items
         lease = await hub.get(LEASES, ObjectKey(HUB_NAMESPACE, "watchword-hub-lock"))
@@ -165,10 +165,10 @@ def test_the_hub_runs_as_its_cluster_manager_says(fleet: Path) -> None:
     assert [pod["metadata"]["name"] for pod in pods] == [lease["spec"]["holderIdentity"]]
 
 
-def test_status_shows_every_credential(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["status", "--kubeconfig", str(fleet / "kubeconfig")]) == 0
+def test_status_shows_every_credential(data_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["status", "--kubeconfig", str(data_directory / "kubeconfig")]) == 0
     text = capsys.readouterr().out
-    assert run(["status", "-o", "json", "--kubeconfig", str(fleet / "kubeconfig")]) == 0
+    assert run(["status", "-o", "json", "--kubeconfig", str(data_directory / "kubeconfig")]) == 0
     document = orjson.loads(capsys.readouterr().out)
 
     kinds = {"cluster certificate", "add-on token", "add-on certificate", "join token", "hub authority"}
@@ -176,14 +176,16 @@ def test_status_shows_every_credential(fleet: Path, capsys: pytest.CaptureFixtur
     assert all(kind in text for kind in kinds)
 
 
-def test_status_of_a_managed_cluster_says_what_cannot_be_seen(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["status", "--kubeconfig", str(fleet / "kubeconfig"), "--context", "cluster1"]) == 0
+def test_status_of_a_managed_cluster_says_what_cannot_be_seen(
+    data_directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["status", "--kubeconfig", str(data_directory / "kubeconfig"), "--context", "cluster1"]) == 0
 
     assert "not shown: clusters (the server does not know the kind: is this a hub?)" in capsys.readouterr().err
 
 
-def test_status_stays_and_shows_changes(fleet: Path) -> None:
-    kubeconfig = str(fleet / "kubeconfig")
+def test_status_stays_and_shows_changes(data_directory: Path) -> None:
+    kubeconfig = str(data_directory / "kubeconfig")
     watching = subprocess.Popen(
         [sys.executable, "-m", "watchword", "status", "--watch", "--kubeconfig", kubeconfig],
         stdout=subprocess.PIPE, text=True,
@@ -199,20 +201,29 @@ def test_status_stays_and_shows_changes(fleet: Path) -> None:
         assert watching.wait(30) == 0
 
 
-def test_forecast_names_what_ends_within_two_days(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["forecast", "--days", "2", "-o", "json", "--kubeconfig", str(fleet / "kubeconfig")]) == 0
+def test_forecast_names_what_ends_within_two_days(data_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["forecast", "--days", "2", "-o", "json", "--kubeconfig", str(data_directory / "kubeconfig")]) == 0
 
     outlooks = orjson.loads(capsys.readouterr().out)
 
-    assert [(row["kind"], row["renewalAnnounced"]) for row in outlooks] == [
-        ("join token", False),
-        ("add-on token", True),
-    ]
+    # Both live a day and were made within a moment: which one ends first depends on the machine.
+    assert {row["kind"]: row["renewalAnnounced"] for row in outlooks} == {"join token": False, "add-on token": True}
+    assert [row["expires"] for row in outlooks] == sorted(row["expires"] for row in outlooks)
+
+
+@pytest.mark.parametrize(("context", "component"), [("hub", "hub"), ("hub", "operator"), ("cluster1", "agent")])
+def test_each_pod_has_a_log_of_its_own(
+    fleet: Path, context: str, component: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["logs", component, "--kubeconfig", str(fleet / "kubeconfig"), "--context", context]) == 0
+
+    lines = [orjson.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (lines[0]["message"], lines[0]["command"]) == ("container started", component)
 
 
 @pytest.mark.parametrize("context", ["hub", "cluster1"])
-def test_doctor_finds_nothing(fleet: Path, context: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["doctor", "--kubeconfig", str(fleet / "kubeconfig"), "--context", context])
+def test_doctor_finds_nothing(data_directory: Path, context: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["doctor", "--kubeconfig", str(data_directory / "kubeconfig"), "--context", context])
 
     shown = capsys.readouterr().out
     assert code == 0, shown
@@ -227,13 +238,13 @@ def test_doctor_finds_nothing(fleet: Path, context: str, capsys: pytest.CaptureF
         pytest.param(["addon", "sample-addon", "--cluster", "cluster2"], id="an add-on's certificate"),
     ],
 )
-def test_rotate_renews_at_once(fleet: Path, whom: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["rotate", *whom, "--kubeconfig", str(fleet / "kubeconfig")]) == 0
+def test_rotate_renews_at_once(data_directory: Path, whom: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rotate", *whom, "--kubeconfig", str(data_directory / "kubeconfig")]) == 0
 
     assert "to be renewed at" in capsys.readouterr().out
 
 
-def test_rotate_of_nobody_is_refused(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["rotate", "cluster", "nobody", "--kubeconfig", str(fleet / "kubeconfig")]) == 4
+def test_rotate_of_an_unknown_cluster_is_refused(data_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rotate", "cluster", "nobody", "--kubeconfig", str(data_directory / "kubeconfig")]) == 4
 
     assert "there is no cluster nobody" in capsys.readouterr().err

@@ -25,7 +25,7 @@ STEPS = ["planes", "hub", "token", "discovery", "join", "acceptance", "members",
 
 
 def identities(kubeconfig: Path) -> dict[str, Any]:
-    """Return what must outlive a restart: who the clusters are, and every request that was ever made."""
+    """Return what must survive a restart: the clusters' identities, and every request ever made."""
 
     async def read() -> dict[str, Any]:
         hub = connect(kubeconfig, "hub")
@@ -61,7 +61,7 @@ def test_a_fleet_comes_up_in_memory_and_leaves_nothing(start_up: Start, tmp_path
     assert list(tmp_path.glob("watchword-fleet-*")) == []
 
 
-def test_a_fleet_goes_on_where_it_stopped(start_up: Start, tmp_path: Path) -> None:
+def test_fleet_continues_where_it_stopped(start_up: Start, tmp_path: Path) -> None:
     folder = tmp_path / "fleet"
     first = start_up("--data-dir", str(folder))
     first.until("ready")
@@ -132,10 +132,13 @@ def test_a_port_that_is_taken_is_named(start_up: Start, tmp_path: Path) -> None:
         fleet = start_up("--data-dir", str(tmp_path / "fleet"), "--port", str(port), "--exit")
 
         assert fleet.ended() == 4
-    assert f"port {port} of hub is taken" in fleet.errors.read_text()
+    assert f"port {port} of hub is taken by another program: stop that one, or give another --port" in (
+        fleet.errors.read_text()
+    )
+    assert not (tmp_path / "fleet").exists()
 
 
-def test_what_is_not_healthy_in_time_is_said(start_up: Start, tmp_path: Path) -> None:
+def test_start_that_takes_too_long_is_reported(start_up: Start, tmp_path: Path) -> None:
     fleet = start_up("--data-dir", str(tmp_path / "fleet"), "--exit", "--timeout", "10ms")
 
     assert fleet.ended() == 3

@@ -21,7 +21,7 @@ LEASE_SECONDS = 60
 
 @dataclass
 class SampleAgent:
-    """Says on the hub that it is alive, and on its own cluster, too, when it can reach that."""
+    """Reports on the hub that it runs, and on its own cluster, too, when it can reach that."""
 
     hub: Client
     cluster: str
@@ -31,7 +31,7 @@ class SampleAgent:
     beats: int = 0
 
     async def beat(self) -> None:
-        """Write one report; raises what the hub answers."""
+        """Write one report; raises the hub's errors."""
         self.beats += 1
         data = {"beats": str(self.beats), "at": rfc3339(self.clock.now()), "cluster": self.cluster}
         await _put(self.hub, ObjectKey(self.cluster, REPORT), data)
@@ -48,7 +48,7 @@ class SampleAgent:
             await local.create(LEASES, LEASES.manifest(key, metadata={"ownerReferences": owners}, spec=spec))
 
     async def run(self, every: timedelta, stop: asyncio.Event) -> None:
-        """Report again and again; a hub that says no is asked again at the next beat."""
+        """Report periodically; a refused report is retried at the next period."""
         log = structlog.get_logger("watchword.sample").bind(cluster=self.cluster)
         while not stop.is_set():
             try:

@@ -1,1 +1,1 @@
-"""Finds out what keeps a hub or a cluster from being well, and says what to do about it."""
+"""Diagnoses a hub or a cluster, and recommends the next command."""

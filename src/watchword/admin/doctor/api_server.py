@@ -1,4 +1,4 @@
-"""What is asked of every API server: does it answer, who are we, do the clocks agree."""
+"""Checks of every API server: reachability, identity, clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Version(msgspec.Struct, rename="camel"):
 
 
 async def reachable(context: CheckContext) -> Iterable[CheckFinding]:
-    """Ask for the version."""
+    """Read the version."""
     try:
         version = msgspec.json.decode(await context.client.read("/version"), type=_Version)
     except (msgspec.MsgspecError, MalformedResponse):
@@ -31,7 +31,7 @@ async def reachable(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def identity(context: CheckContext) -> Iterable[CheckFinding]:
-    """Ask who the server takes us for."""
+    """Read the own identity."""
     try:
         who = await who_am_i(context.client)
     except NotFound:
@@ -48,7 +48,7 @@ async def clock(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 def decide_skew_findings(skew: timedelta | None) -> list[CheckFinding]:
-    """Judge by how much two clocks differ."""
+    """Validate by how much two clocks differ."""
     if skew is None:
         return passed("the server does not say what time it is")
     where = "ahead of" if skew > timedelta(0) else "behind"

@@ -2,116 +2,182 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlsplit
 
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
-from watchword.admin.formatting import format_count
+from watchword.admin.doctor.operator import examine_agent_operator
+from watchword.admin.formatting import format_count, format_key
 from watchword.admin.health import InventoryHealth, decide_renewed_health
-from watchword.agent.secret_data import CLUSTER_NAME, decode_data
+from watchword.admin.inventory import is_denied
+from watchword.agent.secret_data import decode_data
 from watchword.api.cluster import Cluster
-from watchword.api.conditions import is_true
+from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, SECRETS
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.errors import CredentialUnreadable
 from watchword.drivers.hub_connector import ConnectorContext
-from watchword.drivers.interface import SecretData
+from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
+from watchword.kube.kubeconfig_parser import parse_kubeconfig
 from watchword.kube.retry import RetryPolicy
+from watchword.operator.klusterlet_manifests import namespace_of
 from watchword.pki.errors import PkiError
 
 ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
-REJOIN = "watchword rejoin"
+ASK_THE_HUB = "watchword token create --print-join-command   # on the hub: it prints the rest of the command"
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """One hub that this cluster belongs to, as its Klusterlet says."""
+
+    cluster: str
+    namespace: str
+    hub: str  # its address
+
+    @property
+    def rejoin(self) -> str:
+        """The command that brings the cluster back."""
+        return f"watchword rejoin {self.hub} --cluster-name {self.cluster} --token TOKEN ...   # {ASK_THE_HUB}"
+
+    @property
+    def accept(self) -> str:
+        """The command that lets the cluster in."""
+        return f"watchword accept --clusters {self.cluster}   # on the hub"
+
+    @property
+    def look(self) -> str:
+        """The command that shows what the agent does."""
+        return f"kubectl -n {self.namespace} get pods"
+
+
+async def memberships(context: CheckContext) -> list[Membership]:
+    """Return every hub that this cluster belongs to."""
+    rows = (await context.client.list(KLUSTERLETS)).items
+    return [Membership(_cluster_name(row), namespace_of(row), await _hub_address(context, row)) for row in rows]
+
+
+async def _hub_address(context: CheckContext, klusterlet: Object) -> str:
+    """Return HOST:PORT of the hub as the agent knows it; its form when no Secret names one."""
+    for name in (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET):
+        data = decode_data(await context.client.find(SECRETS, ObjectKey(namespace_of(klusterlet), name)))
+        with contextlib.suppress(KubeError):
+            return urlsplit(parse_kubeconfig(data.get(KUBECONFIG, b"")).choose().cluster.server).netloc
+    return "HOST:PORT"
+
+
+def _cluster_name(klusterlet: Object) -> str:
+    return str((klusterlet.get("spec") or {}).get("clusterName") or klusterlet["metadata"]["name"])
 
 
 async def membership(context: CheckContext) -> Iterable[CheckFinding]:
     """Look whether this cluster has joined anything."""
     try:
-        found = (await context.client.list(KLUSTERLETS)).items
+        found = await memberships(context)
     except NotFound:
-        return [fail("this is neither a hub nor a cluster that has joined one", "watchword join, or watchword init")]
+        return [fail("this is neither a hub nor a cluster that has joined one", f"watchword init, or {ASK_THE_HUB}")]
     if not found:
-        return [fail("no Klusterlet says which hub this cluster belongs to", "watchword join")]
-    names = ", ".join(str((each.get("spec") or {}).get("clusterName") or "?") for each in found)
-    return passed(f"has joined as {names}")
+        return [fail("no Klusterlet says which hub this cluster belongs to", ASK_THE_HUB)]
+    return passed(f"has joined as {', '.join(each.cluster for each in found)}")
 
 
 async def credential(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look at the credential for the hub, without using it."""
-    data = await _held(context)
+    """Look at the credential for each hub, without using it."""
+    return [finding for each in await memberships(context) for finding in await _examine_credential(context, each)]
+
+
+async def _examine_credential(context: CheckContext, member: Membership) -> list[CheckFinding]:
+    data = await _held(context, member)
     if not data:
-        bootstrap = await context.client.find(SECRETS, ObjectKey(AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET))
+        bootstrap = await context.client.find(SECRETS, ObjectKey(member.namespace, BOOTSTRAP_KUBECONFIG_SECRET))
         if bootstrap is None:
-            return [fail("there is neither a credential for the hub nor one to join with", "watchword join")]
-        return [warn("the hub has not issued a credential yet", "watchword accept --clusters NAME   # on the hub")]
-    return decide_credential_findings(data, now=context.clock.now(), catalog=context.catalog)
+            return [fail("there is neither a credential for the hub nor one to join with", ASK_THE_HUB)]
+        return [warn("the hub has not issued a credential yet", member.accept)]
+    return decide_credential_findings(data, member, now=context.clock.now(), catalog=context.catalog)
 
 
-def decide_credential_findings(data: SecretData, *, now: datetime, catalog: Catalog = CATALOG) -> list[CheckFinding]:
+def decide_credential_findings(
+    data: SecretData, member: Membership, *, now: datetime, catalog: Catalog = CATALOG
+) -> list[CheckFinding]:
     """Judge the credential that the Secret holds."""
+    asking = describe_pending_key(catalog.read_pending_key(data))
     try:
         held = catalog.read_held(data)
     except CredentialUnreadable as trouble:
-        return [fail(str(trouble), REJOIN)]
+        return [fail(str(trouble), member.rejoin)]
     if held is None:
-        return [warn("the agent waits for its credential", "watchword accept --clusters NAME   # on the hub")]
+        return [warn(f"the agent waits for its credential{asking}", member.accept)]
     if held.validity.expires is None:
         return passed(f"{held.subject or 'the credential'} does not expire")
     health = decide_renewed_health(held.validity, now=now)
     until = f"{held.validity.expires:%Y-%m-%d %H:%M}Z"
     if health is InventoryHealth.EXPIRED:
-        return [fail(f"the credential expired at {until}", REJOIN)]
+        return [fail(f"the credential expired at {until}{asking}", member.rejoin)]
     if health is InventoryHealth.OVERDUE:
-        return [fail(f"the credential ends at {until} and was not renewed: does the agent run?", "watchword agent")]
-    return passed(f"{held.subject} until {until}")
+        return [fail(f"the credential ends at {until} and was not renewed: does the agent run?", member.look)]
+    key = f", with the key {format_key(held.key)}" if held.key else ""
+    return passed(f"{held.subject or 'the credential'} until {until}{key}{asking}")
+
+
+def describe_pending_key(key: str) -> str:
+    """Say with which key the agent asks for a credential, as the hub shows it; empty when it does not ask."""
+    return f"; it asks with the key {format_key(key)}" if key else ""
 
 
 async def hub(context: CheckContext) -> Iterable[CheckFinding]:
-    """Use the credential as the agent does, and read this cluster's own entry on the hub."""
-    data = await _held(context)
+    """Use each credential as the agent does, and read this cluster's own entry on the hub."""
+    return [finding for each in await memberships(context) for finding in await _examine_hub(context, each)]
+
+
+async def _examine_hub(context: CheckContext, member: Membership) -> list[CheckFinding]:
+    data = await _held(context, member)
     driver = context.catalog.holder_of(data)
     if not driver:
-        return [warn("the hub was not asked: there is no credential for it yet")]
-    name = data.get(CLUSTER_NAME, b"").decode(errors="replace")
+        return [warn("the hub was not asked: there is no credential for it yet", member.accept)]
     try:
-        connector = context.catalog.connector(driver, ConnectorContext(cluster=name, bootstrap=None))
+        connector = context.catalog.connector(driver, ConnectorContext(cluster=member.cluster, bootstrap=None))
         client = Client(connector.own(data), retry=ONE_TRY)
     except (KubeError, PkiError) as trouble:
-        return [fail(f"the credential cannot be used: {trouble}", REJOIN)]
+        return [fail(f"the credential cannot be used: {trouble}", member.rejoin)]
     try:
-        return await _ask_hub(client, name)
+        return await _ask_hub(client, member)
     finally:
         await client.close()
 
 
-async def _ask_hub(client: Client, name: str) -> list[CheckFinding]:
+async def _ask_hub(client: Client, member: Membership) -> list[CheckFinding]:
+    name = member.cluster
     try:
         found = await client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
     except Unauthorized:
-        return [fail("the hub does not accept this cluster's credential any more", REJOIN)]
-    except (Forbidden, NotFound):  # who is denied may still see that
-        return [
-            fail(f"the hub does not know {name} any more", f"watchword unjoin --cluster-name {name}; then join anew")
-        ]
+        return [fail("the hub does not accept this cluster's credential any more", member.rejoin)]
+    except (Forbidden, NotFound):  # a denied cluster may still see that it is denied
+        again = f"watchword unjoin --cluster-name {name}   # then join again: {ASK_THE_HUB}"
+        return [fail(f"the hub does not know {name} any more", again)]
     except Unreachable as trouble:
         return [fail(f"the hub does not answer: {trouble}", "check the way to the hub: address, proxy, firewall")]
-    return decide_acceptance_findings(found)
+    return decide_acceptance_findings(found, member)
 
 
-def decide_acceptance_findings(found: Object) -> list[CheckFinding]:
-    """Judge what the hub says of this cluster."""
+def decide_acceptance_findings(found: Object, member: Membership) -> list[CheckFinding]:
+    """Check the conditions of this cluster on the hub."""
     cluster = Cluster.read(found)
+    if not cluster.accepted and is_denied(found):
+        return [fail(f"the hub's administrator denied {cluster.name}", "ask the hub's administrator why")]
     if not cluster.accepted:
-        return [
-            fail(
-                f"the hub does not let {cluster.name} in", f"watchword accept --clusters {cluster.name}   # on the hub"
-            )
-        ]
+        return [fail(f"the hub has not accepted {cluster.name} yet", member.accept)]
     if not is_true(found, ConditionType.AVAILABLE):
-        return [fail(f"the hub does not hear {cluster.name}'s agent", "watchword agent")]
+        return [fail(f"the hub does not hear {cluster.name}'s agent", member.look)]
+    clock = find_condition(found, ConditionType.CLOCK_SYNCED)
+    if clock is not None and clock.status == "False":
+        return [fail(clock.message, "timedatectl set-ntp true")]
     return passed(f"lets {cluster.name} in and hears its agent")
 
 
@@ -124,12 +190,13 @@ async def work(context: CheckContext) -> Iterable[CheckFinding]:
     return passed(f"{format_count(len(works), 'work')} of the hub applied here")
 
 
-async def _held(context: CheckContext) -> SecretData:
-    return decode_data(await context.client.find(SECRETS, ObjectKey(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET)))
+async def _held(context: CheckContext, member: Membership) -> SecretData:
+    return decode_data(await context.client.find(SECRETS, ObjectKey(member.namespace, HUB_KUBECONFIG_SECRET)))
 
 
 CHECKS = (
     Check("membership", membership, required=True),
+    Check("operator", examine_agent_operator),
     Check("credential", credential),
     Check("hub", hub),
     Check("work", work),

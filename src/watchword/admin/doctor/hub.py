@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
-from watchword.admin.formatting import format_count
+from watchword.admin.doctor.operator import examine_hub_operator, has_operator
+from watchword.admin.formatting import format_age, format_count
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import AUTHORITY, Inventory, build_inventory
+from watchword.admin.inventory import build_inventory
+from watchword.admin.inventory_rows import AUTHORITY, Inventory
 from watchword.admin.signer_probe import SignerProbe
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
 from watchword.api.meta import ObjectKey, annotations_of, labels_of
@@ -39,7 +41,7 @@ STALE_LEASE = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True)
 class RequiredAccess:
-    """Something an administrator of a hub does, in words and as the server asks it."""
+    """An action of a hub's administrator, as text and as an access review."""
 
     description: str
     access: ResourceAccess
@@ -68,7 +70,7 @@ async def kinds(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def rights(context: CheckContext) -> Iterable[CheckFinding]:
-    """Ask what this user may do."""
+    """Check the rights of this user."""
     missing = [right for right in RIGHTS if not await can_i(context.client, right.access)]
     if not missing:
         return passed("you may do everything that an administrator does")
@@ -81,31 +83,34 @@ async def rights(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def controllers(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look whether the hub's controllers renew their lease; a single one may run without."""
+    """Look whether the hub's controllers renew their lease."""
     lease = await context.client.find(LEASES, LEASE)
+    command = f"kubectl -n {HUB_NAMESPACE} get pods" if await has_operator(context.client) else "watchword hub"
     if lease is None:
-        return passed("no replicas compete: a single process runs the controllers, or none does")
+        unseen = "a hub that runs with --disable-leader-election cannot be seen from here"
+        return [fail(f"no controllers hold the lease {LEASE}: the hub does not run ({unseen})", command)]
     renewed = parse_rfc3339(str((lease.get("spec") or {}).get("renewTime") or ""))
     holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
-    if renewed is None or context.clock.now() - renewed > STALE_LEASE or not holder:
-        return [
-            fail("the hub's controllers do not run: their lease is not renewed", f"kubectl -n {HUB_NAMESPACE} get pods")
-        ]
+    if renewed is None or not holder:
+        return [fail(f"no controllers hold the lease {LEASE}: the hub does not run", command)]
+    silent = context.clock.now() - renewed
+    if silent > STALE_LEASE:
+        return [fail(f"the hub's controllers do not run: {holder} renewed its lease {format_age(silent)} ago", command)]
     return passed(f"run as {holder}")
 
 
 async def guard(context: CheckContext) -> Iterable[CheckFinding]:
-    """Try, without storing anything, whether a stranger could accept a cluster."""
+    """Try, without storing anything, whether an untrusted client could accept a cluster."""
     keeper = AcceptanceGuard(context.client, context.clock)
     try:
         holds = await keeper.is_enforced()
     except Forbidden:
-        return [warn("you may not impersonate, so it was not tried whether strangers can accept clusters")]
+        return [warn("you may not impersonate, so it was not checked whether joining clusters can accept themselves")]
     return passed("only those entitled can accept a cluster") if holds else [fail(keeper.advice, INIT)]
 
 
 async def signer(context: CheckContext) -> Iterable[CheckFinding]:
-    """Ask for a certificate that nobody uses."""
+    """Request a certificate that is not used."""
     if not context.may_write:
         return passed("not tried")
     trouble = await SignerProbe(context.client, context.clock).run()
@@ -118,7 +123,7 @@ async def discovery(context: CheckContext) -> Iterable[CheckFinding]:
     """Look whether cluster-info is published and signed for every token that may sign."""
     found = await context.client.find(CONFIG_MAPS, CLUSTER_INFO)
     if found is None:
-        return [fail("cluster-info is not published, so nobody can find this hub by a token", INIT)]
+        return [fail("cluster-info is not published, so no cluster can find this hub by a token", INIT)]
     refused = annotations_of(found).get(ANNOTATION_SIGNING_REFUSED)
     if refused:
         return [fail(f"cluster-info is not signed because {refused}", INIT)]
@@ -130,8 +135,9 @@ async def discovery(context: CheckContext) -> Iterable[CheckFinding]:
     now = context.clock.now()
     signing = [record for record in records if record.allows(TokenUsage.SIGNING, now)]
     unsigned = [record.token.id for record in signing if not published.has_valid_signature_for(record.token)]
+    signing_command = f"kubectl -n {HUB_NAMESPACE} get pods" if await has_operator(context.client) else "watchword hub"
     findings = [
-        fail(f"cluster-info is not signed for token {token}: do the hub's controllers run?", "watchword hub")
+        fail(f"cluster-info is not signed for token {token}: do the hub's controllers run?", signing_command)
         for token in unsigned
     ]
     findings += [warn(f"Secret {each.name} is meant to be a token and is none: {each.why}") for each in ignored]
@@ -177,7 +183,7 @@ def decide_fleet_findings(inventory: Inventory) -> list[CheckFinding]:
 
 
 async def authority(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look how long the hub's certificate authority lives."""
+    """Check the expiry of the hub's certificate authority."""
     inventory = build_inventory(await context.facts(), now=context.clock.now(), catalog=context.catalog)
     rows = [row for row in inventory.credentials if row.kind == AUTHORITY]
     if not rows:
@@ -188,7 +194,7 @@ async def authority(context: CheckContext) -> Iterable[CheckFinding]:
         return [fail("the hub's authority has ended: no cluster trusts the hub", INIT)]
     if latest.health is InventoryHealth.DUE:
         return [warn(f"the hub's authority ends on {ends}: publish its successor beside it in time", INIT)]
-    return passed(f"the hub's authority lives until {ends}")
+    return passed(f"the hub's certificate authority is valid until {ends}")
 
 
 async def leftovers(context: CheckContext) -> Iterable[CheckFinding]:
@@ -211,6 +217,7 @@ CHECKS = (
     Check("hub", kinds, required=True),
     Check("rights", rights),
     Check("controllers", controllers),
+    Check("operator", examine_hub_operator),
     Check("acceptance", guard),
     Check("discovery", discovery),
     Check("signer", signer),

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from watchword.admin.hub_reader import read_hub_facts
-from watchword.admin.inventory import HubFacts
+from watchword.admin.inventory_rows import HubFacts
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unreachable
@@ -56,7 +56,7 @@ class CheckContext:
     _read: list[HubFacts] = field(default_factory=list, init=False, repr=False, compare=False)
 
     async def facts(self) -> HubFacts:
-        """Return what a hub knows of its fleet; read once, however many ask."""
+        """Return the facts about a hub's fleet; read once and shared."""
         if not self._read:
             self._read.append(await read_hub_facts(self.client))
         return self._read[0]
@@ -75,22 +75,22 @@ class Check:
 
 
 def passed(reason: str) -> list[CheckFinding]:
-    """Say that all is well."""
+    """Report that all is well."""
     return [CheckFinding(Level.OK, reason)]
 
 
 def warn(reason: str, command: str = "") -> CheckFinding:
-    """Say that something deserves attention."""
+    """Report that something deserves attention."""
     return CheckFinding(Level.WARNING, reason, command)
 
 
 def fail(reason: str, command: str = "") -> CheckFinding:
-    """Say that something does not work."""
+    """Report that something does not work."""
     return CheckFinding(Level.FAILURE, reason, command)
 
 
 async def run_checks(context: CheckContext, checks: Sequence[Check]) -> list[CheckResult]:
-    """Ask every question; one that cannot be asked is a finding, too."""
+    """Run every check; one that cannot be run is a finding, too."""
     results: list[CheckResult] = []
     for check in checks:
         try:

@@ -10,7 +10,7 @@ from watchword.kube.errors import KubeError, NotFound
 
 
 async def run_doctor(context: CheckContext) -> list[CheckResult]:
-    """Return what was found, the general first; nothing more is asked of a server that does not answer."""
+    """Return the findings, general ones first; a server that does not respond is not checked further."""
     results = await run_checks(context, api_server.CHECKS)
     if not has_no_failure(results):
         return results

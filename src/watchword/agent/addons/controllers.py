@@ -1,4 +1,4 @@
-"""The agent's promises about add-ons, put together."""
+"""The agent's controllers for add-ons."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class AddonCredentialIndex:
 
     reader: Reader  # of the hub
     cluster: str
-    namespace: str  # where add-ons are installed that do not say otherwise
+    namespace: str  # the default namespace of add-ons
 
     def credential_secrets(self, addon: Addon) -> list[CredentialSecret]:
         """Return the add-on's credentials; registrations that mean the same Secret are one."""
@@ -84,10 +84,10 @@ class AddonCredentialIndex:
         return labels.get(Label.CLUSTER_NAME) == self.cluster and Label.ADDON_NAME in labels
 
     def may_adopt(self, secret: Object, addon: Addon) -> bool:
-        """Whether a Secret is this add-on's: marked so, or left by an agent that does not mark what it makes.
+        """Whether a Secret is this add-on's: labelled so, or left by an agent that does not label its Secrets.
 
-        Agents of the shipped system put the cluster's name beside every credential. Anything else of that name is
-        somebody's own and stays as it is.
+        Agents of Open Cluster Management store the cluster's name with every credential. Any other Secret of that name
+        has another owner and stays as it is.
         """
         labels = labels_of(secret)
         if Label.ADDON_NAME in labels or Label.CLUSTER_NAME in labels:

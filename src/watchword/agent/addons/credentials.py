@@ -1,4 +1,4 @@
-"""Says what is kept in each add-on's Secret, and tells the hub how it fares."""
+"""Decides the content of each add-on's Secret, and reports on it to the hub."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from watchword.runtime.status import StatusChange, StatusWriter
 
 @dataclass(frozen=True)
 class AddonCredentials:
-    """One driver instance for each registration; what the last answers were is remembered for the condition."""
+    """One driver instance for each registration; the last results are stored for the condition."""
 
     credential_index: AddonCredentialIndex
     secrets: Reader  # of this cluster
     status: StatusWriter  # of the hub
-    events: EventRecorder  # of this cluster: where people look when the hub cannot be reached
+    events: EventRecorder  # of this cluster, for administrators when the hub cannot be reached
     drivers: AddonDrivers
     agent_drivers: Mapping[str, AgentDriver]
     session: HubSession
@@ -41,7 +41,7 @@ class AddonCredentials:
     expirations: dict[ObjectKey, datetime] = field(default_factory=dict)  # Secret → when its credential ends
 
     def credential_secret(self, key: ObjectKey) -> CredentialSecret | None:
-        """Return whose credential lies in a Secret, None when it is nobody's any more."""
+        """Return whose credential is in a Secret, None when it is not needed any more."""
         return self.credential_index.find(key, self.secrets.get(SECRETS, key))
 
     def spec(self, credential_secret: CredentialSecret) -> CredentialSpec | None:
@@ -49,7 +49,7 @@ class AddonCredentials:
         addon, registration = credential_secret.addon, credential_secret.registration
         name = self.drivers.name_for(registration)
         if complete_registration(addon, registration, self.drivers) != registration and not addon.deleting:
-            return None  # the declaration is on its way, and its event wakes us
+            return None  # the declaration is being written, and its event triggers the reconciler
         driver = self.agent_drivers[name]
         wanted = self.drivers.catalog.addons[name].wanted(addon, registration)
         return CredentialSpec(
@@ -65,7 +65,7 @@ class AddonCredentials:
         return SecretExtras(frame, {KUBECONFIG: self.session.kubeconfigs.for_user(driver.user_entry())}, obsolete_keys)
 
     async def report_status(self, credential_secret: CredentialSecret, answer: ObtainResult) -> None:
-        """Tell the hub, and whoever looks at the Secret here, how one credential fares."""
+        """Report the state of one credential on the hub and in an event on this cluster."""
         key = credential_secret.key
         secret = self.secrets.get(SECRETS, key)
         if isinstance(answer, Pending) and secret is not None:
@@ -96,11 +96,11 @@ class AddonCredentials:
         self.metrics.watch_expiry("addon", self.credential_index.cluster, self._seconds_left)
 
     def _seconds_left(self) -> float:
-        """Return how long the add-on's credential that ends first still lives."""
+        """Return the remaining validity of the add-on's credential that expires first."""
         return (min(self.expirations.values(), default=self.clock.now()) - self.clock.now()).total_seconds()
 
     def _conditions(self, credential_secret: CredentialSecret) -> tuple[Condition, ...]:
-        """Return what to say of all credentials that the same driver keeps for the add-on."""
+        """Return the condition about all credentials of one driver for the add-on."""
         name = self.drivers.name_for(credential_secret.registration)
         statuses = self.statuses[credential_secret.addon.name]
         alike = [
@@ -128,7 +128,7 @@ class AddonCredentialObserver:
     credential_secret: CredentialSecret
 
     async def on_answer(self, answer: ObtainResult, _data: SecretData) -> None:
-        """Report the driver's answer."""
+        """Report the driver's result."""
         if not isinstance(answer, Pending) or answer.failed:
             await self.credentials.report_status(self.credential_secret, answer)
 

@@ -1,4 +1,4 @@
-"""Tells the hub whether an add-on's agent is alive, by the lease it renews on this cluster."""
+"""Reports the health of an add-on's agent to the hub, by the lease it renews on this cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEASE_GRACE_PERIOD = timedelta(seconds=60) * 5  # five renewals may be missed
 
 @dataclass(frozen=True)
 class AddonHealthReconciler:
-    """Reconciles ManagedClusterAddOn on the hub; woken by it and by the lease of its name on this cluster."""
+    """Reconciles ManagedClusterAddOn on the hub; triggered by it and by the lease of its name on this cluster."""
 
     hub: Reader
     cluster: Reader
@@ -48,7 +48,7 @@ class AddonHealthReconciler:
 
 @dataclass(frozen=True, slots=True)
 class AddonHealthDecision:
-    """What a lease says, and when it could say something else without being touched."""
+    """What follows from a lease, and when that may change without a write."""
 
     condition: Condition
     recheck_in: timedelta | None = None

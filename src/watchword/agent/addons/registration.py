@@ -1,4 +1,4 @@
-"""Declares, for every add-on, by which driver it gets its credential and who it will be."""
+"""Declares, for every add-on, its driver and its subject."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class AddonRegistrationReconciler:
 
 
 def choose_registration_status(addon: Addon, drivers: AddonDrivers) -> StatusChange:
-    """Return what the agent has to say about an add-on's registrations."""
+    """Return the status of an add-on's registrations that the agent declares."""
     completed = tuple(complete_registration(addon, row, drivers) for row in addon.registrations)
     return StatusChange(
         without=choose_obsolete_conditions(completed, drivers), fields=addon.registration_fields(completed)
@@ -65,7 +65,7 @@ def complete_registration(addon: Addon, registration: Registration, drivers: Add
 
 
 def choose_obsolete_conditions(completed: tuple[Registration, ...], drivers: AddonDrivers) -> tuple[str, ...]:
-    """Return the conditions about credentials that no registration asks for any more."""
+    """Return the conditions about credentials that no registration needs any more."""
     used = {drivers.name_for(row) for row in completed}
     conditions = {name: row.credential.condition_types for name, row in drivers.catalog.addons.items()}
     kept = {type_ for name in used for type_ in conditions[name]}

@@ -19,9 +19,11 @@ from watchword.kube.errors import AlreadyExists, ConfigError, Forbidden, Invalid
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
-LABELED_RECHECK = timedelta(seconds=30)  # the mark makes it visible, and its event wakes us sooner
-CONFLICT_RECHECK = timedelta(minutes=1)  # what is in the way carries no mark of ours, so its removal wakes nobody
-BOOTSTRAP_RECHECK = timedelta(minutes=1)  # a credential of the cluster's own wakes us, perhaps before it is used
+LABELED_RECHECK = timedelta(seconds=30)  # its label makes it visible, and its event triggers the reconciler sooner
+CONFLICT_RECHECK = timedelta(minutes=1)  # the object in the way has no label of ours, so its removal triggers nothing
+BOOTSTRAP_RECHECK = timedelta(
+    minutes=1
+)  # a credential of the cluster's own triggers the reconciler, perhaps before it is used
 
 WatchNamespace = Callable[[str], Awaitable[None]]
 """Follow the add-ons' Secrets of one more namespace; returns when it is known what is there."""
@@ -29,7 +31,7 @@ WatchNamespace = Callable[[str], Awaitable[None]]
 
 @dataclass(frozen=True)
 class AddonSecretReconciler:
-    """Reconciles the Secrets of add-ons; woken by them, by their add-on, by requests, and by the agent's own Secret."""
+    """Reconciles the Secrets of add-ons; triggered by them, their add-on, requests, and the agent's own Secret."""
 
     reader: Reader  # of this cluster
     cluster: Client
@@ -39,7 +41,7 @@ class AddonSecretReconciler:
     own: ObjectKey  # the Secret of the agent itself: seen here, kept elsewhere
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring the Secret in line with what its add-on asks for."""
+        """Bring the Secret in line with its add-on's registration."""
         if key == self.own:
             return Done()
         await self.watch_namespace(key.namespace)
@@ -63,7 +65,7 @@ class AddonSecretReconciler:
         if secret is not None and not self.credentials.credential_index.may_adopt(secret, credential_secret.addon):
             return await self._report_conflict(credential_secret)
         if secret is not None and is_deleting(secret):
-            return Done()  # its end wakes us
+            return Done()  # its deletion triggers the reconciler
         if not self.credentials.session.uses_own_credential:
             return RetryAfter(
                 BOOTSTRAP_RECHECK
@@ -80,7 +82,7 @@ class AddonSecretReconciler:
         self.credentials.forget(key)
         self.keeper.release(key)
         if secret is not None and self.credentials.credential_index.is_labeled(secret) and not is_deleting(secret):
-            with contextlib.suppress(NotFound):  # somebody was faster
+            with contextlib.suppress(NotFound):  # another writer was faster
                 await self.cluster.delete(SECRETS, key, uid=uid_of(secret))
         return Done()
 

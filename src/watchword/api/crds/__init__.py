@@ -1,4 +1,4 @@
-"""The kinds a fleet adds to Kubernetes, as CustomResourceDefinitions."""
+"""The fleet's CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HUB_CRDS = (
     MANIFEST_WORK,
     CLUSTER_MANAGER,
 )
-"""What a hub needs."""
+"""The kinds of a hub."""
 
 MANAGED_CRDS = (CLUSTER_CLAIM, APPLIED_MANIFEST_WORK, KLUSTERLET)
-"""What a managed cluster needs."""
+"""The kinds of a managed cluster."""

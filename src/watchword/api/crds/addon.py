@@ -1,7 +1,7 @@
 """Schemas of the add-ons that run on managed clusters.
 
-The shipped system converts between v1alpha1 and v1beta1 with a webhook. Here both versions have one schema that
-holds the fields of either, so that no webhook is needed and nothing is pruned on the way.
+Open Cluster Management converts between v1alpha1 and v1beta1 with a webhook. Here both versions share one schema
+with the fields of either, so that no webhook is needed and no field is pruned.
 """
 
 from __future__ import annotations

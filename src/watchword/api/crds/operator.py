@@ -1,4 +1,4 @@
-"""Schemas of what the operator deploys: the agent on a cluster, the controllers on a hub."""
+"""Schemas of Klusterlet and ClusterManager."""
 
 from __future__ import annotations
 

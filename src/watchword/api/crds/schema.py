@@ -1,4 +1,4 @@
-"""Words with which the schemas of the fleet's kinds are written."""
+"""Functions with which the schemas of the fleet's kinds are written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from watchword.api.meta import Object, Resource
 
 PART_OF, PROJECT = "app.kubernetes.io/part-of", "watchword"
-"""The label that tells our definitions of kinds from those of other systems that define the same kinds."""
+"""The label that marks our definitions of kinds which other systems define, too."""
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
@@ -18,7 +18,7 @@ QUANTITY = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
 SIGNER_NAME = r"^([a-z0-9][a-z0-9-]*[a-z0-9]\.)+[a-z]+\/[a-z0-9-\.]+$"
-# Wider than the shipped pattern: every AWS partition, and underscores as EKS allows them.
+# Wider than Open Cluster Management's pattern: every AWS partition, and underscores as EKS allows them.
 EKS_ARN = r"^arn:aws(-cn|-us-gov)?:eks:[a-z0-9-]+:\d{12}:cluster/[0-9A-Za-z][A-Za-z0-9_-]{0,99}$"
 SHORT_DURATION = r"^([0-9]+(s|m|h))+$"
 
@@ -45,7 +45,7 @@ def boolean(description: str) -> Object:
 
 
 def date_time(description: str, *, nullable: bool = False) -> Object:
-    """Return a moment in time."""
+    """Return an instant."""
     return {
         "type": "string",
         "format": "date-time",

@@ -1,4 +1,4 @@
-"""Schemas of the work a hub hands to a cluster."""
+"""Schemas of the work that a hub assigns to a cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from watchword.api.meta import Object
 
 
 def resource_identifier(description: str) -> Object:
-    """Return the coordinates of one object on the cluster."""
+    """Return the group, resource, namespace and name of one object on the cluster."""
     fields = {
         "group": string("The API group; empty for core."),
         "resource": string("The resource, plural."),

@@ -1,1 +1,1 @@
-"""What is asked of every write beyond RBAC: steps that complete it and steps that refuse it."""
+"""Admission beyond RBAC: steps that complete a write and steps that refuse it."""

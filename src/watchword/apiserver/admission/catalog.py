@@ -36,7 +36,7 @@ def admission_steps(
             ServiceAccountAdmission(registry, entropy),
             ConditionTimes(now),
             default_cluster_set,
-            # last among these: it judges what is about to be validated
+            # last among these: it checks the object that is about to be validated
             EscalationGuard(authorizer),
         ),
         validating=(

@@ -19,7 +19,7 @@ DEFAULT_SET = "default"
 
 @dataclass(frozen=True, slots=True)
 class RequiredPermission:
-    """What the user must hold for one aspect of a write, and what is said when they do not."""
+    """The right that a user needs for one aspect of a write, and the message of a refusal."""
 
     verb: str
     group: str
@@ -43,7 +43,7 @@ def permissions_to_accept(new: Object, old: Object | None) -> Iterable[RequiredP
 
 
 def permissions_to_annotate(new: Object, old: Object | None) -> Iterable[RequiredPermission]:
-    """What the hub notes of a cluster, and what holds it until nothing is left, is for those who let clusters in."""
+    """Only users who may accept clusters may change the hub's annotations and finalizers on a ManagedCluster."""
     before = {} if old is None else annotations_of(old)
     notes = any(annotations_of(new).get(name) != before.get(name) for name in HUB_ANNOTATIONS)
     lifts = old is not None and set(HUB_FINALIZERS) & set(finalizers_of(old)) - set(finalizers_of(new))

@@ -1,4 +1,4 @@
-"""New nodes take no pods until they say that they are ready."""
+"""New nodes get no pods until they report that they are ready."""
 
 from __future__ import annotations
 

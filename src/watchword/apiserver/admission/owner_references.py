@@ -1,4 +1,4 @@
-"""Owner references said twice are said once."""
+"""Removes duplicate owner references."""
 
 from __future__ import annotations
 

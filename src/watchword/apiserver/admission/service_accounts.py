@@ -26,7 +26,7 @@ class ServiceAccountAdmission:
     entropy: Callable[[int], bytes]
 
     async def __call__(self, operation: Operation) -> None:
-        """Name the account, require that it exists, and mount its token unless somebody opted out."""
+        """Set the account, require that it exists, and mount its token unless pod or account opted out."""
         resource = operation.kind.resource
         if operation.verb != "create" or resource.group or resource.plural != "pods" or operation.subresource:
             return
@@ -52,7 +52,7 @@ class ServiceAccountAdmission:
 
 
 def wants_token(spec: Object, account: Object) -> bool:
-    """Whether the token is mounted: the pod's word counts before the account's."""
+    """Whether the token is mounted: the pod's setting wins over the account's."""
     for said in (spec.get("automountServiceAccountToken"), account.get("automountServiceAccountToken")):
         if said is not None:
             return bool(said)

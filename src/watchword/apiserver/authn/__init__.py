@@ -1,1 +1,1 @@
-"""Who asks: certificates, tokens, impersonation; a bad credential is never taken for none."""
+"""Authentication: certificates, tokens, impersonation; a bad credential is never treated as anonymous."""

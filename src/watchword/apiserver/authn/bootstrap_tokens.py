@@ -1,4 +1,4 @@
-"""Bootstrap tokens: a joining machine proves that it was told a shared secret."""
+"""Authenticates bootstrap tokens of joining machines."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def decide_bootstrap_user(token_id: str, secret: str, stored: Object, *, now: da
     data = _decoded(stored.get("data") or {})
     matches = hmac.compare_digest(data.get("token-secret", b""), secret.encode())
     groups = read_groups(data)
-    expired = is_expired(data, now=now)  # judged before the secret counts: a right guess takes no longer
+    expired = is_expired(
+        data, now=now
+    )  # checked before the secret is compared, so that a correct guess takes no longer
     good = (
         matches
         and not is_deleting(stored)

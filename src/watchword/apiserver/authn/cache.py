@@ -19,7 +19,7 @@ class TtlCache(Generic[V]):
     _rows: OrderedDict[bytes, tuple[datetime, V]] = field(default_factory=OrderedDict)
 
     def get(self, key: bytes, *, now: datetime) -> V | None:
-        """Return what was remembered, None when nothing or too long ago."""
+        """Return the cached value, None when absent or too old."""
         row = self._rows.get(key)
         if row is None:
             return None
@@ -29,7 +29,7 @@ class TtlCache(Generic[V]):
         return row[1]
 
     def put(self, key: bytes, value: V, *, now: datetime) -> V:
-        """Keep a value and return it."""
+        """Store a value and return it."""
         self._rows[key] = (now, value)
         self._rows.move_to_end(key)
         while len(self._rows) > self.size:

@@ -22,9 +22,9 @@ SIGNATURE_CACHE_TTL = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class CertificateAuthenticator:
-    """Judges each request: dates and the trusted bundle may have changed since the handshake.
+    """Checks each request: dates and the trusted bundle may have changed since the handshake.
 
-    Only signatures are remembered, and only for the bundle that they were verified against.
+    Only verified signatures are cached, and only for the bundle that they were verified with.
     """
 
     trusted: Callable[[], Sequence[Certificate]]  # the client CA bundle of this instant, for rotation
@@ -59,7 +59,7 @@ class CertificateAuthenticator:
 
 
 def user_from_certificate(leaf: Certificate) -> User | None:
-    """Return whom a verified certificate names, None when it names nobody."""
+    """Return the user that a verified certificate names, None when it names none."""
     if not leaf.common_name:
         return None
     fingerprint = hashlib.sha256(leaf.der).hexdigest()

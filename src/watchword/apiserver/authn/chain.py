@@ -22,7 +22,7 @@ class TokenChain:
     api_audiences: tuple[str, ...]
 
     async def identify(self, token: str, audiences: tuple[str, ...] = ()) -> AuthenticatedIdentity:
-        """Return who holds the token; raise CredentialRefused when nobody vouches for it."""
+        """Return the user of the token; raise CredentialRefused when no authenticator accepts it."""
         if len(token) > LONGEST_TOKEN:
             raise CredentialRefused(UNKNOWN_TOKEN)
         refusals: list[str] = []
@@ -39,7 +39,7 @@ class TokenChain:
 
 @dataclass(frozen=True, slots=True)
 class RequestAuthenticator:
-    """Says who asks. A bad certificate does not spoil a good token; bad credentials alone are a 401."""
+    """Authenticates a request. A bad certificate next to a good token is ignored; bad credentials alone are a 401."""
 
     tokens: TokenChain
     certificates: CertificateAuthenticator | None = None

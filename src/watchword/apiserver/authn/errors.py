@@ -1,10 +1,10 @@
-"""What can go wrong while somebody proves who they are.
+"""The error of authentication.
 
-CredentialRefused         a credential was shown and is not good
+CredentialRefused         a credential was sent and is not valid
 """
 
 from __future__ import annotations
 
 
 class CredentialRefused(Exception):
-    """A credential was shown and is not good; the message may be told to reviewers, never the credential."""
+    """A credential was sent and is not valid; the message may be shown, and never contains the credential."""

@@ -1,4 +1,4 @@
-"""Acting as somebody else: each part of the impersonated_user identity must be allowed to the caller."""
+"""Impersonation: the caller must be allowed each part of the impersonated identity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXTRA_PREFIX = "impersonate-extra-"
 
 @dataclass(frozen=True, slots=True)
 class ImpersonationRequest:
-    """Whom the headers ask to be."""
+    """The identity that the headers request."""
 
     name: str
     uid: str
@@ -55,7 +55,7 @@ def read_impersonation_headers(headers: Iterable[tuple[str, str]]) -> Impersonat
 
 
 def impersonate(user: User, headers: Iterable[tuple[str, str]], authorizer: Authorizer) -> User:
-    """Return the identity to act as: the caller's own, or the wished one when all of it is allowed."""
+    """Return the effective identity: the caller's own, or the impersonated one when all of it is allowed."""
     requested = read_impersonation_headers(headers)
     if requested is None:
         return user
@@ -95,7 +95,7 @@ def impersonated_user(requested: ImpersonationRequest) -> User:
 
 
 def _references(requested: ImpersonationRequest) -> Iterator[str]:
-    """Yield each wished part as upstream prints an object reference: seven fields, most of them empty."""
+    """Yield each impersonated part as kube-apiserver prints an object reference: seven fields, most of them empty."""
     for group in requested.groups:
         yield f"{{Group  {group}    }}"
     for key, values in requested.extra.items():

@@ -1,4 +1,4 @@
-"""Tokens kept in Secrets: good while the Secret holds exactly this token."""
+"""Authenticates tokens in Secrets: valid while the Secret contains exactly this token."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class LegacyClaims:
 
 @dataclass(frozen=True, slots=True)
 class LegacyTokenAuthenticator:
-    """Believes a token that its Secret still holds, and notes the day of its use there."""
+    """Accepts a token that its Secret still contains, and records the day of its use there."""
 
     registry: Registry
     trust: TokenTrust  # with the legacy issuer
@@ -96,12 +96,12 @@ class LegacyTokenAuthenticator:
         if labels_of(secret).get(LAST_USED_LABEL) in {today, f"{now + timedelta(days=1):%Y-%m-%d}"}:
             return
         secret["metadata"].setdefault("labels", {})[LAST_USED_LABEL] = today
-        with suppress(ApiError):  # somebody else wrote the Secret: the next use notes the day
+        with suppress(ApiError):  # another writer changed the Secret: the next use records the day
             await self.registry.update(SECRETS, secret)
 
 
 def validate_token_secret(secret: Object | None, token: str) -> None:
-    """Raise CredentialRefused unless the Secret is there and holds this very token."""
+    """Raise CredentialRefused unless the Secret exists and contains exactly this token."""
     if secret is None or is_deleting(secret):
         raise CredentialRefused("Token has been invalidated")
     try:

@@ -22,7 +22,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedIdentity:
-    """An established user, and for which of the asked audiences the credential is good."""
+    """An authenticated user, and the requested audiences for which the credential is valid."""
 
     user: User
     audiences: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class TokenAuthenticator(Protocol):
     """Knows one kind of bearer token."""
 
     async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
-        """Return who holds the token, None when it is of another kind; raise CredentialRefused when it is bad."""
+        """Return the token's user, None when it is of another kind; raise CredentialRefused when it is bad."""
         ...
 
 

@@ -36,7 +36,7 @@ _INVALIDATED = "service account token has been invalidated"
 
 @dataclass(frozen=True, slots=True)
 class TokenTrust:
-    """Whose tokens are believed, and for which audiences by default."""
+    """The trusted issuers, and the default audiences."""
 
     issuers: tuple[str, ...]
     api_audiences: tuple[str, ...]
@@ -45,7 +45,7 @@ class TokenTrust:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccountTokenAuthenticator:
-    """Believes tokens of its issuers; existence and UIDs are looked up each time, so revocation is immediate."""
+    """Trusts tokens of its issuers; existence and UIDs are looked up each time, so revocation is immediate."""
 
     registry: Registry
     trust: TokenTrust
@@ -112,7 +112,7 @@ class BoundObjectRef:
 
 @dataclass(frozen=True, slots=True)
 class BoundTokenClaims:
-    """The private claims: whose token it is and what its life hangs on."""
+    """The private claims: the account and the objects that the token is bound to."""
 
     namespace: str
     account: BoundObjectRef
@@ -136,7 +136,7 @@ class BoundTokenClaims:
         )
 
     def user(self, token_id: str) -> User:
-        """Return the user that the token stands for."""
+        """Return the user that the token authenticates."""
         extra: dict[str, tuple[str, ...]] = {}
         if token_id:
             extra[CREDENTIAL_ID] = (f"JTI={token_id}",)
@@ -172,7 +172,7 @@ def verified_claims(
 def choose_audiences(
     claims: Mapping[str, Any], *, asked: tuple[str, ...], api_audiences: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the asked audiences the token is for; raise CredentialRefused when there is none."""
+    """Return the requested audiences that the token has; raise CredentialRefused when there is none."""
     offered = audiences_of(claims) or api_audiences
     wanted = asked or api_audiences
     shared = tuple(audience for audience in offered if audience in wanted)
@@ -184,7 +184,7 @@ def choose_audiences(
 
 
 def validate_token_times(claims: Mapping[str, Any], *, now: datetime) -> None:
-    """Raise CredentialRefused outside of the token's life, with a minute of leeway on both sides."""
+    """Raise CredentialRefused outside of the token's validity, with a minute of leeway on both sides."""
     seconds, slack = now.timestamp(), LEEWAY.total_seconds()
     expires, starts, issued = (_seconds(claims, name) for name in ("exp", "nbf", "iat"))
     if starts is not None and seconds + slack < starts:

@@ -13,7 +13,7 @@ from watchword.apiserver.model import User
 
 @dataclass(frozen=True, slots=True)
 class StaticToken:
-    """One token and the user it stands for."""
+    """One token and its user."""
 
     token: Sensitive[str]
     user: User
@@ -26,7 +26,7 @@ class StaticTokenAuthenticator:
     entries: tuple[StaticToken, ...]
 
     async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
-        """Return the user of the token, None when nobody's."""
+        """Return the user of the token, None when it is unknown."""
         shown = _digest(token)
         found: User | None = None
         for entry in self.entries:
@@ -36,5 +36,5 @@ class StaticTokenAuthenticator:
 
 
 def _digest(token: str) -> bytes:
-    # equal lengths: the comparison tells nothing about how long the true token is
+    # equal lengths, so that the comparison reveals nothing about the length of the real token
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

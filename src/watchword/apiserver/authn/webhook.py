@@ -1,4 +1,4 @@
-"""Tokens that somebody else knows: asked by TokenReview, as kube-apiserver asks its webhook."""
+"""Authenticates tokens by TokenReview at another server, as kube-apiserver's webhook does."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from watchword.apiserver.model import Now, User
 ANSWERS_REMEMBERED = timedelta(seconds=10)
 
 TokenReviewer = Callable[[Object], Awaitable[Mapping[str, Any]]]
-"""Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError when nobody cache."""
+"""Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError without a response."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookTokenAuthenticator:
-    """Believes the reviewer completely, a good answer for ten seconds; an unreachable reviewer means refused."""
+    """Accepts the reviewer's result, cached for ten seconds if positive; an unreachable reviewer means refused."""
 
     review: TokenReviewer
     api_audiences: tuple[str, ...]
@@ -62,7 +62,7 @@ def decide_review_result(
         if status.get("error"):
             raise CredentialRefused(str(status["error"]))
         return None
-    # a reviewer that says nothing about audiences vouches for this server alone
+    # a review without audiences counts for this server alone
     vouched = tuple(status.get("audiences") or api_audiences)
     audiences = tuple(audience for audience in asked if audience in vouched)
     if asked and not audiences:

@@ -1,1 +1,1 @@
-"""Who may do what: RBAC decisions, and the guard against granting more than one holds."""
+"""Authorization: RBAC decisions, and the check against privilege escalation."""

@@ -1,4 +1,4 @@
-"""Nobody grants more than they hold: the guard on roles and bindings."""
+"""Refuses roles and bindings that grant more than the writer has."""
 
 from __future__ import annotations
 

@@ -17,17 +17,17 @@ _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationDecision:
-    """Whether it is allowed; without an allowing rule the answer is no."""
+    """Whether it is allowed; without an allowing rule it is not."""
 
     allowed: bool
     reason: str = ""
 
 
 class Authorizer(Protocol):
-    """Answers at once, from memory: it is asked on every request."""
+    """Decides immediately, from memory, on every request."""
 
     def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
-        """Say whether `user` may do what `info` asks."""
+        """Return whether `user` may do what `info` describes."""
         ...
 
 
@@ -44,7 +44,7 @@ def require(authorizer: Authorizer, user: User, info: RequestInfo) -> None:
 
 
 def forbidden_request(user: User, info: RequestInfo, reason: str = "") -> ApiError:
-    """Return the 403 that says who cannot do what, and where."""
+    """Return the 403 that names user, verb and object."""
     message = describe_refusal(user, info)
     if reason:
         message = f"{message}: {reason}"

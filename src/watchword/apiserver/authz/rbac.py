@@ -1,4 +1,4 @@
-"""RBAC: allowed when any rule of any binding of the user says so."""
+"""RBAC: allowed when any rule of any binding of the user matches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RbacAuthorizer:
     index: RbacIndex
 
     def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
-        """Say whether any binding of the user allows the request."""
+        """Return whether any binding of the user allows the request."""
         if is_superuser(user):
             return _SUPERUSER
         combined = f"{info.resource}/{info.subresource}" if info.subresource else info.resource

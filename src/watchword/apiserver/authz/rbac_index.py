@@ -1,4 +1,4 @@
-"""Roles and bindings by subject, kept in step with the registry: a decision looks up, it does not search."""
+"""Roles and bindings indexed by subject, updated with the registry: a decision is a lookup, not a search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class BindingSubject:
-    """One subject of a binding; `identity` is the user or group name it stands for, empty when nobody's."""
+    """One subject of a binding; `identity` is its user or group name, empty when it matches none."""
 
     kind: str
     name: str

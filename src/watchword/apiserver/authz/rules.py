@@ -98,7 +98,7 @@ def read_rules(role: Mapping[str, Any]) -> tuple[Rule, ...]:
 
 
 def uncovered(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
-    """Return the single rules among `wanted` that no held rule covers."""
+    """Return the rules among `wanted` that no other rule covers."""
     return [
         single for rule in wanted for single in rule.single() if not any(holding.covers(single) for holding in held)
     ]

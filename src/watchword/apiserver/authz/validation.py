@@ -25,13 +25,13 @@ def default_binding(operation: Operation) -> None:
 
 
 def prepare_role(operation: Operation) -> None:
-    """Store no rules as none: an empty list does not come back from storage."""
+    """Store missing rules as null: an empty list does not survive storage."""
     if operation.new is not None and operation.new.get("rules") == []:
         operation.new["rules"] = None
 
 
 def validate_role(operation: Operation) -> list[FieldError]:
-    """Judge the rules of a Role or ClusterRole, and what it aggregates."""
+    """Validate the rules of a Role or ClusterRole, and what it aggregates."""
     role = operation.new or {}
     namespaced = operation.kind.resource.namespaced
     found = [
@@ -69,7 +69,7 @@ def _rule_errors(rule: Object, path: str, *, namespaced: bool) -> Iterator[Field
 
 
 def validate_binding(operation: Operation) -> list[FieldError]:
-    """Judge roleRef and subjects of a RoleBinding or ClusterRoleBinding."""
+    """Validate roleRef and subjects of a RoleBinding or ClusterRoleBinding."""
     binding = operation.new or {}
     namespaced = operation.kind.resource.namespaced
     found = list(_role_ref_errors(binding.get("roleRef") or {}, namespaced=namespaced))

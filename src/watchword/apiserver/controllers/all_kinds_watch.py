@@ -14,12 +14,12 @@ from watchword.apiserver.model import Registry, ResourceKind
 Listener = Callable[[Resource, str, Object], None]
 """Called with the resource, ADDED, MODIFIED or DELETED, and the object."""
 
-IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})  # many, short-lived, and nobody's owner
+IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})  # many, short-lived, and never owners
 
 
 @dataclass
 class AllKindsWatch:
-    """One subscription for each kind, shared by all who must see everything."""
+    """One subscription per kind, shared by all controllers that need every kind."""
 
     registry: Registry
     listeners: list[Listener] = field(default_factory=list)
@@ -42,7 +42,7 @@ class AllKindsWatch:
         self._stops.clear()
 
     def _definition_changed(self, _change: str, _new: Object, _old: Object | None) -> None:
-        # the kind is served by whoever else hears of the definition: look when everybody has
+        # another listener may still have to register the kind: read after all have run
         asyncio.get_running_loop().call_soon(self._follow_new_kinds)
 
     def _follow_new_kinds(self) -> None:

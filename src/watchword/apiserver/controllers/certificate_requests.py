@@ -46,7 +46,7 @@ PENDING_KEPT = timedelta(hours=24)
 
 @dataclass
 class CertificateRequestController:
-    """Woken by every request; each comes to its end: a certificate, a refusal or oblivion."""
+    """Triggered by every request, until it has a certificate, is refused or is garbage-collected."""
 
     registry: Registry
     authorizer: Authorizer
@@ -59,7 +59,7 @@ class CertificateRequestController:
         self.worker: Worker[str] = Worker("certificate requests", self.sync)
 
     def watches(self) -> Watches:
-        """Be woken by requests, and by rights that may approve one."""
+        """Subscribe to requests, and to rights that may approve one."""
         return {
             CERTIFICATE_SIGNING_REQUESTS: self._request_changed,
             CLUSTER_ROLE_BINDINGS: self._rights_changed,
@@ -77,7 +77,7 @@ class CertificateRequestController:
             self.worker.enqueue(name)
 
     async def sync(self, name: str) -> float | None:
-        """Take one request a step further; return when it wants attention again."""
+        """Process one request; return when to do so again."""
         csr = self.registry.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
         if csr is None:
             return None
@@ -92,7 +92,7 @@ class CertificateRequestController:
         return (until - now).total_seconds() if until is not None else None
 
     async def _approve(self, csr: Object) -> None:
-        """Approve a node's own request; remember it when only the right is missing, which may be granted later."""
+        """Approve a node's own request; keep it when only the right is missing, which may be granted later."""
         self._unauthorized.discard(csr["metadata"]["name"])
         if certificate_of(csr) or has_condition(csr, APPROVED, DENIED):
             return
@@ -147,7 +147,7 @@ class CertificateRequestController:
 
 
 def auto_approval_permissions(csr: Object) -> list[tuple[str, str]]:
-    """Return the rights that would approve this request by themselves, with what is then said."""
+    """Return the rights that suffice to approve this request, each with the message of the approval."""
     if signer_of(csr) != KUBELET_CLIENT:
         return []
     try:
@@ -165,7 +165,7 @@ def auto_approval_permissions(csr: Object) -> list[tuple[str, str]]:
 
 
 def decide_removal_time(csr: Object) -> datetime | None:
-    """Say until when a request is kept; None when its times cannot be read."""
+    """Return until when a request is kept; None when its times cannot be read."""
     ends: list[datetime] = []
     rows = conditions_of(csr)
     created = parse_rfc3339(csr["metadata"].get("creationTimestamp") or "")

@@ -15,7 +15,7 @@ from watchword.apiserver.model import Registry
 
 @dataclass
 class ClusterRoleAggregationController:
-    """Woken by every ClusterRole; looks at all that aggregate."""
+    """Triggered by every ClusterRole; updates all that aggregate."""
 
     registry: Registry
     _aggregated: set[str] = field(default_factory=set)
@@ -24,7 +24,7 @@ class ClusterRoleAggregationController:
         self.worker: Worker[str] = Worker("cluster role aggregation", self.sync)
 
     def watches(self) -> Watches:
-        """Be woken by ClusterRoles."""
+        """Subscribe to ClusterRoles."""
         return {CLUSTER_ROLES: self._role_changed}
 
     def _role_changed(self, change: str, new: Object, old: Object | None) -> None:

@@ -20,7 +20,7 @@ class ControllerContext:
     registry: Registry
     now: Now
     authorizer: Authorizer
-    authority: Callable[[], Authority]  # signs client and node certificates; asked each time, for rotation
+    authority: Callable[[], Authority]  # signs client and node certificates; read each time, for rotation
     root_bundle: Callable[[], bytes]  # PEM: what clients verify this plane by
     issuer: TokenIssuer
     certificate_lifetime: timedelta = LONGEST_LIFETIME

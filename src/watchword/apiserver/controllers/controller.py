@@ -1,4 +1,4 @@
-"""What every built-in controller has in common: it is woken by changes and works on keys."""
+"""What every built-in controller has in common: it is triggered by changes and works on keys."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Watches = Mapping[Resource, Callable[[str, Object, Object | None], None]]
 
 
 class BuiltInController(Protocol):
-    """The knowledge of one controller: its worker, and what wakes it."""
+    """One controller: its worker, and what triggers it."""
 
     worker: Worker[Any]
 
     def watches(self) -> Watches:
-        """Return the subscriptions that wake the worker."""
+        """Return the subscriptions that trigger the worker."""
         ...
 
 
@@ -33,7 +33,7 @@ class ControllerService:
     _stops: list[Callable[[], None]] = field(default_factory=list)
 
     async def start(self) -> None:
-        """Begin; what exists already wakes the worker first."""
+        """Start; existing objects trigger the worker first."""
         self.controller.worker.start()
         for resource, listener in self.controller.watches().items():
             self._stops.append(self.registry.subscribe(resource, listener))

@@ -1,4 +1,4 @@
-"""Deletes an object that may be gone already, or be another by now."""
+"""Deletes an object that may be deleted or replaced already."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from watchword.apiserver.model import ApiError, Registry
 async def delete_if_unchanged(
     registry: Registry, resource: Resource, obj: Object, *, grace_seconds: int | None = None
 ) -> None:
-    """Delete this very object; when it is gone or was made anew, there is nothing to do."""
+    """Delete exactly this object; when it is gone or was recreated, there is nothing to do."""
     try:
         await registry.delete(resource, ObjectKey.of(obj), uid=uid_of(obj), grace_seconds=grace_seconds)
     except ApiError as refusal:

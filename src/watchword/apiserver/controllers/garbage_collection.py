@@ -1,4 +1,4 @@
-"""Deletes what nobody owns any more, and carries out foreground and orphan deletions."""
+"""Deletes dependents without owners, and carries out foreground and orphan deletions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from watchword.apiserver.model import ApiError, Registry
 
 @dataclass
 class OwnerWatch:
-    """Follows every object and wakes those that may have lost an owner, or may be released."""
+    """Follows every object and enqueues those that may have lost an owner, or may be released."""
 
     registry: Registry
     enqueue: Callable[[OwnerGraphNode], None]
@@ -40,7 +40,7 @@ class OwnerWatch:
     owners: dict[tuple[str, str], Resource] = field(default_factory=dict)  # kinds that can own, by group and kind
 
     def changed(self, resource: Resource, change: str, obj: Object) -> None:
-        """Take note of one change."""
+        """Record one change."""
         node = OwnerGraphNode.of(resource, obj)
         if change == "DELETED":
             self._gone(node)
@@ -58,7 +58,7 @@ class OwnerWatch:
             self._wake_waiting(self.graph.owners.get(node, frozenset()))
 
     def kinds_changed(self) -> None:
-        """Learn which kinds are served now; some owners may have become known."""
+        """Update which kinds are served; some owners may have become known."""
         served = [kind.resource for kind in stored_kinds(self.registry.kinds())]
         self.owners = {(resource.group, resource.kind): resource for resource in served}
         for node in list(self.unresolved):
@@ -85,7 +85,7 @@ class OwnerWatch:
 
 @dataclass
 class GarbageCollector:
-    """Woken by every object that has or is an owner; decides on the live state, never on its memory."""
+    """Triggered by every object that has or is an owner; decides on the stored state, never on the graph."""
 
     registry: Registry
     all_kinds_watch: AllKindsWatch
@@ -97,7 +97,7 @@ class GarbageCollector:
         self.all_kinds_watch.kinds_changed.append(self.seen.kinds_changed)
 
     def watches(self) -> Watches:
-        """Return nothing: the all_kinds_watch tells of every kind."""
+        """Return nothing: `all_kinds_watch` delivers every kind."""
         return {}
 
     async def sync(self, node: OwnerGraphNode) -> float | None:

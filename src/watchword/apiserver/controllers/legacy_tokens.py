@@ -1,4 +1,4 @@
-"""Fills Secrets that ask for a ServiceAccount's token, and removes those whose account is gone."""
+"""Fills Secrets that request a ServiceAccount's token, and removes those whose account is gone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UID_ANNOTATION = "kubernetes.io/service-account.uid"
 
 @dataclass
 class LegacyTokenController:
-    """Woken by such Secrets and by ServiceAccounts."""
+    """Triggered by such Secrets and by ServiceAccounts."""
 
     registry: Registry
     issuer: TokenIssuer
@@ -33,7 +33,7 @@ class LegacyTokenController:
         self.worker: Worker[ObjectKey] = Worker("legacy tokens", self.sync)
 
     def watches(self) -> Watches:
-        """Be woken by Secrets and by accounts that come or go."""
+        """Subscribe to Secrets, and to created or deleted accounts."""
         return {SECRETS: self._secret_changed, SERVICE_ACCOUNTS: self._account_changed}
 
     def _secret_changed(self, change: str, new: Object, _old: Object | None) -> None:
@@ -55,7 +55,7 @@ class LegacyTokenController:
                 self.worker.enqueue(key)
 
     async def sync(self, key: ObjectKey) -> float | None:
-        """Fill one Secret, or delete_if_unchanged it when its account is gone."""
+        """Fill one Secret, or delete it when its account is gone."""
         secret = self.registry.get(SECRETS, key)
         if secret is None:
             await self._forget(key)
@@ -86,7 +86,7 @@ class LegacyTokenController:
         return {**secret, "metadata": {**secret["metadata"], "annotations": annotations}, "data": data}
 
     async def _forget(self, key: ObjectKey) -> None:
-        """Drop a Secret that is gone from the accounts that still list it."""
+        """Remove a deleted Secret from the accounts that still list it."""
         for account in self.registry.list(SERVICE_ACCOUNTS, key.namespace):
             kept = [ref for ref in account.get("secrets") or () if ref.get("name") != key.name]
             if len(kept) != len(account.get("secrets") or ()):

@@ -1,6 +1,6 @@
-"""Gives every active namespace its `default` ServiceAccount and the bundle to verify this plane by.
+"""Gives every active namespace its `default` ServiceAccount and the CA bundle of this control plane.
 
-In kube-system stands, too, by which authority clients prove themselves: servers that extend an API look for it there.
+kube-system also gets the CA of client certificates, where aggregated API servers look for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DESCRIBED = "The CA bundle by which clients inside the cluster verify its API s
 
 @dataclass
 class NamespaceDefaultsController:
-    """Woken by namespaces and by the loss or change of what it put there."""
+    """Triggered by namespaces, and by the loss or change of what it created there."""
 
     registry: Registry
     root_bundle: Callable[[], bytes]
@@ -34,7 +34,7 @@ class NamespaceDefaultsController:
         self.worker: Worker[str] = Worker("namespace defaults", self.sync)
 
     def watches(self) -> Watches:
-        """Be woken by namespaces, accounts and bundles."""
+        """Subscribe to namespaces, accounts and bundles."""
         return {
             NAMESPACES: self._namespace_changed,
             SERVICE_ACCOUNTS: self._account_changed,
@@ -42,7 +42,7 @@ class NamespaceDefaultsController:
         }
 
     def refresh(self) -> None:
-        """Look at every namespace again: the bundle has changed."""
+        """Enqueue every namespace: the bundle has changed."""
         for namespace in self.registry.list(NAMESPACES):
             self.worker.enqueue(namespace["metadata"]["name"])
 

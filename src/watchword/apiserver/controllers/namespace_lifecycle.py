@@ -1,4 +1,4 @@
-"""Empties namespaces that are being deleted, then lets them go."""
+"""Deletes the content of namespaces that are being deleted, then removes their finalizer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from watchword.apiserver.model import Now, Registry
 
 FINALIZER = "kubernetes"
 
-# Deletion here works on the registry itself: these three can only ever succeed, and are told for those who look.
+# Deletion here works on the registry itself: these three always succeed, and are set for compatibility.
 _SUCCEEDED = (
     Condition.false(
         "NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"
@@ -38,7 +38,7 @@ _SUCCEEDED = (
 
 @dataclass
 class NamespaceLifecycleController:
-    """Woken by namespaces that begin to end, and by each object that leaves one."""
+    """Triggered by namespaces that are being deleted, and by each object that leaves one."""
 
     registry: Registry
     all_kinds_watch: AllKindsWatch
@@ -50,7 +50,7 @@ class NamespaceLifecycleController:
         self.all_kinds_watch.listeners.append(self._content_changed)
 
     def watches(self) -> Watches:
-        """Be woken by namespaces; the all_kinds_watch tells of their content."""
+        """Subscribe to namespaces; `all_kinds_watch` delivers their content."""
         return {NAMESPACES: self._namespace_changed}
 
     def _namespace_changed(self, change: str, new: Object, _old: Object | None) -> None:
@@ -105,7 +105,7 @@ class NamespaceLifecycleController:
             ends = parse_rfc3339(obj["metadata"]["deletionTimestamp"])
             if finalizers_of(obj) or ends is None or ends > self.now():
                 return
-            grace = 0  # its time is over and nobody ended it
+            grace = 0  # its grace period is over and no node ended it
         await delete_if_unchanged(self.registry, resource, obj, grace_seconds=grace)
 
     async def _report(self, namespace: Object, remaining: dict[Resource, list[Object]]) -> None:
@@ -132,7 +132,7 @@ def next_grace_end(remaining: dict[Resource, list[Object]], *, now: datetime) ->
 
 
 def remaining_content_conditions(remaining: dict[Resource, list[Object]]) -> list[Condition]:
-    """Return the five conditions that say what keeps a namespace."""
+    """Return the five conditions that report what blocks the deletion of a namespace."""
     counts = ", ".join(
         f"{resource.plural}.{resource.group} has {len(left)} resource instances"
         for resource, left in sorted(remaining.items(), key=lambda row: row[0].plural)

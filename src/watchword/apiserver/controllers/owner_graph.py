@@ -1,4 +1,4 @@
-"""Who depends on whom: owner references by UID, and what they mean for a dependent."""
+"""Owner references by UID, and what they mean for a dependent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ORPHAN = "orphan"
 
 @dataclass(frozen=True, slots=True)
 class OwnerGraphNode:
-    """One object in the graph; the UID tells it from a namesake."""
+    """One object in the graph; the UID distinguishes it from others of the same name."""
 
     resource: Resource
     key: ObjectKey
@@ -32,7 +32,7 @@ class OwnerGraphNode:
 
 @dataclass
 class OwnerGraph:
-    """Which objects name which owners; only objects with owners are kept."""
+    """Which objects name which owners; only objects with owners are stored."""
 
     owners: dict[OwnerGraphNode, frozenset[str]] = field(default_factory=dict)
     dependents: dict[str, set[OwnerGraphNode]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class OwnerGraph:
             self.owners.pop(node, None)
 
     def drop(self, node: OwnerGraphNode) -> frozenset[str]:
-        """Forget an object; return the UIDs of its owners."""
+        """Remove an object; return the UIDs of its owners."""
         owners = self.owners.pop(node, frozenset())
         for uid in owners:
             self._unlink(uid, node)
@@ -75,7 +75,7 @@ class OwnerState(Enum):
     SOLID = "the owner is there and stays"
     WAITING = "the owner is there and waits for its dependents to go"
     DANGLING = "the owner is gone, or is another object of the same name"
-    UNKNOWN = "nobody can tell: the owner's kind is not served, or cannot own this object"
+    UNKNOWN = "unknown: the owner's kind is not served, or cannot own this object"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class DependentDecision:
 
 
 def decide_owner_state(owner: Object | None, uid: str) -> OwnerState:
-    """Say what a reference to this UID is worth, given the object of that name."""
+    """Return whether an owner of this UID exists, given the object of that name."""
     if owner is None or uid_of(owner) != uid:
         return OwnerState.DANGLING
     if is_deleting(owner) and FOREGROUND in finalizers_of(owner):
@@ -113,7 +113,7 @@ def owner_references_of(obj: Mapping[str, Any]) -> list[Object]:
 
 
 def is_blocking_owner(obj: Object, owner_uid: str) -> bool:
-    """Whether the object keeps that owner from going in the foreground."""
+    """Whether the object blocks that owner's foreground deletion."""
     return any(ref.get("uid") == owner_uid and ref.get("blockOwnerDeletion") for ref in owner_references_of(obj))
 
 

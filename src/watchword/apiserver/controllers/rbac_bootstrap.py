@@ -18,7 +18,7 @@ AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 @dataclass
 class RbacBootstrap:
-    """Keeps RBAC's index current; its start makes the defaults, before the first request is answered."""
+    """Updates RBAC's index; its start creates the defaults, before the first request is handled."""
 
     registry: Registry
     index: RbacIndex

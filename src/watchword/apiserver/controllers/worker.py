@@ -1,4 +1,4 @@
-"""Runs a controller's work: each key once at a time, again when woken meanwhile or when it failed."""
+"""Runs a controller's work: each key once at a time, again when triggered meanwhile or when it failed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Sync = Callable[[K], Awaitable[float | None]]
 
 @dataclass
 class Worker(Generic[K]):
-    """Wakes are cheap and collapse; nothing runs before `start` or after `stop`."""
+    """Triggers are cheap and collapse; nothing runs before `start` or after `stop`."""
 
     name: str
     sync: Sync[K]
@@ -32,7 +32,7 @@ class Worker(Generic[K]):
     _failures: dict[K, int] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Begin to accept wakes."""
+        """Start to accept triggers."""
         self._open = True
 
     async def stop(self) -> None:
@@ -48,7 +48,7 @@ class Worker(Generic[K]):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def enqueue(self, key: K) -> None:
-        """Look at the key soon."""
+        """Enqueue the key."""
         if not self._open:
             return
         timer = self._timers.pop(key, None)
@@ -78,7 +78,7 @@ class Worker(Generic[K]):
     async def _attempt(self, key: K) -> float | None:
         try:
             delay = await self.sync(key)
-        except ApiError:  # somebody else was faster, or the object is not ready: look at the new state
+        except ApiError:  # a conflict, or the object is not ready: the retry reads the new state
             return self._backoff(key)
         except Exception as error:  # noqa: BLE001 - one bad object must not stop the controller
             context = {"message": f"{self.name} failed and will try again", "exception": error}

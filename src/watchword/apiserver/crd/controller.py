@@ -31,7 +31,7 @@ class KindRegistrar(Protocol):
 
 
 class CustomResourceController:
-    """Keeps the table of kinds equal to the stored definitions, and their status true.
+    """Keeps the table of kinds equal to the stored definitions, and their status up to date.
 
     A kind is served before the request that stored its definition is answered. Built-in kinds win.
     """
@@ -140,7 +140,7 @@ def _is_other(before: Object, after: Object) -> bool:
 
 
 def _describes_others(before: Object, after: Object) -> bool:
-    """Whether the kinds of a definition are other ones; whether they are served is told by its names."""
+    """Whether the kinds of a definition have changed; its names tell whether they are served."""
     return (
         before["metadata"].get("generation") != after["metadata"].get("generation")
         or before["metadata"].get("uid") != after["metadata"].get("uid")

@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition says, read without trusting it."""
+"""Reads a CustomResourceDefinition, which may be invalid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def spec_of(definition: Object) -> Object:
 
 
 def names_of(definition: Object) -> Object:
-    """Return the names that the definition asks for."""
+    """Return the names that the definition requests."""
     return _object(spec_of(definition).get("names"))
 
 
@@ -68,9 +68,9 @@ def texts(container: Object, key: str) -> tuple[str, ...]:
 
 
 def places(definition: Object, key: str, shared: str) -> Iterator[tuple[str, Object]]:
-    """Yield where the versions' field is complained about, and the version.
+    """Yield each version with the path for error messages.
 
-    Kubernetes keeps a field that all versions have alike in one place of the spec, and names it so.
+    Kubernetes moves a field that all versions share to the spec, and error messages name it there.
     """
     versions = versions_of(definition)
     values = [version.get(key) for version in versions]

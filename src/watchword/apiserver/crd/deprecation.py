@@ -1,4 +1,4 @@
-"""What clients of a deprecated version are told with every answer."""
+"""The warning that clients of a deprecated version get with every response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names that a definition asks for, and whether it may have them."""
+"""The names that a definition requests, and whether it may have them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def validate_names(names: Object, path: str) -> Iterator[FieldError]:
 
 @dataclass(frozen=True, slots=True)
 class NamesDecision:
-    """Which names a definition gets, and the condition that says so."""
+    """The names that a definition gets, and the condition about them."""
 
     accepted: Object
     condition: Condition
 
 
 def decide_names(definition: Object, others: Iterable[Object]) -> NamesDecision:
-    """Give a definition the names that no other of its group holds; `others` are those of its group."""
+    """Give a definition the names that no other definition of its group has; `others` are those of its group."""
     wanted, held = names_of(definition), status_of(definition).get("acceptedNames") or {}
     resources, kinds = _taken(others)
     accepted: Object = {key: value for key, value in held.items() if value}

@@ -1,4 +1,4 @@
-"""What the scale endpoint of a custom kind asks of its objects: counts where its paths say they are."""
+"""Validates objects of a custom kind for its scale subresource: counts at the declared paths."""
 
 from __future__ import annotations
 

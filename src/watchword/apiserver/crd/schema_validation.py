@@ -1,4 +1,4 @@
-"""What an openAPIV3Schema may say beyond being structural."""
+"""Validates an openAPIV3Schema beyond being structural."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MERGING: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _NodeContext:
-    """Where a node stands, as far as rules depend on it."""
+    """The context of a node, as far as rules depend on it."""
 
     is_root: bool = False
     inside_metadata: bool = False

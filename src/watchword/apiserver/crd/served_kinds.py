@@ -83,14 +83,14 @@ def _shape_metadata(resource: Resource) -> Callable[[Object], None]:
     def shape(obj: Object) -> None:
         metadata = obj.get("metadata")
         if not isinstance(metadata, dict):
-            return  # the verbs refuse it in their own words
+            return  # the verbs refuse it with their own message
         try:
             shaped = typed().conform(OBJECT_META, metadata)
         except TypeMismatch as misfit:
             head = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
             raise bad_request(f"{head}: {misfit.message}") from None
         if metadata.get("managedFields") == []:
-            shaped["managedFields"] = []  # not nothing: it asks to forget all owners
+            shaped["managedFields"] = []  # not absent: it resets all managers
         obj["metadata"] = shaped
 
     return shape

@@ -1,4 +1,4 @@
-"""What is true of a definition: its names, whether it is served, whether it is going away."""
+"""Decides the conditions of a definition: its names, whether it is served, whether it is being deleted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def decide_status(definition: Object, others: Iterable[Object], now: datetime) -
 
 
 def decide_api_approval(definition: Object) -> Condition | None:
-    """Say whether a group of the Kubernetes community is used with its consent; None for other groups."""
+    """Return whether a group of the Kubernetes community is used with its consent; None for other groups."""
     group, said = text(spec_of(definition), "group"), annotations_of(definition).get(API_APPROVED) or ""
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         return None

@@ -35,7 +35,7 @@ def default_definition(definition: Object) -> None:
 
 
 def prepare_definition(operation: Operation) -> None:
-    """Begin the status of a new definition; remember every version that objects were stored in."""
+    """Initialize the status of a new definition; record every version that objects were stored in."""
     new = operation.new
     if new is None or operation.subresource:
         return
@@ -49,14 +49,14 @@ def prepare_definition(operation: Operation) -> None:
 
 
 def validate_definition(operation: Operation) -> list[FieldError]:
-    """Judge a definition; what the status endpoint writes is the control plane's own."""
+    """Validate a definition; what the status endpoint writes is the control plane's own."""
     if operation.new is None or operation.subresource:
         return []
     return definition_errors(operation.new, operation.old)
 
 
 def mark_terminating(definition: Object) -> None:
-    """Keep a definition, in place, until its objects are gone; deleting it is no change of what it says."""
+    """Keep a definition, in place, until its objects are deleted; deletion does not change its spec."""
     metadata = definition["metadata"]
     metadata.pop("deletionGracePeriodSeconds", None)
     if metadata.get("generation"):
@@ -69,7 +69,7 @@ def mark_terminating(definition: Object) -> None:
 
 
 def _warnings(new: Object, old: Object | None) -> list[str]:
-    """Tell what the definition asks for and does not get; on an update only what is new."""
+    """Return warnings about what the definition requests and does not get; on an update only new ones."""
     known = set(_shortcomings(old)) if old is not None else set()
     return [each for each in dict.fromkeys(_shortcomings(new)) if each not in known]
 

@@ -1,4 +1,4 @@
-"""Judges a CustomResourceDefinition before it is stored."""
+"""Validates a CustomResourceDefinition before it is stored."""
 
 from __future__ import annotations
 

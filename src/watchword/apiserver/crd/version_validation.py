@@ -1,4 +1,4 @@
-"""What one version of a definition may say about columns, subresources and selectable fields."""
+"""Validates columns, subresources and selectable fields of one version of a definition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from watchword.apiserver.schema.nodes import Node, is_set, properties_of, type_o
 MAX_SELECTABLE_FIELDS: Final = 8
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-# With a status endpoint the root may only say what splits cleanly between spec and status.
+# With a status endpoint the root may contain only what splits cleanly between spec and status.
 _AT_STATUS_ROOT: Final = {
     "description": "Description",
     "type": "Type",
@@ -42,7 +42,7 @@ _AT_STATUS_ROOT: Final = {
 
 
 def check_status_root(openapi: Node, path: str) -> Iterator[FieldError]:
-    """Yield what the root of a schema may not say beside a status endpoint."""
+    """Yield what the root of a schema may not contain together with a status endpoint."""
     if any(key not in _AT_STATUS_ROOT and is_set(openapi, key) for key in openapi):
         listed = " ".join(_AT_STATUS_ROOT.values())
         detail = f"only [{listed}] fields are allowed at the root of the schema if the status subresource is enabled"

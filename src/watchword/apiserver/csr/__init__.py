@@ -1,1 +1,1 @@
-"""Certificate signing requests: what may be asked, who may approve and sign, what is signed."""
+"""Certificate signing requests: validation, approval, signing."""

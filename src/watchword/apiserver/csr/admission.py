@@ -1,4 +1,4 @@
-"""Who may approve and sign, and the one subject nobody may ask for."""
+"""Checks who may approve and sign, and refuses the superuser group as a subject."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CertificateAdmission:
             self._require(operation, operation.old or {}, "sign")
 
     def _require(self, operation: Operation, old: Object, verb: str) -> None:
-        # the stored signer counts, whatever the update says
+        # the stored signer counts, whatever the update contains
         signer = signer_of(old)
         if not may_act_for_signer(self.authorizer, operation.user, verb, signer):
             raise _forbidden(operation, f"user not permitted to {verb} requests with signerName {errors.quote(signer)}")

@@ -1,4 +1,4 @@
-"""The words of certificates.k8s.io, and the request inside a CertificateSigningRequest."""
+"""Constants of certificates.k8s.io, and the request inside a CertificateSigningRequest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
 
 
 def parse_pem_request(csr: Object) -> ParsedCsr:
-    """Return what the PEM request asks for; raise InvalidCsr when it cannot be read."""
+    """Return the parsed PEM request; raise InvalidCsr when it cannot be parsed."""
     text = (csr.get("spec") or {}).get("request")
     try:
         pem = base64.b64decode(text if isinstance(text, str) else "", validate=True)
@@ -47,22 +47,22 @@ def has_condition(csr: Object, *types: str) -> bool:
 
 
 def certificate_of(csr: Object) -> str:
-    """Return the issued certificate as it stands in the status, empty when there is none."""
+    """Return the issued certificate in the status, empty when there is none."""
     return (csr.get("status") or {}).get("certificate") or ""
 
 
 def signer_of(csr: Object) -> str:
-    """Return the signer that is asked."""
+    """Return the requested signer."""
     return (csr.get("spec") or {}).get("signerName") or ""
 
 
 def usages_of(csr: Object) -> tuple[str, ...]:
-    """Return the usages asked for."""
+    """Return the requested usages."""
     return tuple((csr.get("spec") or {}).get("usages") or ())
 
 
 def requester_of(csr: Object) -> User:
-    """Return who asked, as the server recorded it on create; requesters cannot write these fields."""
+    """Return the requester, as the server recorded it on create; clients cannot write these fields."""
     spec = csr.get("spec") or {}
     extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
     return User(spec.get("username") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()), extra)

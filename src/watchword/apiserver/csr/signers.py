@@ -24,7 +24,7 @@ RequestCheck = Callable[[ParsedCsr, tuple[str, ...]], str]
 
 
 def validate_client_request(identity: ParsedCsr, usages: tuple[str, ...]) -> str:
-    """RequestCheck a request for a client certificate of any user; the approver judged the subject."""
+    """Validate a request for a client certificate of any user; the approver checked the subject."""
     del identity
     for usage in usages:
         if usage not in {_SIGNATURE, _ENCIPHERMENT, _CLIENT}:
@@ -33,7 +33,7 @@ def validate_client_request(identity: ParsedCsr, usages: tuple[str, ...]) -> str
 
 
 def validate_kubelet_client_request(identity: ParsedCsr, usages: tuple[str, ...]) -> str:
-    """RequestCheck a request for a node's client certificate: exactly the node's subject and nothing beside it."""
+    """Validate a request for a node's client certificate: exactly the node's subject and nothing else."""
     if identity.organisations != (NODES_GROUP,):
         return "subject organization is not system:nodes"
     names = identity.names
@@ -48,7 +48,7 @@ def validate_kubelet_client_request(identity: ParsedCsr, usages: tuple[str, ...]
 
 
 def validate_kubelet_serving_request(identity: ParsedCsr, usages: tuple[str, ...]) -> str:
-    """RequestCheck a request for a node's serving certificate."""
+    """Validate a request for a node's serving certificate."""
     if identity.organisations != (NODES_GROUP,):
         return "subject organization is not system:nodes"
     names = identity.names
@@ -76,11 +76,11 @@ SIGNERS: Mapping[str, RequestCheck] = {
     KUBELET_CLIENT: validate_kubelet_client_request,
     KUBELET_SERVING: validate_kubelet_serving_request,
 }
-"""Every signer served here; requests for others wait for somebody else."""
+"""Every signer served here; requests for others are left to other programs."""
 
 
 def choose_certificate_lifetime(asked_seconds: int | None, *, longest: timedelta) -> timedelta:
-    """Decide how long a certificate lives: what was asked for, within the limits."""
+    """Decide the lifetime of a certificate: as requested, within the limits."""
     if asked_seconds is None:
         return longest
     return min(max(timedelta(seconds=asked_seconds), SHORTEST_LIFETIME), longest)
@@ -89,9 +89,9 @@ def choose_certificate_lifetime(asked_seconds: int | None, *, longest: timedelta
 def sign_request(
     authority: Authority, identity: ParsedCsr, usages: tuple[str, ...], *, now: datetime, lifetime: timedelta
 ) -> Certificate:
-    """Sign a judged request: subject, names and key as asked, every other extension dropped.
+    """Sign a validated request: subject, names and key as requested, every other extension dropped.
 
-    Raises PkiError when the request is not signed by its own key, or the authority has ended.
+    Raises PkiError when the request is not signed by its own key, or the authority has expired.
     """
     validity = choose_validity(now=now, lifetime=lifetime, signer_not_after=authority.certificate.not_after)
     wanted = tuple(usage for usage in Usage if usage.value in usages)

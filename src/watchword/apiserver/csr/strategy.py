@@ -12,7 +12,7 @@ from watchword.apiserver.model import Now, Operation, User
 
 
 def prepare_signing_request(operation: Operation) -> None:
-    """Keep to what the endpoint may change; the requester is always the authenticated user."""
+    """Restrict a write to what the endpoint may change; the requester is always the authenticated user."""
     new, old = operation.new, operation.old
     if new is None:
         return
@@ -50,7 +50,7 @@ def _requester(user: User) -> Object:
 
 
 def _keep_conditions(new: Object, old: Object, type_: str) -> None:
-    # a signer that sends the list back must not touch the approver's words;
+    # a signer that sends the list back must not change the approver's condition;
     # added or removed ones are left for validation to refuse
     stored = conditions_named(old, type_)
     rows = conditions_of(new)

@@ -59,7 +59,7 @@ _CONDITIONS = "status.conditions"
 
 
 def validate_signing_request(operation: Operation) -> list[FieldError]:
-    """Judge a request on create, and each kind of update by what it may change."""
+    """Validate a request on create, and each kind of update by what it may change."""
     new, old = operation.new, operation.old
     if new is None:
         return []
@@ -97,7 +97,7 @@ def _spec_errors(csr: Object) -> Iterator[FieldError]:
 
 
 def validate_pem_request(csr: Object) -> str:
-    """Say what is wrong with the PEM request, empty when its signature proves possession of the key."""
+    """Return what is wrong with the PEM request, empty when its signature proves possession of the key."""
     try:
         identity = parse_pem_request(csr)
     except InvalidCsr as refusal:
@@ -108,7 +108,7 @@ def validate_pem_request(csr: Object) -> str:
 
 def _signer_errors(signer: str) -> Iterator[FieldError]:
     # kinds lists the rules of this module, so it cannot be imported before them
-    from watchword.apiserver.kinds.names import dns_label, dns_subdomain  # noqa: PLC0415
+    from watchword.apiserver.kinds.names import dns_label, dns_subdomain
 
     path = "spec.signerName"
     if signer == LEGACY_UNKNOWN:
@@ -133,7 +133,7 @@ def _signer_errors(signer: str) -> Iterator[FieldError]:
 def _label_errors(path: str, text: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
     for part in text.split("."):
         complaints = rule(part)
-        if complaints:  # one bad label is enough: the others would be told with the same words
+        if complaints:  # one bad label is enough: the others would have the same message
             return [broken.invalid(path, text, f"validating label {quote(part)}: {words}") for words in complaints]
     return []
 
@@ -167,7 +167,7 @@ def _certificate_errors(csr: Object) -> Iterator[FieldError]:
 
 
 def validate_issued_certificate(text: str) -> str:
-    """Say what is wrong with an issued certificate, empty when it is one or a chain of them."""
+    """Return what is wrong with an issued certificate, empty when it is one or a chain of them."""
     try:
         found = list(blocks(base64.b64decode(text, validate=True)))
     except (binascii.Error, ValueError):

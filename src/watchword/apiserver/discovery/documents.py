@@ -1,4 +1,4 @@
-"""What is served, told in both forms clients understand: piece by piece, or all at once."""
+"""The discovery documents, in both forms that clients use: per group, or aggregated."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from watchword.apiserver.model import ResourceKind
 
 
 def api_versions(server_address: str) -> Object:
-    """Return the legacy answer for `/api`."""
+    """Return the legacy document of `/api`."""
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
 def api_group_list(kinds: Sequence[ResourceKind]) -> Object:
-    """Return the legacy answer for `/apis`."""
+    """Return the legacy document of `/apis`."""
     groups = [_group(group, kinds) for group in group_names(kinds) if group]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def api_group(kinds: Sequence[ResourceKind], group: str) -> Object | None:
-    """Return the legacy answer for `/apis/<group>`; None when nothing is served there."""
+    """Return the legacy document of `/apis/<group>`; None when nothing is served there."""
     if not group or group not in group_names(kinds):
         return None
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, kinds)}
 
 
 def api_resource_list(kinds: Sequence[ResourceKind], group: str, version: str) -> Object | None:
-    """Return the legacy answer for one group and version; None when nothing is served there."""
+    """Return the legacy document of one group and version; None when nothing is served there."""
     served = _served(kinds, group, version)
     if not served:
         return None
@@ -45,7 +45,7 @@ def api_resource_list(kinds: Sequence[ResourceKind], group: str, version: str) -
 
 
 def aggregated(kinds: Sequence[ResourceKind], *, core: bool) -> Object:
-    """Return the aggregated answer for `/api` (core) or `/apis`."""
+    """Return the aggregated document of `/api` (core) or `/apis`."""
     groups = [group for group in group_names(kinds) if (group == "") == core]
     return {
         "kind": "APIGroupDiscoveryList",
@@ -86,7 +86,7 @@ def versions_of(kinds: Iterable[ResourceKind], group: str) -> list[str]:
 
 
 def storage_version_hash(kind: ResourceKind) -> str:
-    """Return the hash that tells clients when objects are stored in another version."""
+    """Return the hash by which clients notice that objects are stored in another version."""
     place = kind.stored_as or kind.resource
     version = kind.storage_version or place.version
     digest = hashlib.sha256(f"{place.group}/{version}/{place.kind}".encode()).digest()

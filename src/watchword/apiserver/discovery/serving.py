@@ -1,4 +1,4 @@
-"""Answers `/api`, `/apis` and everything below them that names no resource."""
+"""Serves `/api`, `/apis` and everything below them that names no resource."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_FOUND = Response(404, (("Content-Type", "text/plain; charset=utf-8"),), b"4
 
 
 class DiscoveryHandler:
-    """Tells clients what is served; documents are drawn anew only when `generation` moves."""
+    """Serves the discovery documents; they are built again only when `generation` changes."""
 
     def __init__(
         self, kinds: Callable[[], Sequence[ResourceKind]], generation: Callable[[], int], server_address: str
@@ -32,7 +32,7 @@ class DiscoveryHandler:
         self._drawn: dict[bool, tuple[int, bytes, str]] = {}
 
     async def handle(self, request: HandlerRequest) -> Response:
-        """Answer a request for `/api`, `/apis`, a group, a version, or `/version`."""
+        """Handle a request for `/api`, `/apis`, a group, a version, or `/version`."""
         if request.method not in {"GET", "HEAD"}:
             raise verb_not_allowed()
         parts = request.info.path.strip("/").split("/")

@@ -1,4 +1,4 @@
-"""What `/version` answers: the Kubernetes release whose API is spoken here."""
+"""The document of `/version`: the Kubernetes release whose API is served here."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who owns which field: managedFields and server-side apply."""
+"""Field managers: managedFields and server-side apply."""

@@ -12,7 +12,7 @@ from watchword.apiserver.schema.model import Schema
 
 
 def configured_fields(applied: Object, schema: Schema, reset: frozenset[str] = frozenset()) -> FieldSet:
-    """Return the leaves of a configuration, without what nobody can own."""
+    """Return the leaves of a configuration, without fields that have no manager."""
     fields = leaves(tracked(applied, UNTRACKED | reset), schema)
     if fields.get("f:metadata") == {}:
         del fields["f:metadata"]

@@ -1,4 +1,4 @@
-"""Server-side apply: a manager states what it wants, owns it, and lets go of what it no longer states."""
+"""Server-side apply: a manager declares fields, manages them, and releases those it no longer declares."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _Apply:
     empty: Object | None
 
     def owners(self, time: str) -> Managers:
-        """Return who owns what before this request; an object never tracked gets an owner for all it has."""
+        """Return the managers before this request; an object that was never tracked gets one manager for all fields."""
         managers = stored_managers((self.live.get("metadata") or {}).get("managedFields"))
         if self.live and not managers:
             fields = new_fields(self.live, self.empty, self.schema, self.reset)
@@ -100,7 +100,7 @@ class _Apply:
         return managers
 
     def result(self, managers: Managers) -> Object:
-        """Merge, then drop what this manager stated last time and nobody states now; notes the new set."""
+        """Merge, then remove what this manager applied last time and no manager applies now; records the new set."""
         live = _without_owners(self.live)
         merged: Object = merge(live if self.live else {}, self.applied, self.schema)
         last = managers.get(self.identity)
@@ -113,14 +113,14 @@ class _Apply:
     def _let_go(self, merged: Object, last: FieldSet, managers: Managers) -> Object:
         stated = with_named_fields(last, self.schema)
         pruned = remove_fields(merged, stated, self.schema)
-        # The name and its kin are nobody's, but the configuration states them: they stay.
+        # The name and related fields have no manager, but the configuration contains them: they stay.
         owned = with_named_fields(leaves(self.applied, self.schema), self.schema)
         for entry in managers.values():
             owned = union(owned, with_named_fields(entry.fields, self.schema))
         everything = with_named_fields(leaves(merged, self.schema), self.schema)
         left = with_named_fields(leaves(pruned, self.schema), self.schema)
         restored = remove_fields(merged, difference(everything, union(left, owned)), self.schema)
-        # What comes back because an update owned it must have been this manager's to lose in the first place.
+        # A field that returns because an update manages it must have been this manager's before.
         left = with_named_fields(leaves(restored, self.schema), self.schema)
         doomed = intersection(difference(everything, left), stated)
         kept: Object = remove_fields(merged, doomed, self.schema)

@@ -10,7 +10,7 @@ from watchword.apiserver.fieldmanager.fieldset import FieldSet, make_node
 from watchword.apiserver.fieldmanager.shape import field_schema, is_granular_list, is_granular_map, item_element
 from watchword.apiserver.schema.model import Schema
 
-# Nobody owns what the server alone decides.
+# Fields that only the server sets have no manager.
 UNTRACKED = frozenset(("apiVersion", "kind"))
 UNTRACKED_METADATA = frozenset(
     (
@@ -53,7 +53,7 @@ def all_fields(obj: Object, schema: Schema, reset: frozenset[str] = frozenset())
 
 
 def tracked(obj: Object, skip: frozenset[str]) -> Object:
-    """Return the object without the fields that nobody owns; metadata is there even when empty."""
+    """Return the object without fields that have no manager; metadata stays even when empty."""
     kept = {key: value for key, value in obj.items() if key not in skip}
     if "metadata" not in skip:
         metadata = obj.get("metadata") or {}

@@ -1,4 +1,4 @@
-"""Peace with client-side `kubectl apply`, which remembers its configuration in an annotation."""
+"""Compatibility with client-side `kubectl apply`, which stores its configuration in an annotation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KUBECTL = "kubectl"
 
 
 def kept_since_last_applied(live: Object, schema: Schema) -> FieldSet:
-    """Return the fields that client-side apply wrote and nobody changed since: kubectl may take them over."""
+    """Return the fields that client-side apply wrote and that are unchanged since: kubectl may take them over."""
     try:
         remembered = orjson.loads(annotations_of(live).get(LAST_APPLIED) or "null")
     except ValueError:
@@ -26,7 +26,7 @@ def kept_since_last_applied(live: Object, schema: Schema) -> FieldSet:
     try:
         differing = compare(remembered, live, schema)
         fields = configured_fields(remembered, schema)
-    except (ItemWithoutKey, AttributeError, TypeError):  # the annotation is anybody's text
+    except (ItemWithoutKey, AttributeError, TypeError):  # the annotation may contain any text
         return {}
     return difference(difference(fields, differing.changed), differing.removed)
 

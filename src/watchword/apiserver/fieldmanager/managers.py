@@ -16,7 +16,7 @@ UPDATE: Final = "Update"
 
 @dataclass(frozen=True, slots=True, order=True)
 class ManagerIdentity:
-    """Who owns fields: appliers keep their identity across versions, updaters do not."""
+    """A field manager: appliers keep their identity across versions, updaters do not."""
 
     manager: str
     operation: str
@@ -82,7 +82,7 @@ def encode_update(identity: ManagerIdentity, fields: FieldSet, time: str) -> Obj
 
 
 def is_reset(entries: Any) -> bool:
-    """Whether a client asks to forget all owners: an empty list, or a list of one empty entry."""
+    """Whether a client resets all managers: an empty list, or a list of one empty entry."""
     return type(entries) is list and (not entries or entries == [{}])
 
 

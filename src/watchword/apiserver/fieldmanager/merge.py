@@ -23,7 +23,7 @@ def merge(live: Any, applied: Any, schema: Schema | None) -> Any:
     if is_granular_list(applied, schema) and (live is None or is_granular_list(live, schema)):
         assert schema is not None
         return _merge_lists(live or [], applied, schema)
-    # Null says "no opinion" about what is inside a container; it replaces anything else.
+    # Null leaves the content of a container unchanged; it replaces anything else.
     if applied is None and live and (is_granular_map(live, schema) or is_granular_list(live, schema)):
         return copy_json(live)
     return copy_json(applied)

@@ -10,7 +10,7 @@ from watchword.apiserver.schema.model import Schema
 
 
 class ItemWithoutKey(Exception):
-    """An item of a list has no identity, so its fields cannot be owned; the message says why."""
+    """An item of a list has no identity, so its fields cannot be managed; the message contains the reason."""
 
 
 def is_granular_map(value: Any, schema: Schema | None) -> TypeGuard[dict[str, Any]]:

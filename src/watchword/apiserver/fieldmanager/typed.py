@@ -1,4 +1,4 @@
-"""Holds an applied configuration to its schema before anything is merged."""
+"""Validates an applied configuration against its schema before it is merged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WANTED = {"integer": _NUMERIC, "number": _NUMERIC, "int-or-string": "untyped"}
 def check_applied(applied: Object, schema: Schema) -> None:
     """Raise when the configuration has unknown fields, wrong types or items without identity.
 
-    The reference server answers 500 without a reason, and so do we: clients match on it.
+    kube-apiserver answers 500 without a reason, and so do we: clients match on it.
     """
     errors = list(_check(applied, schema, ""))
     if not errors:

@@ -1,4 +1,4 @@
-"""Keeps managedFields true after a create, an update or a patch: who writes a field owns it."""
+"""Updates managedFields after a create, an update or a patch: a writer of a field becomes its manager."""
 
 from __future__ import annotations
 
@@ -42,9 +42,8 @@ def track_update(  # noqa: PLR0913 - who, when and where are one decision; the c
 
     Call it with the object as the client meant it, before the server fills in fields of its own.
     `reset` names top-level fields that this endpoint takes from the stored object, such as `status`;
-    on the status endpoint only status counts. `empty` is what a new object of the kind has before
-    anybody sets a field: nobody owns that. Objects that were never tracked stay untracked.
-    `empty` is an object of the kind with no field set: what a typed kind always writes, nobody has written.
+    on the status endpoint only status counts. `empty` is an object of the kind with no
+    field set: what a typed kind always writes has no manager. Objects that were never tracked stay untracked.
     """
     identity = make_identity(manager, UPDATE, api_version, subresource)
     if subresource == "status":
@@ -61,7 +60,7 @@ def track_update(  # noqa: PLR0913 - who, when and where are one decision; the c
                 _take_over(managers, identity, compare(old or empty or {}, new, schema, reset), rfc3339(now))
             entries = encode_managers(managers)
     except ItemWithoutKey:
-        entries = []  # as the reference server: better no owners than wrong ones
+        entries = []  # as kube-apiserver: better no owners than wrong ones
     if entries:
         metadata["managedFields"] = entries
 
@@ -77,7 +76,7 @@ _ALWAYS = frozenset(("apiVersion", "kind", "metadata"))
 
 
 def take_fields(managers: Managers, found: Comparison, *, keep: ManagerIdentity | None = None) -> None:
-    """Take changed and removed fields, in place, from everybody but `keep`; who owns nothing is forgotten."""
+    """Remove changed and removed fields, in place, from all managers but `keep`; empty managers are removed."""
     for identity, entry in list(managers.items()):
         if identity == keep:
             continue

@@ -62,7 +62,7 @@ def message_of(group: str, version: str, kind: str) -> str:
 
 
 def field_value(path: str) -> Callable[[Object], str]:
-    """Return the text a field selector compares: empty when absent, `true` and `false` for booleans."""
+    """Return the text that a field selector compares: empty when absent, `true` and `false` for booleans."""
 
     def read(obj: Object) -> str:
         value = at(obj, path)
@@ -77,7 +77,7 @@ def fields(*paths: str) -> dict[str, Callable[[Object], str]]:
 
 
 def separate_status(resource: Resource, *, on_create: bool = True) -> Hook:
-    """Return the hook that keeps spec and status under their own endpoints."""
+    """Return the hook that restricts spec and status to their own endpoints."""
     spec = message_of(resource.group, resource.version, resource.kind)
 
     def empty() -> Any:

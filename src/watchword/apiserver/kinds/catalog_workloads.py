@@ -17,7 +17,7 @@ REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 
 
 def _rule(name: str) -> LazyFunction:
-    """Return a rule of a module beside this one: a hub may never see a pod."""
+    """Return a rule of a sibling module, loaded on first use: a hub may never have a pod."""
     module, _, function = name.partition(".")
     return LazyFunction(f"watchword.apiserver.kinds.{module}", function)
 

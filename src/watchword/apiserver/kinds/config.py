@@ -1,4 +1,4 @@
-"""Secrets and config maps: what may be kept, and what may change."""
+"""Secrets and config maps: what they may contain, and what may change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from watchword.apiserver.model import FieldError, Operation
 MAX_BYTES = 1024 * 1024
 SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
 
-# What each type of Secret must hold; the order is the one in which absences are reported.
+# The required keys of each type of Secret, in the order in which missing ones are reported.
 _REQUIRED_KEYS = {
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
@@ -36,7 +36,7 @@ def default_secret(secret: Object) -> None:
 
 
 def validate_secret(operation: Operation) -> list[FieldError]:
-    """Judge keys, size, the promises of the type, and immutability."""
+    """Validate keys, size, the required keys of the type, and immutability."""
     secret = operation.new or {}
     found = list(_change_errors(operation, ("data",)))
     if operation.old is not None:
@@ -79,7 +79,7 @@ def _json_errors(key: str, value: str) -> Iterator[FieldError]:
 
 
 def _json_complaint(raw: bytes, cause: orjson.JSONDecodeError) -> str:
-    # The contents are secret: at most the first character may be told.
+    # The contents are secret: at most the first character may be shown.
     text = raw.decode("utf-8", "replace").strip()
     if not text or cause.pos >= len(text):
         return "unexpected end of JSON input"
@@ -89,7 +89,7 @@ def _json_complaint(raw: bytes, cause: orjson.JSONDecodeError) -> str:
 
 
 def validate_config_map(operation: Operation) -> list[FieldError]:
-    """Judge keys, size and immutability."""
+    """Validate keys, size and immutability."""
     config = operation.new or {}
     data: dict[str, str] = config.get("data") or {}
     binary: dict[str, str] = config.get("binaryData") or {}

@@ -29,7 +29,7 @@ _FURTHEST = timedelta(days=5 * 366)  # a schedule such as 30 February never come
 
 
 class BadSchedule(ValueError):
-    """The text is no schedule; the message says why."""
+    """The text is not a schedule; the message contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)

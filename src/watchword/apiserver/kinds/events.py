@@ -59,7 +59,7 @@ def on_core(cell: Cell) -> Cell:
 
 
 def validate_event(operation: Operation) -> list[FieldError]:
-    """Judge an event of either group; new-style events carry an event time and more duties."""
+    """Validate an event of either group; new-style events need an event time and further fields."""
     event = operation.new or {}
     modern = operation.kind.resource.group == EVENTS.group
     core = to_core(event) if modern else event

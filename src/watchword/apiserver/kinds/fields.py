@@ -20,7 +20,7 @@ class Field:
 
     number: int
     name: str
-    type: str  # a scalar word or the full name of a message
+    type: str  # a scalar type or the full name of a message
     shape: Literal["", "list", "map"] = ""
     pointer: bool = False  # absence differs from zero
     always: bool = False  # written even when empty
@@ -34,7 +34,7 @@ class Field:
 
     @property
     def inline(self) -> bool:
-        """Whether the fields of the message stand in the parent's JSON."""
+        """Whether the fields of the message are inlined into the parent's JSON."""
         return self.name == "-"
 
     @property
@@ -60,7 +60,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Messages:
-    """All messages by full name; each is read when it is first asked for."""
+    """All messages by full name; each is parsed on first use."""
 
     written: Mapping[str, tuple[str, list[str]]]  # the rest of the first line, the lines of the fields
     _read: dict[str, Message] = field(default_factory=dict)
@@ -122,7 +122,7 @@ def _field(line: str, package: str, names: Container[str]) -> Field:
     kind = kind.removeprefix("*")
     shape: Literal["", "list", "map"] = "list" if kind.startswith("[]") else "map" if kind.startswith("{}") else ""
     kind = kind.removeprefix("[]").removeprefix("{}")
-    # Go writes a struct even when it is empty, unless told otherwise.
+    # Go writes a struct even when it is empty, unless the field is marked otherwise.
     struct = not shape and not pointer and (kind[0].isupper() or kind in _STRUCTS)
     strategy, merge_key = _merging(flags)
     keys = next((flag.removeprefix("map=") for flag in flags if flag.startswith("map=")), "")

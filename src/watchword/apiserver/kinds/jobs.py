@@ -69,7 +69,7 @@ def prepare_job(operation: Operation) -> None:
 
 
 def validate_job(operation: Operation) -> list[FieldError]:
-    """Judge counts, selector and template; what its pods are made from may not change."""
+    """Validate counts, selector and template; what its pods are made from may not change."""
     spec = (operation.new or {}).get("spec") or {}
     found = list(_own_selector_errors(operation, spec))
     found.extend(_job_errors(spec, "spec"))
@@ -122,13 +122,13 @@ def _job_errors(spec: Object, path: str) -> Iterator[FieldError]:
     yield from metadata_errors(template.get("metadata") or {}, f"{path}.template.metadata")
     pod = template.get("spec") or {}
     yield from pod_spec_errors(pod, f"{path}.template.spec")
-    # Nothing was said and `Always` look the same once filled in.
+    # Unset and `Always` look the same once defaults are filled in.
     if pod.get("restartPolicy") == "Always":
         yield broken.required(f"{path}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
 
 
 def validate_cron_job(operation: Operation) -> list[FieldError]:
-    """Judge schedule, zone, policy and job template."""
+    """Validate schedule, zone, policy and job template."""
     cron_job = operation.new or {}
     spec = cron_job.get("spec") or {}
     found = list(_schedule_errors(spec))

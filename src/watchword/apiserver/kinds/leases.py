@@ -9,7 +9,7 @@ _STRATEGIES = ("OldestEmulationVersion",)
 
 
 def validate_lease(operation: Operation) -> list[FieldError]:
-    """Judge durations, transitions and the strategy of coordinated election."""
+    """Validate durations, transitions and the strategy of coordinated election."""
     spec = (operation.new or {}).get("spec") or {}
     found = list[FieldError]()
     duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")

@@ -37,7 +37,7 @@ def metadata_validator(rule: NameRule = dns_subdomain) -> Validator:
                 found.extend(unqualified_finalizers(new.get("finalizers") or [], "metadata.finalizers"))
             return found
         old = operation.old.get("metadata") or {}
-        # Upstream judges these twice, once for every object and once for the kind, and shows both causes.
+        # kube-apiserver validates these twice, for every object and for the kind, and reports both causes.
         found = list(_update_errors(new, old))
         return [*found, *found, *metadata_errors(new, "metadata", finalizers=False)]
 
@@ -45,7 +45,7 @@ def metadata_validator(rule: NameRule = dns_subdomain) -> Validator:
 
 
 def metadata_errors(metadata: Object, path: str, *, finalizers: bool = True) -> list[FieldError]:
-    """Judge labels, annotations, owners and finalizers, wherever metadata stands."""
+    """Validate labels, annotations, owners and finalizers of any metadata."""
     found = [
         *label_errors(metadata.get("labels") or {}, f"{path}.labels"),
         *annotation_errors(metadata.get("annotations") or {}, f"{path}.annotations"),
@@ -57,14 +57,14 @@ def metadata_errors(metadata: Object, path: str, *, finalizers: bool = True) -> 
 
 
 def label_errors(labels: Mapping[str, str], path: str) -> Iterator[FieldError]:
-    """Judge the keys and values of labels."""
+    """Validate the keys and values of labels."""
     for key, value in labels.items():
         yield from (broken.invalid(path, key, complaint) for complaint in qualified_name(key))
         yield from (broken.invalid(path, value, complaint) for complaint in label_value(value))
 
 
 def annotation_errors(annotations: Mapping[str, str], path: str) -> Iterator[FieldError]:
-    """Judge the keys of annotations and their total size."""
+    """Validate the keys of annotations and their total size."""
     for key in annotations:
         yield from (broken.invalid(path, key, complaint) for complaint in qualified_name(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > MAX_ANNOTATION_BYTES:
@@ -72,7 +72,7 @@ def annotation_errors(annotations: Mapping[str, str], path: str) -> Iterator[Fie
 
 
 def owner_errors(owners: list[Object], path: str) -> Iterator[FieldError]:
-    """Judge owner references: complete, and at most one controller."""
+    """Validate owner references: complete, and at most one controller."""
     controller = ""
     for owner in owners:
         yield from _owner_errors(owner, path)
@@ -102,7 +102,7 @@ def _owner_errors(owner: Object, path: str) -> Iterator[FieldError]:
 
 
 def finalizer_errors(finalizers: list[str], path: str) -> Iterator[FieldError]:
-    """Judge the names of finalizers; `orphan` and `foregroundDeletion` exclude each other."""
+    """Validate the names of finalizers; `orphan` and `foregroundDeletion` exclude each other."""
     for finalizer in finalizers:
         yield from (broken.invalid(path, finalizer, complaint) for complaint in qualified_name(finalizer))
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
@@ -110,7 +110,7 @@ def finalizer_errors(finalizers: list[str], path: str) -> Iterator[FieldError]:
 
 
 def unqualified_finalizers(finalizers: list[str], path: str) -> Iterator[FieldError]:
-    """Judge what only Kubernetes' own kinds forbid: finalizers of nobody's domain."""
+    """Validate what only built-in kinds forbid: finalizers without a domain."""
     for index, finalizer in enumerate(finalizers):
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
@@ -125,7 +125,7 @@ _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerD
 
 
 def immutable_errors(new: Any, old: Any, path: str) -> list[FieldError]:
-    """Judge a field that may not change once set."""
+    """Validate a field that may not change once set."""
     return [] if new == old else [broken.invalid(path, new, IMMUTABLE)]
 
 

@@ -1,4 +1,4 @@
-"""What may be a name, a label or a key, and the words Kubernetes refuses the rest with."""
+"""Validates names, labels and keys with Kubernetes' messages."""
 
 from __future__ import annotations
 
@@ -53,24 +53,24 @@ def _in_bytes(complaints: list[str]) -> list[str]:
 
 
 def dns_label(name: str) -> list[str]:
-    """Judge a DNS label of RFC 1123, as namespaces are named."""
+    """Validate a DNS label of RFC 1123, as namespaces are named."""
     dotted = re.fullmatch(_SUBDOMAIN, name, re.ASCII) is not None
     complaint = "must not contain dots" if dotted else _mismatch(_LABEL_WORDS, _LABEL, "my-name", "123-abc")
     return _pattern_errors(name, _LABEL, 63, complaint)
 
 
 def dns_subdomain(name: str) -> list[str]:
-    """Judge a DNS subdomain of RFC 1123, as most objects are named."""
+    """Validate a DNS subdomain of RFC 1123, as most objects are named."""
     return _pattern_errors(name, _SUBDOMAIN, 253, _mismatch(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
 
 
 def dns1035_label(name: str) -> list[str]:
-    """Judge a DNS label of RFC 1035, as services are named."""
+    """Validate a DNS label of RFC 1035, as services are named."""
     return _pattern_errors(name, _DNS1035, 63, _mismatch(_DNS1035_WORDS, _DNS1035, "my-name", "abc-123"))
 
 
 def path_segment(name: str) -> list[str]:
-    """Judge a name that need only fit into a URL path, as roles are named."""
+    """Validate a name that need only fit into a URL path, as roles are named."""
     if name in (".", ".."):
         return [f"may not be '{name}'"]
     return [f"may not contain '{part}'" for part in ("/", "%") if part in name]
@@ -92,7 +92,7 @@ def generated_prefix(rule: NameRule) -> NameRule:
 
 
 def qualified_name(key: str) -> list[str]:
-    """Judge a label key, an annotation key or a finalizer: an optional domain, then a name."""
+    """Validate a label key, an annotation key or a finalizer: an optional domain, then a name."""
     complaint = _mismatch(_QUALIFIED_WORDS, _QUALIFIED, "MyName", "my.name", "123-abc")
     *prefixes, name = key.split("/")
     if len(prefixes) > 1:
@@ -110,7 +110,7 @@ def qualified_name(key: str) -> list[str]:
 
 
 def label_value(value: str) -> list[str]:
-    """Judge the value of a label."""
+    """Validate the value of a label."""
     words = (
         "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
         "and must start and end with an alphanumeric character"
@@ -120,7 +120,7 @@ def label_value(value: str) -> list[str]:
 
 
 def config_key(key: str) -> list[str]:
-    """Judge a key of a Secret or ConfigMap: it becomes a file name."""
+    """Validate a key of a Secret or ConfigMap: it becomes a file name."""
     words = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
     complaint = _mismatch(words, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name")
     found = _pattern_errors(key, _CONFIG_KEY, 253, complaint)

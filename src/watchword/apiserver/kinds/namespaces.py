@@ -14,14 +14,14 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 def default_namespace(obj: Object) -> None:
-    """Label a namespace with its name; whoever writes it owns the label."""
+    """Label a namespace with its name; its writer manages the label."""
     metadata = obj.get("metadata") or {}
     if metadata.get("name"):
         metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
 
 
 def prepare_namespace(operation: Operation) -> None:
-    """Keep the name label and the finalizer true; status and finalizers change under their own endpoints."""
+    """Restore the name label and the finalizer; status and finalizers change under their own endpoints."""
     new, old = operation.new, operation.old
     if new is None:
         return
@@ -40,7 +40,7 @@ def prepare_namespace(operation: Operation) -> None:
 
 
 def validate_namespace(operation: Operation) -> list[FieldError]:
-    """Judge the finalizers of the spec."""
+    """Validate the finalizers of the spec."""
     spec = (operation.new or {}).get("spec") or {}
     if operation.old is not None and operation.subresource != "finalize":
         return []

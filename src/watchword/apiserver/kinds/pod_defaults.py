@@ -1,4 +1,4 @@
-"""What a pod template or pod gets when its author says nothing."""
+"""Defaults of a pod template or pod."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def containers_of(spec: Object) -> Iterator[Object]:
 
 
 def qos_class(spec: Object) -> str:
-    """Judge the quality of service a pod's resources ask for."""
+    """Return the quality of service class of a pod's resources."""
     asked = False
     guaranteed = True
     for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
@@ -100,7 +100,7 @@ def _default_container(container: Object, *, host_network: bool) -> None:
 
 
 def pull_policy(image: str) -> str:
-    """Judge when an image is pulled: always, unless its tag is fixed."""
+    """Return the default image pull policy: always, unless the tag is fixed."""
     name, _, digest = image.partition("@")
     _, _, tag = name.rpartition("/")[2].partition(":")
     return "IfNotPresent" if digest or tag not in ("", "latest") else "Always"

@@ -34,7 +34,7 @@ def prepare_pod(operation: Operation) -> None:
 
 
 def validate_pod(operation: Operation) -> list[FieldError]:
-    """Judge the spec; of a stored pod little more than its images may change."""
+    """Validate the spec; of a stored pod little more than its images may change."""
     spec = (operation.new or {}).get("spec") or {}
     found = list(pod_spec_errors(spec, "spec"))
     if operation.old is None or operation.subresource not in ("", "ephemeralcontainers"):
@@ -52,7 +52,7 @@ def _without_changeable(spec: Object) -> Object:
 
 
 def default_node(node: Object) -> None:
-    """Let everything that a node has be allocatable, unless it says otherwise."""
+    """Make everything that a node has allocatable, unless it says otherwise."""
     status = node.get("status") or {}
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])

@@ -1,4 +1,4 @@
-"""The kinds that are asked, not stored: reviews and token requests."""
+"""The kinds that are answered and not stored: reviews and token requests."""
 
 from __future__ import annotations
 

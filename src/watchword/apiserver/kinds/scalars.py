@@ -1,4 +1,4 @@
-"""Scalar values as typed Kubernetes objects hold them, and what is said about those that do not fit."""
+"""Scalar values of typed Kubernetes objects, and the messages about wrong ones."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _strings(value: Any) -> list[str]:
 
 
 def _quantity(value: Any) -> str:
-    from watchword.api.quantity import WRONG_FORMAT, canonical_quantity  # noqa: PLC0415 - for pods
+    from watchword.api.quantity import WRONG_FORMAT, canonical_quantity
 
     text = value if isinstance(value, str) else repr(value) if json_type(value) == "number" else ""
     canonical = canonical_quantity(text.strip())
@@ -134,7 +134,7 @@ def _time(value: Any, *, micro: bool) -> str:
 
 
 def _unparsed(value: str, layout: str) -> str:
-    """Say where a time stops following its layout."""
+    """Return where a time deviates from its layout."""
     rest = value
     for piece in re.findall(r"Z07:00|\.000000|\d+|[-T:]", layout):
         pattern = rf"\d{{{len(piece)}}}" if piece.isdigit() else r"\.\d{6}" if piece == ".000000" else re.escape(piece)

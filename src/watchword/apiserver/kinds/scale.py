@@ -35,7 +35,7 @@ def scale_of(obj: Object, paths: Paths) -> Object:
 
 
 def resize(obj: Object, scale: Object, paths: Paths) -> None:
-    """Give the object the number of replicas that the Scale wants, in place."""
+    """Set the object's replicas to those of the Scale, in place."""
     *parents, name = paths[0].split(".")
     target = obj
     for parent in parents:
@@ -44,7 +44,7 @@ def resize(obj: Object, scale: Object, paths: Paths) -> None:
 
 
 def scale_errors(scale: Object) -> list[FieldError]:
-    """Judge a Scale: there are no negative sizes."""
+    """Validate a Scale: sizes are not negative."""
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0:
         return [broken.invalid("spec.replicas", replicas, "must be greater than or equal to 0")]

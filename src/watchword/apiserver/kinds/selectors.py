@@ -12,7 +12,7 @@ from watchword.apiserver.model import FieldError
 
 
 def selector_errors(selector: Object, path: str) -> Iterator[FieldError]:
-    """Judge labels and requirements of a selector."""
+    """Validate labels and requirements of a selector."""
     yield from label_errors(selector.get("matchLabels") or {}, f"{path}.matchLabels")
     for index, requirement in enumerate(selector.get("matchExpressions") or ()):
         yield from _requirement_errors(requirement, f"{path}.matchExpressions[{index}]")

@@ -40,7 +40,7 @@ def default_service(service: Object) -> None:
 
 
 def prepare_service(operation: Operation) -> None:
-    """Give the service its addresses and node ports; keep those it has."""
+    """Allocate the service's addresses and node ports; existing ones are kept."""
     service, old = operation.new, operation.old
     if service is None or operation.subresource == "status":
         return
@@ -70,7 +70,7 @@ def _inherit(spec: Object, old: Object) -> None:
 
 def _assign_addresses(spec: Object, key: str) -> None:
     if not spec.get("clusterIP"):
-        # The same name always gets the same address; nothing routes it, so a rare collision harms nobody.
+        # The same name always gets the same address; nothing routes it, so a rare collision is harmless.
         offset = 1 if key == "default/kubernetes" else 16 + _spread(key) % (_NETWORK.num_addresses - 32)
         spec["clusterIP"] = str(_NETWORK[offset])
     spec.setdefault("clusterIPs", [spec["clusterIP"]])
@@ -86,7 +86,7 @@ def _spread(text: str) -> int:
 
 
 def validate_service(operation: Operation) -> list[FieldError]:
-    """Judge ports, type and affinity; an address once given stays."""
+    """Validate ports, type and affinity; an allocated address is immutable."""
     spec = (operation.new or {}).get("spec") or {}
     kind, ports = spec.get("type"), spec.get("ports") or []
     found = list[FieldError]()

@@ -23,7 +23,7 @@ _DEEPEST = 200
 
 @dataclass(frozen=True, slots=True)
 class _FieldContext:
-    """A field with the words that an error about it needs."""
+    """A field with what an error message about it needs."""
 
     field: Field
     struct: str
@@ -53,7 +53,7 @@ class TypedDecoder:
                 raise WrongFieldType(head, misfit.message, found=misfit.found, wanted=misfit.wanted) from None
             metadata = obj.get("metadata")
             if isinstance(metadata, dict) and metadata.get("managedFields") == []:
-                shaped["metadata"]["managedFields"] = []  # not nothing: it asks to forget all owners
+                shaped["metadata"]["managedFields"] = []  # not absent: it resets all managers
             obj.clear()
             obj.update(shaped)
 
@@ -131,7 +131,7 @@ class TypedDecoder:
 
 
 def _is_zero(value: Any, each: Field) -> bool:
-    # A message that is present is a pointer or always written: an empty one still says something.
+    # A present message is a pointer or always written: an empty one is meaningful.
     if each.is_message and not each.shape:
         return False
     return not value

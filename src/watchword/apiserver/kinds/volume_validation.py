@@ -22,7 +22,7 @@ _HOST_PATH_TYPES = (
 
 
 def volume_errors(volumes: list[Object], path: str) -> Iterator[FieldError]:
-    """Judge names and sources; each volume has one source."""
+    """Validate names and sources; each volume has one source."""
     seen = set[str]()
     for index, volume in enumerate(volumes):
         where, name = f"{path}[{index}]", volume.get("name") or ""

@@ -31,7 +31,7 @@ def default_deployment(deployment: Object) -> None:
 
 
 def prepare_deployment(operation: Operation) -> None:
-    """Count a change of annotations as a new generation: a rollout may be asked for that way."""
+    """Count a change of annotations as a new generation: it may request a rollout."""
     new, old = operation.new, operation.old
     if new is None or old is None or operation.subresource:
         return
@@ -58,7 +58,7 @@ def default_template(spec: Object) -> None:
 
 
 def validate_deployment(operation: Operation) -> list[FieldError]:
-    """Judge selector, strategy, counts and template."""
+    """Validate selector, strategy, counts and template."""
     spec = (operation.new or {}).get("spec") or {}
     found = list(negative_errors(spec, ("replicas",), "spec"))
     found.extend(_selector_errors(spec, "deployment"))
@@ -73,7 +73,7 @@ def validate_deployment(operation: Operation) -> list[FieldError]:
 
 
 def validate_replica_set(operation: Operation) -> list[FieldError]:
-    """Judge selector, counts and template."""
+    """Validate selector, counts and template."""
     spec = (operation.new or {}).get("spec") or {}
     found = [
         *negative_errors(spec, ("replicas", "minReadySeconds"), "spec"),
@@ -97,7 +97,7 @@ def _selector_errors(spec: Object, word: str) -> Iterator[FieldError]:
 
 
 def template_errors(spec: Object, path: str, *, restart: tuple[str, ...] = ("Always",)) -> Iterator[FieldError]:
-    """Judge a pod template against its workload's selector and restart policies."""
+    """Validate a pod template against its workload's selector and restart policies."""
     template, selector = spec.get("template") or {}, spec.get("selector")
     metadata = template.get("metadata") or {}
     labels: Any = metadata.get("labels")

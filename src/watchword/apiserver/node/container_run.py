@@ -1,4 +1,4 @@
-"""Keeps one container running: starts it, asks how it is, starts it again after a while."""
+"""Keeps one container running: starts it, probes it, restarts it with backoff."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ContainerTermination:
 
     @property
     def reason_text(self) -> str:
-        """The reason as a kubelet words it."""
+        """The reason as a kubelet reports it."""
         return self.reason or ("Completed" if self.exit_code == 0 else "Error")
 
 
@@ -90,7 +90,7 @@ class ContainerRun:
             self._task = asyncio.get_running_loop().create_task(self._supervise())
 
     async def stop(self, grace: float) -> None:
-        """Ask the container to end, and end it when it does not."""
+        """Terminate the container; kill it when it does not end."""
         self._stopping.set()
         if self._task is None:
             return
@@ -168,7 +168,7 @@ class ContainerRun:
                 failures += 1
                 if failures >= int(timing.get("failureThreshold") or 3):
                     self._set(ready=False)
-            # While it is not ready, it is asked more often, so that it becomes ready soon.
+            # While it is not ready, it is probed more often, so that it becomes ready soon.
             pause = period if self.state.ready else min(period, pause * 1.5)
             await asyncio.sleep(pause)
 

@@ -11,6 +11,7 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid
 from watchword.api.names import RESTRICTED_KUBECONFIGS
 from watchword.apiserver.admission.service_accounts import MOUNT_PATH
 from watchword.apiserver.node.model import HttpProbe, Launch, NodeSettings
+from watchword.apiserver.node.pod_logs import container_log
 
 SERVICE_ACCOUNT = "WATCHWORD_SERVICE_ACCOUNT"
 """Where a process that is no pod finds the files of its ServiceAccount."""
@@ -35,7 +36,7 @@ def build_launch(pod: Object, container: Object, settings: NodeSettings, own: Ma
     variables = {name: relocate(text, mounts) for name, text in said.items()}
     arguments = [relocate(expand(str(text), said), mounts) for text in container.get("args") or ()]
     environment = {name: own[name] for name in INHERITED if name in own} | {
-        # Not the server's home: a kubeconfig that lies there is somebody else's.
+        # Not the server's home, whose kubeconfig belongs to another user.
         "HOME": str(root),
         "HOSTNAME": pod["metadata"]["name"],
         "KUBERNETES_SERVICE_HOST": settings.host,
@@ -45,7 +46,7 @@ def build_launch(pod: Object, container: Object, settings: NodeSettings, own: Ma
         **variables,
         RESTRICTED_KUBECONFIGS: "1",
     }
-    log = root.parent / f"{container['name']}.log"
+    log = container_log(settings.folder, pod, container["name"])
     return Launch(ObjectKey.of(pod), container["name"], tuple(arguments), environment, root, log)
 
 
@@ -55,7 +56,7 @@ def mounts_of(container: Object) -> list[Object]:
 
 
 def environment_of(pod: Object, container: Object) -> dict[str, str]:
-    """Return the variables of a container; later ones may speak of earlier ones."""
+    """Return the variables of a container; later ones may refer to earlier ones."""
     found: dict[str, str] = {}
     for row in container.get("env") or ():
         source = row.get("valueFrom") or {}
@@ -67,7 +68,7 @@ def environment_of(pod: Object, container: Object) -> dict[str, str]:
 
 
 def read_field(pod: Object, path: str) -> str:
-    """Return what the downward API says under a path, empty when it knows nothing."""
+    """Return the value of a downward API path, empty when it is unknown."""
     keyed = _KEYED.match(path)
     if keyed:
         values = labels_of(pod) if keyed[1] == "labels" else annotations_of(pod)
@@ -79,7 +80,7 @@ def read_field(pod: Object, path: str) -> str:
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replace `$(NAME)` as Kubernetes does: unknown names stay, `$$` stands for one `$`."""
+    """Replace `$(NAME)` as Kubernetes does: unknown names stay, `$$` becomes one `$`."""
 
     def replaced(match: re.Match[str]) -> str:
         if match[1] == "$":
@@ -90,7 +91,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def relocate(text: str, mounts: Mapping[str, Path]) -> str:
-    """Let paths below a mount point at the files that stand for it on this machine."""
+    """Map paths below a mount to the files that represent it on this machine."""
     places = {mount.rstrip("/"): str(place) for mount, place in mounts.items()}
     if not places:
         return text
@@ -100,7 +101,7 @@ def relocate(text: str, mounts: Mapping[str, Path]) -> str:
 
 
 def probe_of(pod: Object, container: Object, name: str) -> tuple[HttpProbe, Object] | None:
-    """Return a probe of a container and its timing, None when there is none that this node can ask."""
+    """Return a probe of a container and its timing, None when there is none that this node supports."""
     row = container.get(name) or {}
     http = row.get("httpGet")
     if not http:

@@ -1,4 +1,4 @@
-"""Starts a job whenever a cron job's schedule says so, and keeps a short history."""
+"""Starts jobs by the schedule of a cron job, and keeps a short history."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _close_to(schedule: Schedule, last: datetime, now: datetime) -> datetime:
 
 
 def choose_history(jobs: Sequence[Object], spec: Object) -> list[Object]:
-    """Return the finished jobs beyond what the limits keep, oldest first."""
+    """Return the finished jobs beyond the history limits, oldest first."""
     gone: list[Object] = []
     for outcome, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
         rows = sorted((job for job in jobs if is_true(job, outcome)), key=_started)
@@ -73,7 +73,7 @@ def _started(job: Object) -> str:
 
 @dataclass
 class CronJobController:
-    """Woken by cron jobs, by their jobs, and by the time."""
+    """Triggered by cron jobs, by their jobs, and by time."""
 
     registry: Registry
     now: Now
@@ -82,7 +82,7 @@ class CronJobController:
         self.worker: Worker[ObjectKey] = Worker("cron jobs", self.sync)
 
     def watches(self) -> Watches:
-        """Be woken by cron jobs and jobs."""
+        """Subscribe to cron jobs and jobs."""
         return {CRON_JOBS: lambda _change, new, _old: self.worker.enqueue(ObjectKey.of(new)), JOBS: self._job_changed}
 
     def _job_changed(self, _change: str, new: Object, _old: Object | None) -> None:
@@ -119,7 +119,7 @@ class CronJobController:
         try:
             await self.registry.create(JOBS, job_from(cron_job, when))
         except ApiError as refusal:
-            if refusal.reason != "AlreadyExists":  # it was started before a crash kept us from saying so
+            if refusal.reason != "AlreadyExists":  # it was started before a crash prevented the status update
                 raise
         return when
 
@@ -141,7 +141,7 @@ class CronJobController:
 
 
 def job_from(cron_job: Object, when: datetime) -> Object:
-    """Return the job of one scheduled time; its name says which, so that no time is run twice."""
+    """Return the job of one scheduled time, which is part of its name, so that no time is run twice."""
     template = cron_job["spec"]["jobTemplate"]
     metadata = template.get("metadata") or {}
     minute = int(when.timestamp()) // 60

@@ -30,7 +30,7 @@ REVISION = "deployment.kubernetes.io/revision"
 
 @dataclass
 class DeploymentController:
-    """Woken by deployments and their replica sets."""
+    """Triggered by deployments and their replica sets."""
 
     registry: Registry
     now: Now
@@ -39,7 +39,7 @@ class DeploymentController:
         self.worker: Worker[ObjectKey] = Worker("deployments", self.sync)
 
     def watches(self) -> Watches:
-        """Be woken by deployments and replica sets."""
+        """Subscribe to deployments and replica sets."""
         return {
             DEPLOYMENTS: lambda _change, new, _old: self.worker.enqueue(ObjectKey.of(new)),
             REPLICA_SETS: self._set_changed,
@@ -77,7 +77,7 @@ class DeploymentController:
         if new is None:
             wanted = replica_set(found, own, str(last + 1))
             return await self.registry.create(REPLICA_SETS, wanted)
-        if revision_of(new) <= last:  # an earlier template is wanted again
+        if revision_of(new) <= last:  # an earlier template is used again
             new["metadata"].setdefault("annotations", {})[REVISION] = str(last + 1)
             return await self.registry.update(REPLICA_SETS, new)
         return new
@@ -128,7 +128,7 @@ class DeploymentController:
         return wait
 
     def _decide_progress(self, found: Object, rows: list[Object], new: Object) -> tuple[Condition | None, float | None]:
-        """Say when a rollout has taken too long; a number of seconds when that is yet to be seen."""
+        """Return when a rollout has taken too long, or the seconds until that is known."""
         progressing = next((row for row in rows if row["type"] == "Progressing"), None)
         if progressing is None or progressing.get("reason") != "ReplicaSetUpdated" or found["spec"].get("paused"):
             return None, None
@@ -142,7 +142,7 @@ class DeploymentController:
 
 
 def revision_of(found: Object) -> int:
-    """Return the revision a replica set stands for."""
+    """Return the revision of a replica set."""
     text = annotations_of(found).get(REVISION, "0")
     return int(text) if text.isascii() and text.isdigit() else 0
 
@@ -192,7 +192,7 @@ def rollout_status(found: Object, new: Object | None, sets: list[Object]) -> Obj
 
 
 def rollout_conditions(found: Object, new: Object | None, status: Object) -> list[Condition]:
-    """Say whether enough pods are available, and whether the rollout is done."""
+    """Return whether enough pods are available, and whether the rollout is done."""
     replicas = int(found["spec"].get("replicas") or 0)
     available = int(status.get("availableReplicas") or 0)
     if available >= replicas - choose_limits(found["spec"]).unavailable:

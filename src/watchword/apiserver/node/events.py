@@ -1,4 +1,4 @@
-"""Tells people what the node could not do, as Events; each thing once."""
+"""Records Events about what the node could not do; each once."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class NodeEvents:
     _reported: set[tuple[str, str, str]] = field(default_factory=set)
 
     async def warn(self, obj: Object, reason: str, message: str) -> None:
-        """Say what is wrong, unless it was said already."""
+        """Record a warning, unless it was recorded already."""
         await self._record_event("Warning", obj, reason, message)
 
     async def tell(self, obj: Object, reason: str, message: str) -> None:
-        """Say what was done."""
+        """Record a normal event."""
         await self._record_event("Normal", obj, reason, message)
 
     def forget(self, uid: str) -> None:
-        """Say things about an object again: it is gone."""
+        """Allow events about an object again: it is gone."""
         self._reported = {said for said in self._reported if said[0] != uid}
 
     async def _record_event(self, kind: str, obj: Object, reason: str, message: str) -> None:
@@ -61,5 +61,5 @@ class NodeEvents:
         try:
             await self.registry.create(CORE_EVENTS, event)
         except ApiError as refusal:
-            if refusal.code not in {403, 404}:  # the namespace is going away: nobody will read it there
+            if refusal.code not in {403, 404}:  # the namespace is being deleted
                 raise

@@ -1,4 +1,4 @@
-"""Runs jobs to their end: as many pods as they ask for, again after failures, up to a limit."""
+"""Runs jobs to completion: the requested number of pods, retried after failures up to a limit."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def is_finished(job: Object) -> bool:
 
 @dataclass
 class JobController:
-    """Woken by jobs and their pods."""
+    """Triggered by jobs and their pods."""
 
     registry: Registry
     pod_factory: PodFactory
@@ -121,7 +121,7 @@ class JobController:
         self.worker: Worker[ObjectKey] = Worker("jobs", self.sync)
 
     def watches(self) -> Watches:
-        """Be woken by jobs and pods."""
+        """Subscribe to jobs and pods."""
         return {JOBS: lambda _change, new, _old: self.worker.enqueue(ObjectKey.of(new)), PODS: self._pod_changed}
 
     def _pod_changed(self, _change: str, new: Object, _old: Object | None) -> None:

@@ -1,4 +1,4 @@
-"""The words of the process node: what is launched, who runs it, how one asks whether it is well."""
+"""Types of the process node: launches, containers, probes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class HttpProbe:
-    """A probe_spec to a container; any answer from 200 to 399 is a yes."""
+    """A probe of a container; any response from 200 to 399 is a success."""
 
     host: str
     port: int
@@ -57,7 +57,7 @@ class Running(Protocol):
         ...
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Terminate it."""
         ...
 
     def kill(self) -> None:
@@ -65,7 +65,7 @@ class Running(Protocol):
         ...
 
     async def probe(self, probe_spec: HttpProbe) -> bool:
-        """Ask whether it is well."""
+        """Probe it."""
         ...
 
 

@@ -30,7 +30,7 @@ STOP_GRACE = 10.0
 
 @dataclass(frozen=True)
 class NodeContext:
-    """What a node stands on."""
+    """What a node needs."""
 
     registry: Registry
     issuer: TokenIssuer
@@ -43,8 +43,8 @@ class NodeContext:
 class ProcessNode:
     """A service: from `start` to `stop`, workloads of this control plane run.
 
-    PodController have no walls around them: they run as the server's own user, so only verbs that keep to their pod's
-    identity are run, and only with files that are mounted.
+    Pods are not isolated: they run as the server's own user, so only verbs that keep to their pod's identity are run,
+    and only with files that are mounted.
     """
 
     context: NodeContext
@@ -54,7 +54,7 @@ class ProcessNode:
     _pods: PodController | None = None
 
     async def start(self) -> None:
-        """Begin; pods of an earlier life are started again."""
+        """Start; pods of an earlier run are started again."""
         context, settings = self.context, self.settings
         registry, now = context.registry, context.now
         settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ class ProcessNode:
             await controller.start()
 
     async def stop(self) -> None:
-        """End every process; what the pods' status says stays, for they will be started again."""
+        """End every process; the pods' status stays, because they will be started again."""
         while self._controllers:
             await self._controllers.pop().stop()
         pods, self._pods = self._pods, None
@@ -90,14 +90,14 @@ class ProcessNode:
             pods.volumes.close(run.uid)
 
     def _sweep(self) -> None:
-        """Remove what an earlier life left of pods that are gone, and every file that held a secret."""
+        """Remove the files of deleted pods of an earlier run, and every file with a secret."""
         living = {uid_of(pod) for pod in self.context.registry.list(PODS)}
         for found in self.settings.folder.iterdir():
             shutil.rmtree(found / "root" if found.name in living else found, ignore_errors=True)
 
 
 async def ensure_node(registry: Registry, settings: NodeSettings, now: Now) -> None:
-    """Make the Node that pods are bound to, and say that it is ready."""
+    """Create the Node that pods are bound to, and report it as ready."""
     key = ObjectKey.cluster(settings.name)
     found = registry.get(NODES, key)
     if found is None:
@@ -117,7 +117,7 @@ async def ensure_node(registry: Registry, settings: NodeSettings, now: Now) -> N
 
 
 def capacity() -> Object:
-    """Return what this machine has, in Kubernetes' words."""
+    """Return the machine's capacity as Kubernetes quantities."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     has = {"cpu": str(os.cpu_count() or 1), "memory": f"{pages * size // 1024}Ki", "pods": "110"}
     return {"capacity": has, "allocatable": dict(has)}

@@ -66,7 +66,7 @@ def is_served(image: str, names: Iterable[str]) -> bool:
 def find_unmounted(texts: Iterable[str], mounts: Iterable[str]) -> str | None:
     """Return the first path in the texts that lies outside of every mount.
 
-    Processes of this node see the machine's files, so a path that is no mount would name somebody else's.
+    Processes of this node see the machine's files, so a path outside of the mounts would be another user's file.
     """
     places = [PurePosixPath(mount) for mount in mounts]
     for text in texts:
@@ -80,6 +80,6 @@ def find_unmounted(texts: Iterable[str], mounts: Iterable[str]) -> str | None:
 
 
 def is_plain(path: str) -> bool:
-    """Whether a path is absolute and goes only down."""
+    """Whether a path is absolute and has no `..`."""
     parts = PurePosixPath(path).parts
     return path.startswith("/") and len(parts) > 1 and ".." not in parts

@@ -39,8 +39,8 @@ class PodFactory:
         kind = self.registry.kind(PODS.group, PODS.version, PODS.plural)
         if kind is None:
             raise resource_not_found()
-        # The registry knows no admission, and a pod without its account's token could not speak to anybody.
-        # Refusals speak of the prefix alone: a name that changes with each attempt would make each a new story.
+        # The registry runs no admission, and a pod without its account's token could not authenticate.
+        # Errors name the prefix only: a name that changes with each attempt would make each error a new one.
         prefix = ObjectKey(key.namespace, fields["generateName"])
         await ServiceAccountAdmission(self.registry, self.entropy)(
             Operation("create", kind, prefix, CONTROLLER, new=pod, old=None)

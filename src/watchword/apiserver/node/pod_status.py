@@ -1,4 +1,4 @@
-"""A pod's status, as a kubelet words it, from what its containers do."""
+"""A pod's status, as a kubelet reports it, from the states of its containers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def choose_phase(states: Sequence[ContainerState]) -> str:
 
 
 def pod_status(pod: Object, states: Mapping[str, ContainerState], *, now: datetime) -> Object:
-    """Return the whole status; what did not change keeps its times."""
+    """Return the complete status; unchanged conditions keep their times."""
     old = pod.get("status") or {}
     phase = choose_phase(list(states.values()))
     ready = phase == "Running" and all(state.ready for state in states.values())
@@ -91,7 +91,7 @@ def _terminated(ended: ContainerTermination) -> Object:
 
 
 def restore_container_state(pod: Object, name: str, *, now: datetime) -> ContainerState:
-    """Return where a container goes on whose process ended with an earlier life of this node."""
+    """Return how a container continues whose process ended with an earlier run of this node."""
     rows = (pod.get("status") or {}).get("containerStatuses") or ()
     row = next((row for row in rows if row.get("name") == name), None)
     if row is None:

@@ -41,7 +41,7 @@ class PodRun:
 
 @dataclass
 class PodController:
-    """Woken by pods, by what they mount, and by their own processes."""
+    """Triggered by pods, by what they mount, and by their own processes."""
 
     registry: Registry
     settings: NodeSettings
@@ -57,7 +57,7 @@ class PodController:
         self.worker: Worker[ObjectKey] = Worker("pods", self.sync, parallel=32)
 
     def watches(self) -> Watches:
-        """Be woken by pods, Secrets and ConfigMaps."""
+        """Subscribe to pods, Secrets and ConfigMaps."""
         return {PODS: self._pod_changed, SECRETS: self._secret_changed, CONFIG_MAPS: self._config_changed}
 
     def _pod_changed(self, change: str, new: Object, _old: Object | None) -> None:
@@ -132,7 +132,7 @@ class PodController:
 
     async def _run(self, pod: Object, run: PodRun | None) -> float | None:
         objection = validate_runnable_pod(pod, self.settings) if run is None else None
-        if objection is not None:  # bound by somebody else's hand
+        if objection is not None:  # bound by another client
             await self.events.warn(pod, NOT_SERVED, objection)
             return None
         run = run or self._prepared(pod)

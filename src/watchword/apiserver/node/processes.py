@@ -48,7 +48,7 @@ class RunningProcess:
         self._signal(signal.SIGKILL)
 
     async def probe(self, probe_spec: HttpProbe) -> bool:
-        """Ask over HTTP; no answer is a no."""
+        """Probe over HTTP; no response is a failure."""
         try:
             async with asyncio.timeout(probe_spec.timeout):
                 return await _asked(probe_spec)

@@ -1,4 +1,4 @@
-"""Keeps as many pods of a replica set as it asks for."""
+"""Keeps the requested number of pods of a replica set."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOK_AGAIN = 5.0
 
 @dataclass
 class ReplicaSetController:
-    """Woken by replica sets and their pods."""
+    """Triggered by replica sets and their pods."""
 
     registry: Registry
     pod_factory: PodFactory
@@ -33,7 +33,7 @@ class ReplicaSetController:
         self.worker: Worker[ObjectKey] = Worker("replica sets", self.sync)
 
     def watches(self) -> Watches:
-        """Be woken by replica sets and pods."""
+        """Subscribe to replica sets and pods."""
         return {
             REPLICA_SETS: lambda _change, new, _old: self.worker.enqueue(ObjectKey.of(new)),
             PODS: self._pod_changed,

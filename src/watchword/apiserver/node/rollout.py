@@ -18,7 +18,7 @@ HASH_LABEL = "pod-template-hash"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far a rollout may stray from the number wanted."""
+    """How far a rollout may deviate from the desired number."""
 
     surge: int
     unavailable: int
@@ -55,7 +55,7 @@ def _pods(value: Any, replicas: int, *, round_up: bool) -> int:
 
 
 def choose_new_scale(replicas: int, limits: Limits, new: Count, old: Sequence[Count]) -> int:
-    """Return how many new pods there may be at this moment: never fewer than there are, unless too many are wanted."""
+    """Return how many new pods may exist now: never fewer than there are, unless too many are requested."""
     if new.wanted >= replicas:
         return replicas
     room = replicas + limits.surge - sum(count.wanted for count in old) - new.wanted
@@ -63,12 +63,12 @@ def choose_new_scale(replicas: int, limits: Limits, new: Count, old: Sequence[Co
 
 
 def choose_old_scales(replicas: int, limits: Limits, new: Count, old: Sequence[Count]) -> list[int]:
-    """Return how many pods each old set keeps, oldest first to go; enough stay available."""
+    """Return how many pods each old set keeps, oldest removed first; enough stay available."""
     enough = replicas - limits.unavailable
     spare = new.available + sum(count.available for count in old) - enough
     kept = []
     for count in old:
-        idle = count.wanted - count.available  # nobody misses a pod that does not work
+        idle = count.wanted - count.available  # pods that do not work are removed first
         going = min(count.wanted, idle + max(0, spare))
         spare -= max(0, going - idle)
         kept.append(count.wanted - going)

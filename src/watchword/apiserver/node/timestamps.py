@@ -1,4 +1,4 @@
-"""Reads instants from statuses, which anybody who may write them can spoil."""
+"""Reads instants from statuses, which may contain anything."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def parse_timestamp(text: str | None, otherwise: datetime) -> datetime:
 
 
 def transition_time(rows: Iterable[Object], type_: str, otherwise: datetime) -> datetime:
-    """Return since when a condition says what it says."""
+    """Return since when a condition has its status."""
     text = next((row.get("lastTransitionTime") for row in rows if row.get("type") == type_), None)
     return parse_timestamp(text, otherwise)

@@ -1,4 +1,4 @@
-"""The files a pod finds: Secrets, ConfigMaps, its token; written anew when they change."""
+"""The mounted files of a pod: Secrets, ConfigMaps, its token; rewritten when they change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHORTEST_SECONDS = 600
 
 
 class MissingVolumeSource(Exception):
-    """Something the pod mounts does not exist yet; the message says what."""
+    """Something that the pod mounts does not exist yet; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class MountedToken:
 
 @dataclass
 class Volumes:
-    """Keeps the files of every pod as their sources are; tokens are renewed in time."""
+    """Keeps the files of every pod equal to their sources; tokens are renewed in time."""
 
     registry: Registry
     issuer: TokenIssuer
@@ -68,7 +68,7 @@ class Volumes:
         shutil.rmtree(self.folder / uid, ignore_errors=True)
 
     def close(self, uid: str) -> None:
-        """Remove a pod's files, and keep its log."""
+        """Remove a pod's files, but not its log."""
         shutil.rmtree(self.folder / uid / "root", ignore_errors=True)
 
     def _files(self, pod: Object, volume: Object) -> Iterator[tuple[str, bytes]]:
@@ -180,7 +180,7 @@ def _sync_files(place: Path, wanted: Mapping[str, bytes], *, keep_others: bool) 
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Replace a file in one step, so that nobody ever reads half of it."""
+    """Replace a file atomically, so that no reader sees half of it."""
     try:
         if path.read_bytes() == data:
             return

@@ -1,4 +1,4 @@
-"""Answers `/openapi/v3`, the documents below it, and `/openapi/v2`."""
+"""Serves `/openapi/v3`, the documents below it, and `/openapi/v2`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CachedDocument:
 
     @property
     def hash(self) -> str:
-        """The hash that stands in the index."""
+        """The hash in the index."""
         return self.etag.strip('"')
 
 
@@ -40,7 +40,7 @@ class OpenApiHandler:
         self._drawn: dict[str, CachedDocument] = {}
 
     async def handle(self, request: HandlerRequest) -> Response:
-        """Answer a request below `/openapi`."""
+        """Handle a request below `/openapi`."""
         _require_json(request.header("accept"))
         path = request.info.path.strip("/")
         if path == "openapi/v3":

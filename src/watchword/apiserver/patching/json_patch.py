@@ -1,4 +1,4 @@
-"""JSON patch (RFC 6902), as lenient as the reference server is and no more."""
+"""JSON patch (RFC 6902), as lenient as kube-apiserver is and no more."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _go_type(value: Any) -> str:
 
 
 def _refuse() -> NoReturn:
-    # The reference server tells no details: the patch may have come from a stranger to the object.
+    # kube-apiserver reports no details: the patch's author may lack the right to read the object.
     raise ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
@@ -109,7 +109,7 @@ class _Patch:
             return
         container, key = self._find(operation.get("path"))
         if type(container) is dict:
-            container[key] = value  # a missing key is set, as the reference server does
+            container[key] = value  # a missing key is set, as kube-apiserver does
         else:
             container[_index(key, len(container))] = value
 
@@ -134,7 +134,7 @@ class _Patch:
             _refuse()
 
     def _find(self, path: str | None) -> tuple[Any, str]:
-        """Return the container that holds what the path names, and its key there."""
+        """Return the container of the value that the path names, and its key there."""
         if path is None or "/" not in path:
             _refuse()
         _, *parts, last = (part.replace("~1", "/").replace("~0", "~") for part in path.split("/"))

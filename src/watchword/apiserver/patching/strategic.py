@@ -1,4 +1,4 @@
-"""Strategic merge patch: lists merge by key where the kind says so, and directives say the rest."""
+"""Strategic merge patch: lists merge by key where the kind defines one, and by directives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def apply_strategic_patch(document: Object, patch: Any, schema: Schema) -> Objec
     """Merge a patch into the document, in place, and return the result; null removes a field.
 
     Raises 400 for what is not a patch, 500 without a reason for directives that make no sense,
-    as the reference server does. Nothing of the patch is shared with the result.
+    as kube-apiserver does. Nothing of the patch is shared with the result.
     """
     if type(patch) is not dict:
         found = {"integer": "number", "boolean": "bool"}.get(type_name(patch), type_name(patch))

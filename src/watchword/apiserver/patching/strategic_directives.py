@@ -1,4 +1,4 @@
-"""The directives of strategic merge patches and what is said about bad ones."""
+"""The directives of strategic merge patches, and the messages about bad ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DELETE_FROM: Final = "$deleteFromPrimitiveList/"
 
 
 def bad_patch(message: str) -> ApiError:
-    """A directive that makes no sense; the reference server gives it no reason."""
+    """A directive that makes no sense; kube-apiserver gives it no reason."""
     return ApiError(500, "", message)
 
 
@@ -30,7 +30,7 @@ def no_merge_key(item: Object, key: str) -> ApiError:
 
 
 def unknown_directive(directive: Any, where: Object) -> ApiError:
-    """A value of $patch that nobody defined."""
+    """An undefined value of $patch."""
     return bad_patch(f"unknown patch type: {go_print(directive)} in map: {go_print(where)}")
 
 

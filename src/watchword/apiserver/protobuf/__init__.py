@@ -21,7 +21,7 @@ _OPTIONS = frozenset({"DeleteOptions", "CreateOptions", "UpdateOptions", "PatchO
 
 
 def decode(body: bytes) -> Object:
-    """Return the object in a Protobuf body; raises the 400 that says why it cannot be read."""
+    """Return the object in a Protobuf body; raises a 400 with the reason when it cannot be read."""
     if not body.startswith(MAGIC):
         raise bad_request("provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00")
     try:
@@ -51,7 +51,7 @@ def _unwrap(envelope: bytes) -> Object:
         raise Malformed("the envelope holds another encoding")
     name = _message_name(api_version, kind)
     read = _reader().read(name, raw)
-    # Go writes every plain field, empty or not: the shape of the kind tells them apart from absence.
+    # Go writes every plain field, empty or not: the kind's shape tells zero from absence.
     return {"apiVersion": api_version, "kind": kind, **typed().conform(name, read)}
 
 

@@ -1,4 +1,4 @@
-"""The Protobuf wire format, read from bytes that a stranger sent."""
+"""Parses the Protobuf wire format from untrusted bytes."""
 
 from __future__ import annotations
 
@@ -59,6 +59,6 @@ def _take(data: bytes, position: int, length: int) -> bytes:
 
 
 def signed(value: int, bits: int = 64) -> int:
-    """Read a varint as the signed number it stands for."""
+    """Read a varint as a signed number."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value

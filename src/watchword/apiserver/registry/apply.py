@@ -47,7 +47,7 @@ class Apply:
         return await self.create(target.kind, target.key.namespace, new, call)
 
     def _applied(self, target: UpdateTarget, live: Object | None, config: Object, call: WriteRequest) -> Object:
-        from watchword.apiserver.fieldmanager.apply import apply  # noqa: PLC0415 - a start applies nothing
+        from watchword.apiserver.fieldmanager.apply import apply
 
         kind = target.kind
         new = apply(
@@ -81,7 +81,7 @@ def _read(target: UpdateTarget, body: bytes) -> Object:
 
 
 def _require_no_uid(target: UpdateTarget, config: Object) -> None:
-    """Refuse to create what the configuration says exists already."""
+    """Refuse to create an object that must exist according to the configuration."""
     uid = config["metadata"].get("uid")
     if uid:
         detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"

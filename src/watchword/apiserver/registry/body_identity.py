@@ -1,4 +1,4 @@
-"""Checks that a body speaks of the object its URL names."""
+"""Checks that a body describes the object that its URL names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _wrong_version(kind: ResourceKind, version: str, name: str) -> str:
 
 
 def unregistered(version: str, name: str) -> str:
-    """Return what upstream says of a kind that it does not know."""
+    """Return kube-apiserver's message about an unknown kind."""
     return f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
 
 

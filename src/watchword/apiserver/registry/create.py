@@ -58,7 +58,7 @@ class Create:
         require_namespace_open(tools.objects, tools.kinds, kind, key)
         if kind.custom and "status" in kind.subresources:
             obj.pop("status", None)
-        if kind.has_generation or kind.custom:  # what the client says counts only where nothing is counted
+        if kind.has_generation or kind.custom:  # the client's value counts only for kinds without generations
             obj["metadata"]["generation"] = 1
         tools.ownership.track(operation, call)
         await tools.pipeline.mutate(operation)

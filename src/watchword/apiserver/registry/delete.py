@@ -57,7 +57,7 @@ class Delete:
         new = mark_deleting(kind, old, options, now=tools.now)
         finished = is_released(new)
         if finished and not is_deleting(old) and not _has_grace(kind):
-            new = old  # gone at once: watchers see the last state as it was, without a deletionTimestamp
+            new = old  # deleted immediately: watchers see the last state without a deletionTimestamp
         if dry_run:
             return self._answer(kind, new, finished=finished)
         if finished:
@@ -98,7 +98,7 @@ def _by_kind(resource: Resource) -> Resource:
 
 
 def mark_deleting(kind: ResourceKind, old: Object, options: DeleteOptions, *, now: Now) -> Object:
-    """Return the object as deletion leaves it; `is_released` then tells whether it can go."""
+    """Return the object as deletion leaves it; `is_released` then tells whether it can be removed."""
     new: Object = {**old, "metadata": dict(old["metadata"])}
     metadata = new["metadata"]
     _choose_finalizers(metadata, options.propagation)
@@ -126,7 +126,7 @@ def _is_namespace(kind: ResourceKind) -> bool:
 
 
 def _choose_finalizers(metadata: dict[str, Any], propagation: str) -> None:
-    """Add or drop the two finalizers that stand for a propagation policy."""
+    """Add or remove the two finalizers of a propagation policy."""
     if not propagation:
         return
     wanted = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation)

@@ -1,4 +1,4 @@
-"""What a deletion asks for, from the body or else from the query."""
+"""Reads the options of a deletion, from the body or else from the query."""
 
 from __future__ import annotations
 

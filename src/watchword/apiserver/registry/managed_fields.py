@@ -1,4 +1,4 @@
-"""Keeps managedFields true: who set which field last."""
+"""Updates managedFields on every write."""
 
 from __future__ import annotations
 

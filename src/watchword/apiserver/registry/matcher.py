@@ -30,7 +30,7 @@ class Matcher:
     fields: FieldSelector = NO_FIELDS
     path: str = ""  # the only one that can match, when the selectors name it
     ending: str = ""  # how every path ends that can match, when they name it in all namespaces
-    path_decides: bool = False  # nothing but the name is asked: the commonest selector needs no look into the object
+    path_decides: bool = False  # a selector by name only, the most common one, needs no decoding
 
     @property
     def beginning(self) -> str:
@@ -43,7 +43,7 @@ class Matcher:
         return bool(self.labels.requirements) or bool(self.fields)
 
     def matches(self, record: Record) -> bool:
-        """Whether the record's object is meant."""
+        """Whether the record's object matches."""
         if self.path:
             if record.path != self.path:
                 return False

@@ -41,7 +41,7 @@ class ConvertedBodies:
 
 
 def bucket_of(kind: ResourceKind) -> str:
-    """Return where objects of the kind are kept: one place for all its versions."""
+    """Return the bucket of the kind: one for all its versions."""
     return (kind.stored_as or kind.resource).group_resource
 
 
@@ -90,7 +90,7 @@ class ObjectStorage:
         return known[1] if known[1] is not None else record.body
 
     def item(self, kind: ResourceKind, record: Record) -> tuple[bytes | memoryview, ...]:
-        """Return the JSON of a record as it stands in a list, in pieces: typed kinds leave out what the list says."""
+        """Return the JSON of a record as a list item, in chunks: typed kinds leave out apiVersion and kind."""
         body = self.wire(kind, record)
         if kind.custom:
             return (body,)

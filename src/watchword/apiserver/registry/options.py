@@ -21,7 +21,7 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """What a list or a watch asks for."""
+    """The options of a list or a watch."""
 
     labels: LabelSelector = EVERYTHING
     fields: FieldSelector = NO_FIELDS
@@ -92,7 +92,7 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
 
 
 def read_write_request(request: HandlerRequest, *, options_kind: str, apply: bool = False) -> WriteRequest:
-    """Read what a write asks for beside its object."""
+    """Read the options of a write."""
     errors: list[FieldError] = []
     dry_run = parse_dry_run([value for name, value in request.query if name == "dryRun"], errors)
     manager = request.parameter("fieldManager")

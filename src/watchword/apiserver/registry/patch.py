@@ -27,19 +27,19 @@ Merge = Callable[[Object, Any, ResourceKind], Object]
 
 
 def _json(document: Object, patch: Any, _: ResourceKind) -> Object:
-    from watchword.apiserver.patching.json_patch import apply_json_patch  # noqa: PLC0415 - a start patches nothing
+    from watchword.apiserver.patching.json_patch import apply_json_patch
 
     return apply_json_patch(document, patch)
 
 
 def _merge(document: Object, patch: Any, _: ResourceKind) -> Object:
-    from watchword.apiserver.patching.merge_patch import apply_merge_patch  # noqa: PLC0415 - a start patches nothing
+    from watchword.apiserver.patching.merge_patch import apply_merge_patch
 
     return apply_merge_patch(document, patch)
 
 
 def _strategic(document: Object, patch: Any, kind: ResourceKind) -> Object:
-    from watchword.apiserver.patching.strategic import apply_strategic_patch  # noqa: PLC0415 - a start patches nothing
+    from watchword.apiserver.patching.strategic import apply_strategic_patch
 
     return apply_strategic_patch(document, patch, kind.schema)
 
@@ -75,7 +75,7 @@ class PatchVerb:
     apply: Apply
 
     async def __call__(self, target: UpdateTarget, media: str, body: bytes, call: WriteRequest) -> VerbResult:
-        """Change one object as the patch says."""
+        """Change one object by a patch."""
         if media == APPLY_PATCH:
             return await self.apply(target, body, call)
         patch = decode_json(body, "error decoding patch: ")
@@ -96,10 +96,10 @@ class PatchVerb:
 
 
 def _unknown_patch_fields(media: str, body: bytes, patch: Any) -> list[str]:
-    """Return what a JSON patch says that no operation understands, or says twice."""
+    """Return the unknown and duplicate fields of a JSON patch's operations."""
     if media != JSON_PATCH:
         return []
-    from watchword.apiserver.patching.json_patch import unknown_operation_fields  # noqa: PLC0415 - a start patches nothing
+    from watchword.apiserver.patching.json_patch import unknown_operation_fields
 
     twice = [f'json patch duplicate field "{path}"' for path in duplicate_fields(body, patch) if path.count(".") == 1]
     return [*twice, *(f'json patch unknown field "{path}"' for path in unknown_operation_fields(patch))]
@@ -122,7 +122,7 @@ def _conform_patched(kind: ResourceKind, new: Object, call: WriteRequest, odd: l
 
 
 def _type_mismatch_message(misfit: WrongFieldType) -> str:
-    """Word a misfit as the server that merged typed values does."""
+    """Return kube-apiserver's message about a value of a wrong type."""
     source = {"array": "slice", "object": "map", "number": "int64"}.get(misfit.found, misfit.found)
     if misfit.wanted.startswith("[]"):
         return f"cannot restore slice from {source}"

@@ -24,7 +24,7 @@ class Pipeline:
             prepare(operation)
 
     async def validate_write(self, operation: Operation) -> None:
-        """Refuse with 422 what breaks rules, and with whatever validating admission says."""
+        """Refuse invalid objects with 422, and what validating admission refuses."""
         errors = find_errors(operation)
         if errors:
             kind = operation.kind
@@ -32,7 +32,7 @@ class Pipeline:
         await self.admit(operation)
 
     async def admit(self, operation: Operation) -> None:
-        """Ask validating admission alone: all that a deletion passes."""
+        """Run validating admission only: all that a deletion passes."""
         for admit in self.validating:
             await admit(operation)
 
@@ -45,7 +45,7 @@ def find_errors(operation: Operation) -> list[FieldError]:
         errors.extend(validate(new, kind.schema) if old is None else validate(new, kind.schema, old=old))
     for check in kind.validate:
         errors.extend(check(operation))
-    return sorted(errors, key=lambda error: _UNCHECKED in error.message)  # said last, whoever said it
+    return sorted(errors, key=lambda error: _UNCHECKED in error.message)  # last, whichever step set it
 
 
 _UNCHECKED = "some validation rules were not checked"

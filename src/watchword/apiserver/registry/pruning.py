@@ -12,7 +12,7 @@ MOST_COMPLAINTS = 100  # as upstream: a body made of mistakes is not worth a lis
 
 
 def prune_and_default(kind: ResourceKind, obj: Object, call: WriteRequest, duplicates: list[str] | None = None) -> None:
-    """Prune and default in place; unknown fields become warnings or a refusal, as the caller wished."""
+    """Prune and default in place; unknown fields become warnings or a refusal, as requested."""
     unknown = prune(obj, kind.schema, in_order=not kind.custom)
     if call.strictness != "Ignore" and (unknown or duplicates):
         told = [f'unknown field "{path}"' for path in unknown[:MOST_COMPLAINTS]]
@@ -34,7 +34,7 @@ class StrictDecoding(ApiError):
 
 
 def report_field_problems(kind: ResourceKind, call: WriteRequest, unknown: list[str], duplicates: list[str]) -> None:
-    """Warn about fields, or refuse them with 400 when the caller asked for strictness."""
+    """Warn about fields, or refuse them with 400 when strict validation was requested."""
     twice = [f'duplicate field "{path}"' for path in duplicates]
     complaints = [*twice, *unknown] if kind.custom else [*unknown, *twice]  # as kube-apiserver's two decoders do
     if call.strictness == "Strict":

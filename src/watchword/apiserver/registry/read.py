@@ -1,4 +1,4 @@
-"""The verbs get and list, as of the revision the client asks for."""
+"""The verbs get and list, at the requested revision."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CONTINUE_EXPIRED = (
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """One answer to a list."""
+    """One response to a list."""
 
     records: list[Record]
     revision: int
@@ -41,7 +41,7 @@ class ListPage:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Answers from committed state."""
+    """Reads committed state."""
 
     objects: ObjectStorage
 
@@ -65,7 +65,7 @@ class Read:
             revision, records = store.revision, store.records(bucket_of(kind), namespace)
         else:
             records = self._as_of(kind, namespace, revision, start)
-        # As upstream: "any revision" is answered from a cache that does not cut lists.
+        # As kube-apiserver: "any revision" is served from a cache that does not page.
         limit = 0 if options.resource_version == "0" and not options.continue_token else options.limit
         return _page(records, revision, start, limit, matcher)
 

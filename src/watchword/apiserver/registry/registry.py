@@ -64,9 +64,9 @@ def verbs(tools: VerbDependencies) -> Verbs:
 
 
 class ObjectRegistry:
-    """The store behind the verbs, as `model.Registry` promises it: trusted callers only.
+    """The store behind the verbs, by the protocol `model.Registry`: for trusted callers only.
 
-    Admission does not apply: these are the control plane's own parts.
+    Admission does not apply: the callers are parts of the control plane.
     """
 
     def __init__(self, store: Store, kinds: KindTable, *, now: Now, entropy: Entropy) -> None:
@@ -130,9 +130,9 @@ class ObjectRegistry:
     def subscribe(
         self, resource: Resource, listener: Callable[[str, Object, Object | None], None]
     ) -> Callable[[], None]:
-        """WriteRequest `listener(type, new, old)` after each committed change; return how to stop.
+        """Call `listener(type, new, old)` after each committed change; return a function that stops it.
 
-        ObjectStorage already present come first, as ADDED. A listener that raises is reported and keeps its place.
+        Existing objects come first, as ADDED. A listener that raises is reported and stays registered.
         """
         kind = self._require(resource)
         for record in self._records(kind, ""):

@@ -66,7 +66,7 @@ class Update:
         return await self.create(target.kind, target.key.namespace, read(), call)
 
     async def revise(self, target: UpdateTarget, revise: Mutation, call: WriteRequest) -> VerbResult:
-        """Change one object by a function, again when somebody else was faster and the caller does not mind."""
+        """Change one object by a function; retry after a conflict unless the caller set a resourceVersion."""
         for _ in range(ATTEMPTS):
             stored = self.tools.objects.latest(target.kind, target.key)
             if stored is None:
@@ -106,19 +106,19 @@ class Update:
         if call.dry_run:
             return VerbResult(encode_object(new))
         if is_released(new):
-            # Watchers see the last stored state; the caller sees what it asked for.
+            # Watchers see the last stored state; the caller sees what it requested.
             await tools.objects.erase(kind, target.key, old, stored.revision)
             return VerbResult(encode_object(new))
         if is_same(new, old):
             record = stored.record
-            await tools.objects.store.flush()  # what we answer must be durable, though we wrote nothing
+            await tools.objects.store.flush()  # the response must be durable, although nothing was written
         else:
             record = await tools.objects.put(kind, target.key, new, stored.revision)
         return VerbResult(tools.objects.wire(kind, record))
 
 
 def is_released(obj: Object) -> bool:
-    """Whether a deleting object has nothing left that keeps it."""
+    """Whether an object that is being deleted has nothing left that blocks it."""
     if not is_deleting(obj) or finalizers_of(obj):
         return False
     if obj["metadata"].get("deletionGracePeriodSeconds"):

@@ -74,6 +74,6 @@ class WatchVerb:
 
 def _require_revision(text: str) -> None:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        # Upstream answers so: the one case in which a malformed parameter is a 500.
+        # As kube-apiserver: the one case in which a malformed parameter is a 500.
         detail = f"Invalid value: {quote(text)}: strconv.ParseUint: parsing {quote(text)}: invalid syntax"
         raise ApiError(500, "", f"resourceVersion: {detail}")

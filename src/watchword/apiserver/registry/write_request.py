@@ -1,4 +1,4 @@
-"""What a writing request carries beside its object: who, as which manager, how strictly."""
+"""The context of a write: user, field manager, strictness."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class WriteRequest:
     dry_run: bool = False
     strictness: Strictness = "Ignore"
     force: bool = False  # server-side apply: take fields from other managers
-    applied: bool = False  # managedFields already tell the outcome of an apply
+    applied: bool = False  # managedFields already contain the outcome of an apply
     warnings: list[str] = field(default_factory=list)
-    may_create: Callable[[], None] = lambda: None  # raises 403; asked when an update or apply would create
+    may_create: Callable[[], None] = lambda: None  # raises 403; called when an update or apply would create
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Questions that are answered and not stored: who is this, and may they?"""
+"""Reviews, which are answered and not stored: identities and rights."""

@@ -33,14 +33,14 @@ GROUP = "authorization.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class AccessReviewHandler:
-    """Answers SubjectAccessReview, and LocalSubjectAccessReview for one namespace."""
+    """Serves SubjectAccessReview, and LocalSubjectAccessReview for one namespace."""
 
     authorizer: Authorizer
     now: Now
     kind: ResourceKind = SUBJECT_ACCESS_REVIEW
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        """Answer for the user that the spec names."""
+        """Review the rights of the user in the spec."""
         review_request = read_review_request(request, self.kind)
         review, spec = review_request.review, review_request.review.get("spec") or {}
         local = self.kind.resource.namespaced
@@ -58,13 +58,13 @@ class AccessReviewHandler:
 
 @dataclass(frozen=True, slots=True)
 class SelfAccessReviewHandler:
-    """Answers SelfSubjectAccessReview: what `kubectl auth can-i` asks."""
+    """Serves SelfSubjectAccessReview, which `kubectl auth can-i` uses."""
 
     authorizer: Authorizer
     now: Now
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        """Answer for the caller."""
+        """Review the rights of the caller."""
         review_request = read_review_request(request, SELF_SUBJECT_ACCESS_REVIEW)
         review, spec = review_request.review, review_request.review.get("spec") or {}
         _refuse([*spec_errors(spec), *attribute_errors(spec), *_metadata_errors(review["metadata"], local=False)])
@@ -77,7 +77,7 @@ class SelfAccessReviewHandler:
 
 @dataclass(frozen=True, slots=True)
 class SelfRulesReviewHandler:
-    """Answers SelfSubjectRulesReview: every rule the caller holds in one namespace."""
+    """Serves SelfSubjectRulesReview: every rule of the caller in one namespace."""
 
     authorizer: RbacAuthorizer
 
@@ -122,7 +122,7 @@ def decide(authorizer: Authorizer, user: User, spec: Object) -> Object:
 
 
 def read_attributes(spec: Object) -> RequestInfo:
-    """Return the request that a valid spec asks about."""
+    """Return the request that a valid spec describes."""
     row = spec.get("resourceAttributes")
     if row is None:
         other = spec.get("nonResourceAttributes") or {}
@@ -145,7 +145,7 @@ def read_subject(spec: Object) -> User:
 
 
 def spec_errors(spec: Object) -> list[FieldError]:
-    """Say when not exactly one kind of attributes is there."""
+    """Return an error unless exactly one kind of attributes is present."""
     resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     mapping(resource, "spec.resourceAttributes")
     mapping(other, "spec.nonResourceAttributes")
@@ -159,7 +159,7 @@ def spec_errors(spec: Object) -> list[FieldError]:
 
 
 def attribute_errors(spec: Object) -> list[FieldError]:
-    """Judge the selectors of resource attributes."""
+    """Validate the selectors of resource attributes."""
     row = spec.get("resourceAttributes") or {}
     return [error for kind in ("fieldSelector", "labelSelector") for error in selector_errors(row.get(kind), kind)]
 

@@ -1,4 +1,4 @@
-"""TokenReview and SelfSubjectReview: who holds this token, and who am I?"""
+"""TokenReview and SelfSubjectReview."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from watchword.apiserver.reviews.review_request import (
 
 @dataclass(frozen=True, slots=True)
 class TokenReviewHandler:
-    """Says who holds a token; a bad token is an review_response, not an error."""
+    """Returns the user of a token; a bad token is a review result, not an error."""
 
     tokens: TokenChain
     now: Now
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        """Answer one TokenReview."""
+        """Handle one TokenReview."""
         review_request = read_review_request(request, TOKEN_REVIEW)
         spec = review_request.review.get("spec") or {}
         token = text(spec.get("token"), "spec.token")
@@ -55,12 +55,12 @@ class TokenReviewHandler:
 
 @dataclass(frozen=True, slots=True)
 class SelfSubjectReviewHandler:
-    """Says who the caller is, after impersonation."""
+    """Returns the caller, after impersonation."""
 
     now: Now
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        """Answer one SelfSubjectReview; what the body says does not matter."""
+        """Handle one SelfSubjectReview; the body is ignored."""
         review_request = read_review_request(request, SELF_SUBJECT_REVIEW)
         review: Object = {
             "kind": SELF_SUBJECT_REVIEWS.kind,

@@ -1,4 +1,4 @@
-"""Every review and who answers it, as data."""
+"""Every review and its handler, as data."""
 
 from __future__ import annotations
 

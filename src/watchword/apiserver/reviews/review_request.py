@@ -19,7 +19,7 @@ from watchword.apiserver.registry.write_request import WriteRequest
 
 @dataclass(frozen=True, slots=True)
 class ReviewRequest:
-    """A review as its client meant it, and how the client wants to be answered."""
+    """A review as its client sent it, and the requested format of the response."""
 
     review: Object
     call: WriteRequest
@@ -46,7 +46,7 @@ def read_review_request(request: HandlerRequest, kind: ResourceKind) -> ReviewRe
 
 
 def track(review_request: ReviewRequest, kind: ResourceKind, now: Now, subresource: str = "") -> None:
-    """Note in the review who asked what: the server does so for everything that is created."""
+    """Set managedFields of the review: the server does so for everything that is created."""
     operation = Operation(
         "create",
         kind,
@@ -79,7 +79,7 @@ def _require_kind(body: Object, resource: Resource) -> None:
 
 
 def review_response(request: HandlerRequest, review: Object, warnings: list[str] | None = None) -> Response:
-    """Return the answered review: 201, although nothing was created."""
+    """Return the completed review: 201, although nothing was created."""
     return object_response(request, review, 201, warnings)
 
 
@@ -95,7 +95,7 @@ def user_info(user: User) -> Object:
 
 
 def filled(row: Object) -> Object:
-    """Return the fields that say something: empty texts are left out of answers."""
+    """Return the non-empty fields: empty texts are left out of responses."""
     return {key: filled(value) if isinstance(value, dict) else value for key, value in row.items() if value != ""}
 
 

@@ -1,4 +1,4 @@
-"""Selectors inside access reviews: RBAC does not look at them, but they must make sense."""
+"""Validates selectors of access reviews, which RBAC ignores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LABEL_OPERATORS = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": 
 
 
 def selector_errors(selector: Any, kind: str) -> list[FieldError]:
-    """Say when a selector is given twice or not at all."""
+    """Return an error when a selector is given twice or not at all."""
     if selector is None:
         return []
     if not isinstance(selector, dict):

@@ -60,12 +60,12 @@ def check_enum(value: Any, allowed: list[Any], path: str, errors: list[FieldErro
 
 
 def go_number(value: float) -> str:
-    """Print a number of a schema as the reference server prints it."""
+    """Print a number of a schema as kube-apiserver prints it."""
     return str(int(value)) if value == int(value) and abs(value) < 1e21 else show(value)
 
 
 def _matches(pattern: str, value: str) -> bool:
-    from watchword.cel.re2_patterns import compile_pattern  # noqa: PLC0415 - built-in kinds have no patterns
+    from watchword.cel.re2_patterns import compile_pattern
 
     try:
         return bool(compile_pattern(pattern).search(value))

@@ -1,4 +1,4 @@
-"""Fills in what a schema says a missing field means."""
+"""Fills in the defaults of a schema."""
 
 from __future__ import annotations
 

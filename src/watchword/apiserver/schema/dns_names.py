@@ -1,4 +1,4 @@
-"""Names inside definitions: what is wrong with a label or a domain, in Kubernetes' words."""
+"""Validates labels and domains in definitions, with Kubernetes' messages."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SUBDOMAIN_RULE = (
 
 
 def dns1035_label_errors(text: str) -> str:
-    """Say why a text is no DNS-1035 label; empty when it is one."""
+    """Return why a text is not a DNS-1035 label; empty when it is one."""
     return _name_errors(text, _LABEL, _LABEL_RULE, 63)
 
 
 def dns_subdomain_errors(text: str) -> str:
-    """Say why a text is no DNS subdomain; empty when it is one."""
+    """Return why a text is not a DNS subdomain; empty when it is one."""
     return _name_errors(text, _SUBDOMAIN, _SUBDOMAIN_RULE, 253)
 
 

@@ -1,4 +1,4 @@
-"""Objects inside objects: an embedded resource says what it is."""
+"""Embedded resources: objects inside objects that have their own apiVersion and kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from watchword.apiserver.schema.model import Schema
 
 
 def check_embedded(value: Any, schema: Schema | None, path: str, errors: list[FieldError]) -> None:
-    """Append what embedded resources at this value and below do not say about themselves."""
+    """Append errors for embedded resources at this value and below that lack apiVersion, kind or a valid name."""
     if schema is None or "embedded" not in schema.contains:
         return
     if type(value) is dict:

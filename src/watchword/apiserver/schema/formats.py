@@ -14,7 +14,7 @@ from watchword.api.time import parse_rfc3339
 
 
 def is_formatted(text: str, name: str) -> bool:
-    """Whether the text has the named format; true for formats nobody enforces."""
+    """Whether the text has the named format; true for formats that are not enforced."""
     check = _CHECKS.get(name.replace("-", ""))
     return check is None or check(text)
 

@@ -17,7 +17,7 @@ Check = Callable[[Any, Schema, str, Any, list[FieldError]], None]
 def check_junctors(value: Any, schema: Schema, path: str, errors: list[FieldError], check: Check) -> None:
     """Append what the junctors of a schema find wrong with a value.
 
-    Their own errors name no field; the reference server prints <nil> there.
+    Their own errors name no field; kube-apiserver prints <nil> there.
     """
     rules = schema.constraints
 
@@ -66,7 +66,7 @@ def _all_of(found: list[list[FieldError]], path: str, errors: list[FieldError]) 
 
 
 def _closest(schemas: Sequence[Schema], found: list[list[FieldError]], value: Any) -> list[FieldError]:
-    # The branch that had the most to say about the value is the one the author most likely meant.
+    # The branch with the most errors about the value is the one that the author most likely meant.
     best = max(range(len(schemas)), key=lambda index: (_overlap(schemas[index], value), -index))
     return found[best]
 

@@ -33,7 +33,7 @@ def branches(node: Node, junctor: str) -> list[Node]:
 
 
 def type_of(node: Node) -> str:
-    """Return what the node says about its type, empty when nothing."""
+    """Return the declared type of the node, empty when there is none."""
     said = node.get("type")
     return said if isinstance(said, str) else ""
 

@@ -1,4 +1,4 @@
-"""Drops what a schema does not know, and says where it was."""
+"""Removes fields that a schema does not define, and returns their paths."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _type(node: Node, level: Level, path: str) -> Iterator[FieldError]:
 
 
 def _resource(node: Node, level: Level, path: str) -> Iterator[FieldError]:
-    """Check what the document says about apiVersion, kind and metadata of a resource."""
+    """Check the schema's apiVersion, kind and metadata."""
     is_resource = level == "root" or is_set(node, "x-kubernetes-embedded-resource")
     known = properties_of(node)
     for key in ("kind", "apiVersion"):

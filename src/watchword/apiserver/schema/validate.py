@@ -1,4 +1,4 @@
-"""Judges an object by its schema, in Kubernetes' words."""
+"""Validates an object against its schema, with Kubernetes' messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ACCEPTED: Final[dict[str, frozenset[type]]] = {
     "int-or-string": frozenset((int, str)),
     "any": frozenset((dict, list, str, bool, int, float)),
 }
-MAX_ERRORS: Final = 500  # nobody reads more, and a large object could break as many rules as it has fields
+MAX_ERRORS: Final = 500  # more do not help, and a large object could have as many errors as fields
 _BLOCKING = frozenset(
     (
         "FieldValueNotSupported",
@@ -47,7 +47,7 @@ def validate(value: Any, schema: Schema, *, old: Any = ABSENT, path: str = "") -
         if any(error.reason in _BLOCKING for error in errors):
             errors.append(invalid("<nil>", None, _RULES_NOT_CHECKED))
         else:
-            from watchword.apiserver.schema.validation_rules import check_rules  # noqa: PLC0415 - built-in kinds have no rules
+            from watchword.apiserver.schema.validation_rules import check_rules
 
             check_rules(value, schema, path, old, errors)
     return errors

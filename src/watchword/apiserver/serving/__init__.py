@@ -1,1 +1,1 @@
-"""From a request to a verb, and from its outcome to an answer."""
+"""Maps a request to a verb, and its outcome to a response."""

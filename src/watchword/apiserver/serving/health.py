@@ -1,4 +1,4 @@
-"""Whether the server is alive and ready, in the words that probes and people read."""
+"""Liveness and readiness of the server, in the format of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HealthHandler:
         self._tasks = tasks
 
     async def handle(self, request: HandlerRequest) -> Response:
-        """Answer one probe."""
+        """Handle one probe."""
         endpoint, _, check = request.info.path.strip("/").partition("/")
         checks = self._checks(endpoint)
         if check:

@@ -57,7 +57,7 @@ class ResourceServer:
         return await serve(request, kind)
 
     async def _scale(self, request: HandlerRequest, kind: ResourceKind) -> Response:
-        from watchword.apiserver.serving.scale import ScaleServer  # noqa: PLC0415 - few scale anything
+        from watchword.apiserver.serving.scale import ScaleServer
 
         return await ScaleServer(self.verbs).serve(request, kind)
 
@@ -114,7 +114,7 @@ class ResourceServer:
         return self.responses.page(request, kind, page)
 
     def _call(self, request: HandlerRequest, *, options_kind: str, apply: bool = False) -> WriteRequest:
-        """Read the call of a write that may turn out to create: then the right to create is asked for, too."""
+        """Read a write that may turn out to create: then the right to create is checked, too."""
         call = read_write_request(request, options_kind=options_kind, apply=apply)
         info = replace(request.info, verb="create")
         return replace(call, may_create=lambda: require(self.authorizer, request.user, info))

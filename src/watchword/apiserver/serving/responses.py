@@ -1,4 +1,4 @@
-"""Shows objects and lists in the form a client asked for: as they are, as metadata, as a table."""
+"""Formats objects and lists as requested: complete, as metadata, or as a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JSON_HEADER = ("Content-Type", JSON)
 
 @dataclass(frozen=True, slots=True)
 class ResponseBuilder:
-    """Turns outcomes of verbs into answers."""
+    """Turns outcomes of verbs into responses."""
 
     objects: ObjectStorage
     now: Now
@@ -79,7 +79,7 @@ class ResponseBuilder:
             yield from self.objects.item(kind, record)
 
     def _table_of_one(self, request: HandlerRequest, kind: ResourceKind, media: Media) -> Callable[[Object], Object]:
-        from watchword.apiserver.table import table  # noqa: PLC0415 - machines never ask for tables
+        from watchword.apiserver.table import table
 
         include = request.parameter("includeObject") or "Metadata"
         return lambda obj: table(kind, [obj], now=self.now(), include=include, version=media.version)
@@ -88,7 +88,7 @@ class ResponseBuilder:
         self, request: HandlerRequest, kind: ResourceKind, media: Media, items: list[Object], metadata: Object
     ) -> Object:
         if media.transform == "Table":
-            from watchword.apiserver.table import table  # noqa: PLC0415 - machines never ask for tables
+            from watchword.apiserver.table import table
 
             include = request.parameter("includeObject") or "Metadata"
             shown = table(kind, items, now=self.now(), include=include, version=media.version)

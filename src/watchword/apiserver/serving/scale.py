@@ -39,7 +39,7 @@ class ScaleServer:
     verbs: Verbs
 
     async def serve(self, request: HandlerRequest, kind: ResourceKind) -> Response:
-        """Answer get, update and patch."""
+        """Handle get, update and patch."""
         paths = kind.scale_paths or ("spec.replicas", "status.replicas", "")
         key = ObjectKey(request.info.namespace, request.info.name)
         if request.info.verb == "get":
@@ -76,7 +76,7 @@ def _revised(
         if name != key.name:
             raise bad_request(f"the name of the object ({name or ''}) does not match the name on the URL ({key.name})")
         errors = scale_errors(scale)
-        if errors and not kind.custom:  # a custom object judges its own count
+        if errors and not kind.custom:  # a custom object validates its own count
             raise invalid(SCALES, key.name, errors)
         resize(obj, scale, paths)
         # An absent revision means that any will do; a given one must still be the stored one.

@@ -1,9 +1,9 @@
-"""What a store refuses, and why.
+"""The errors of a store.
 
 StoreError
-├── RevisionConflict              the object is not at the revision the writer expected
-├── Compacted          the past asked for is no longer kept
-├── WriteFailed       the write is not durable and was undone; reading goes on
+├── RevisionConflict   the object is not at the revision that the writer expected
+├── Compacted          the requested revision is compacted
+├── WriteFailed        the write is not durable and was undone; reads still work
 │   └── StorageFull    … because the disk or the quota is full
 └── StoreOpenError         the data file cannot be used; nothing was changed
     ├── StoreCorrupt        … because its content is damaged
@@ -16,11 +16,11 @@ from __future__ import annotations
 
 
 class StoreError(Exception):
-    """Base of everything this room raises."""
+    """Base of the errors of this package."""
 
 
 class RevisionConflict(StoreError):
-    """Somebody else wrote first; read again and decide anew."""
+    """Another writer was first; read again and decide again."""
 
     def __init__(self, expected: int, actual: int) -> None:
         super().__init__(f"expected revision {expected}, found {actual}: read the object again")
@@ -29,7 +29,7 @@ class RevisionConflict(StoreError):
 
 
 class Compacted(StoreError):
-    """The revision lies before what is kept; list again."""
+    """The revision is compacted; list again."""
 
     def __init__(self, revision: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {revision} ({oldest})")
@@ -50,7 +50,7 @@ class StoreOpenError(StoreError):
 
 
 class StoreCorrupt(StoreOpenError):
-    """The data file is damaged; restore a backup beside it."""
+    """The data file is damaged; restore a backup."""
 
 
 class StoreMissing(StoreOpenError):

@@ -32,7 +32,7 @@ _SET_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One revision as the log keeps it."""
+    """One revision as the log stores it."""
 
     revision: int
     bucket: str
@@ -43,11 +43,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What compaction erases: superseded revisions, and per bucket up to where the past is gone."""
+    """What compaction erases: superseded revisions, and per bucket up to which revision."""
 
     revisions: Sequence[int]
     forgotten: Sequence[tuple[str, int]]
-    revision: int  # the latest one, kept as a fact lest erased tombstones make the count fall back
+    revision: int  # the latest one, stored explicitly, because erasing tombstones must not lower the count
 
 
 class RevisionLog:
@@ -87,22 +87,22 @@ class RevisionLog:
         return int(self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'floor'").get)
 
     def raise_floor(self, revision: int) -> None:
-        """Begin a new epoch: the count goes on from here, and nothing older may be continued from."""
+        """Begin a new epoch: the count continues from here, and watches cannot continue from before."""
         rows = [("revision", revision), ("floor", revision)]
         self._transact([(_SET_FACT, rows)])
 
     def rows(self) -> Iterator[Row]:
-        """Yield every kept revision in order."""
+        """Yield every stored revision in order."""
         query = "SELECT revision, bucket, path, deleted, body FROM log ORDER BY revision"
         for revision, bucket, path, deleted, body in self._db.execute(query):
             yield Row(revision, bucket, path, bool(deleted), body)
 
     def forgotten(self) -> list[tuple[str, int]]:
-        """Return per bucket up to which revision the past is gone."""
+        """Return per bucket up to which revision it is compacted."""
         return list(self._db.execute("SELECT bucket, revision FROM forgotten"))
 
     def append(self, rows: Iterable[Row]) -> None:
-        """Commit revisions together; on any error none of them is kept."""
+        """Commit revisions together; after any error none of them is stored."""
         values = [(row.revision, row.bucket, row.path, int(row.deleted), row.body) for row in rows]
         self._transact([("INSERT INTO log VALUES (?, ?, ?, ?, ?)", values)])
 
@@ -119,7 +119,7 @@ class RevisionLog:
             raise _refusal(cause) from cause
 
     def forget(self, what: Compaction) -> None:
-        """Erase superseded revisions, remembering that they are gone."""
+        """Erase superseded revisions, and record that."""
         self._transact(
             [
                 ("DELETE FROM log WHERE revision = ?", [(revision,) for revision in what.revisions]),

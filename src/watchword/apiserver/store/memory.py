@@ -16,7 +16,7 @@ class MemoryStore:
         self._state = CommittedState()
 
     def copy(self) -> MemoryStore:
-        """Return another store with the same records, without their past and without anybody who listens."""
+        """Return another store with the same records, without their history and listeners."""
         other = MemoryStore()
         for name, bucket in self._state.buckets().items():
             records, paths = dict(bucket.records), list(bucket.paths)
@@ -68,7 +68,7 @@ class MemoryStore:
         """Return: nothing is ever on its way."""
 
     async def compact(self, revision: int) -> None:
-        """Forget superseded states."""
+        """Erase superseded revisions."""
         self._state.compact(revision)
 
     async def close(self) -> None:

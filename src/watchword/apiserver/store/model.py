@@ -1,4 +1,4 @@
-"""The words of the store: record, change, event, and the store itself."""
+"""Types of the store: record, change, event, and the store itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from watchword.api.meta import ObjectKey
 
 
 def path_of(key: ObjectKey) -> str:
-    """Return where an object stands in its bucket; the order of paths is the order of lists."""
+    """Return an object's path in its bucket; the order of paths is the order of lists."""
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
@@ -47,7 +47,7 @@ class StoreEvent:
 
 @dataclass(frozen=True, slots=True)
 class StoreChange:
-    """One wish to write. `expected` is the revision the writer has seen; 0 means the object must not exist."""
+    """One write. `expected` is the revision the writer has read; 0 means the object must not exist."""
 
     bucket: str
     path: str
@@ -60,9 +60,9 @@ Listener = Callable[[StoreEvent], None]
 
 
 class Store(Protocol):
-    """Keeps records. Reads answer at once; a write is visible only after it is durable.
+    """Stores records. Reads are immediate; a write is visible only after it is durable.
 
-    All methods belong to the thread of the event loop.
+    All methods must be called in the thread of the event loop.
     """
 
     @property
@@ -103,7 +103,7 @@ class Store(Protocol):
         ...
 
     async def compact(self, revision: int) -> None:
-        """Forget superseded states up to and including a revision."""
+        """Erase superseded revisions up to and including one."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Notices that a data file was put back from a backup: clients may have seen a future that is gone."""
+"""Detects that a data file was restored from a backup: clients may have seen later revisions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import orjson
 
 EPOCH_GAP = 1_000_000
-"""Revisions skipped after a restore: nobody can have been given one of those to come."""
+"""Revisions skipped after a restore, so that no client has seen any of the next ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreMarker:
-    """Which file was last in use and how far it had come, written beside it."""
+    """Which file was last in use and its last revision; stored next to it."""
 
     device: int
     inode: int

@@ -23,9 +23,9 @@ MARK_EVERY = 100
 
 
 class SqliteStore:
-    """Reads answer from memory; a write is acknowledged, and seen by anybody, once it is on disk.
+    """Reads come from memory; a write is acknowledged, and visible, once it is on disk.
 
-    Writers build on writes that are still on their way (`latest`): those commit in the same order or not at all.
+    Writers build on writes that are not committed yet (`latest`): those commit in the same order or not at all.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SqliteStore:
         self._closed = False
 
     def _begin(self) -> None:
-        """Start a new epoch when the file was put back from a backup, so that no watcher misses what is gone."""
+        """Start a new epoch when the file was restored from a backup, so that no watcher misses lost revisions."""
         now, last = RestoreMarker.of(self._path, self._state.revision), read_marker(self._mark_path)
         if is_restored(now, last):
             revision = max(now.revision, last.revision if last is not None else 0) + EPOCH_GAP
@@ -102,7 +102,7 @@ class SqliteStore:
         return self._state.subscribe(bucket, listener)
 
     async def write(self, change: StoreChange) -> Record:
-        """Commit one change; the write goes on even when the caller stops waiting."""
+        """Commit one change; the write completes even when the caller stops waiting."""
         if self._closed:
             raise WriteFailed("the store is closed: the server is stopping")
         event = decide_event(change, self.latest(change.bucket, change.path), self._next)
@@ -163,7 +163,7 @@ class SqliteStore:
         try:
             self._loop.call_soon_threadsafe(self._conclude, outcome)
         except RuntimeError:
-            return  # the loop is gone, and with it everybody who waits
+            return  # the loop is closed, and no caller waits any more
 
     def _conclude(self, outcome: BatchResult | CompactionResult) -> None:
         if isinstance(outcome, CompactionResult):

@@ -1,4 +1,4 @@
-"""The committed state in memory: current records, the recent past, and who listens."""
+"""The committed state in memory: current records, recent history, and listeners."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from watchword.apiserver.store.errors import Compacted
 from watchword.apiserver.store.model import Listener, Record, StoreEvent
 
-# What one bucket remembers at most; beyond it the oldest changes are forgotten before compaction comes round.
+# The longest history of one bucket; beyond it the oldest changes are dropped before compaction.
 WINDOW_EVENTS = 10_000
 WINDOW_BYTES = 32 * 1024 * 1024
 
@@ -27,7 +27,7 @@ class Bucket:
     listeners: dict[object, Listener] = field(default_factory=dict)
 
     def apply(self, event: StoreEvent) -> None:
-        """Make the change current and remember it."""
+        """Make the change current and add it to the history."""
         self.restore(event)
         self.past.append(event)
         self.past_bytes += len(event.record.body)
@@ -47,11 +47,11 @@ class Bucket:
         """Return the sorted paths of one namespace, or all."""
         if not namespace:
             return self.paths
-        # "0" is the character after "/": the half-open range holds exactly the paths under the namespace.
+        # "0" is the character after "/": the half-open range contains exactly the paths under the namespace.
         return self.paths[bisect_left(self.paths, f"{namespace}/") : bisect_left(self.paths, f"{namespace}0")]
 
     def forget_until(self, revision: int) -> list[int]:
-        """Drop changes up to a revision; return the revisions whose records nobody can ask for any more."""
+        """Drop changes up to a revision; return the revisions whose records can no longer be requested."""
         garbage = []
         while self.past and self.past[0].revision <= revision:
             garbage.extend(self._forget_oldest())
@@ -151,7 +151,7 @@ class CommittedState:
         return lambda: _discard(listeners, handle)
 
     def commit(self, event: StoreEvent) -> list[int]:
-        """Make a change current and tell the listeners; return revisions that may be erased from a log."""
+        """Make a change current and call the listeners; return revisions that may be erased from a log."""
         bucket = self.bucket(event.record.bucket)
         bucket.apply(event)
         self.revision = event.revision
@@ -162,7 +162,7 @@ class CommittedState:
         return garbage
 
     def compact(self, revision: int) -> list[int]:
-        """Forget the past of every bucket up to a revision; return revisions that may be erased."""
+        """Drop the history of every bucket up to a revision; return revisions that may be erased."""
         upto = min(revision, self.revision)
         return [number for bucket in self._buckets.values() for number in bucket.forget_until(upto)]
 

@@ -15,7 +15,7 @@ LARGEST_BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One row that stands or falls with all earlier ones of the same epoch."""
+    """One row that commits only with all earlier ones of the same epoch."""
 
     row: Row
     epoch: int

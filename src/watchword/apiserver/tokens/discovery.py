@@ -1,4 +1,4 @@
-"""OIDC discovery: how strangers learn to verify this plane's ServiceAccount tokens."""
+"""OIDC discovery: how other systems verify ServiceAccount tokens of this control plane."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CACHE = ("Cache-Control", "public, max-age=3600")
 
 @dataclass(frozen=True, slots=True)
 class IssuerDiscovery:
-    """Serves the two documents; the keys are asked for each time, so a rotation shows at once."""
+    """Serves the two documents; the keys are read each time, so that a rotation is visible immediately."""
 
     issuer: str
     key_set_url: str
     keys: Callable[[], tuple[PublicKey, ...]]
 
     async def configuration(self, _request: HandlerRequest) -> Response:
-        """Answer with the provider metadata."""
+        """Respond with the provider metadata."""
         document: Object = {
             "issuer": self.issuer,
             "jwks_uri": self.key_set_url,
@@ -41,7 +41,7 @@ class IssuerDiscovery:
         return Response(200, (("Content-Type", "application/json"), _CACHE), orjson.dumps(document))
 
     async def key_set(self, request: HandlerRequest) -> Response:
-        """Answer with the public keys; 406 to who accepts only other documents."""
+        """Respond with the public keys; 406 when the client accepts no JWKS."""
         if not _accepts(request.header("accept"), KEY_SET):
             raise no_representation((KEY_SET,))
         body = orjson.dumps(key_set_document(self.keys()))

@@ -1,4 +1,4 @@
-"""What goes into a ServiceAccount token, and who signs it."""
+"""Issues ServiceAccount tokens: claims and signature."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TokenKeys:
 
     @property
     def public(self) -> tuple[PublicKey, ...]:
-        """Every key whose tokens are believed, the signing one first."""
+        """Every key whose tokens are trusted, the signing one first."""
         return tuple(dict.fromkeys((self.signing.public, *self.others)))
 
     def verifier(self) -> TokenVerifier:
@@ -39,7 +39,7 @@ class TokenKeys:
 
 @dataclass(frozen=True, slots=True)
 class BoundObjects:
-    """The objects a token's life hangs on; a pod may come with its node, a secret comes alone."""
+    """The objects that a token is bound to; a pod may come with its node, a secret comes alone."""
 
     pod: Object | None = None
     node: Object | None = None
@@ -86,7 +86,7 @@ class TokenIssuer:
         )
 
     def issue_legacy(self, account: Object, secret_name: str) -> Sensitive[str]:
-        """Return the token that a Secret keeps for the account: without end, tied to that Secret."""
+        """Return the token of a Secret for the account: without expiry, bound to that Secret."""
         namespace, name = account["metadata"]["namespace"], account["metadata"]["name"]
         return self.signer.sign(
             {

@@ -1,4 +1,4 @@
-"""TokenRequest: a short-lived token for a ServiceAccount, for whoever may create one."""
+"""TokenRequest: a short-lived token for a ServiceAccount."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from watchword.apiserver.tokens.issuer import BoundObjects, TokenIssuer, TokenLi
 DEFAULT_SECONDS = 3600
 SHORTEST_SECONDS = 600
 LONGEST_SECONDS = 2**32
-# Pods of a kubelet ask for exactly this; their token lives on, so that clients which never re-read it keep working.
+# Kubelets request exactly this for pods; the token gets a longer expiry for clients that never read it again.
 EXTENDABLE_SECONDS = 3607
 EXTENDED_SECONDS = 365 * 24 * 3600
 
@@ -37,7 +37,7 @@ class TokenLimits:
 
 @dataclass(frozen=True, slots=True)
 class TokenRequestHandler:
-    """Answers `create` on `serviceaccounts/token`."""
+    """Serves `create` on `serviceaccounts/token`."""
 
     registry: Registry
     issuer: TokenIssuer
@@ -117,7 +117,7 @@ def _default_seconds(body: Object) -> None:
 
 
 def validate_expiration_seconds(seconds: int) -> list[FieldError]:
-    """Say when a lifetime is outside of what can be asked for."""
+    """Return an error when a lifetime is outside of the allowed range."""
     path = "spec.expirationSeconds"
     if seconds < SHORTEST_SECONDS:
         return [broken.invalid(path, seconds, "may not specify a duration less than 10 minutes")]
@@ -127,20 +127,20 @@ def validate_expiration_seconds(seconds: int) -> list[FieldError]:
 
 
 def validate_agent_request(user: User, spec: Object, api_audiences: tuple[str, ...]) -> str:
-    """Say why the agent of a managed cluster may not have such a token; empty for everybody else."""
+    """Return why the agent of a managed cluster may not have such a token; empty for other users."""
     if not any(group.startswith(AGENT_GROUP_PREFIXES) for group in user.groups):
         return ""
     if spec["expirationSeconds"] > LONGEST_AGENT_TOKEN_SECONDS:
-        return f"agents may ask for tokens of at most {LONGEST_AGENT_TOKEN_SECONDS} seconds"
+        return f"agents may request tokens of at most {LONGEST_AGENT_TOKEN_SECONDS} seconds"
     if not set(spec["audiences"]) <= set(api_audiences):
-        return "agents may ask for tokens for this hub alone: name no audience"
+        return "agents may request tokens for this hub alone: name no audience"
     return ""
 
 
 def choose_token_lifetime(
     spec: Object, limits: TokenLimits, bindings: BoundObjects, api_audiences: tuple[str, ...], warnings: list[str]
 ) -> TokenLifetime:
-    """Decide how long the token lives; a shortened request is changed in place and warned about."""
+    """Decide the lifetime of the token; a shortened request is changed in place with a warning."""
     asked: int = spec["expirationSeconds"]
     if 0 < limits.maximum_seconds < asked:
         warnings.append(f"requested expiration of {asked} seconds shortened to {limits.maximum_seconds} seconds")

@@ -9,17 +9,17 @@ from watchword.apiserver.store.model import Store, StoreEvent
 
 
 class EventReceiver(Protocol):
-    """Something that wants the changes of one namespace, or of all."""
+    """A receiver of the changes of one namespace, or of all."""
 
     namespace: str
 
     def receive(self, event: StoreEvent) -> None:
-        """Take note of one change; must neither wait nor raise."""
+        """Receive one change; must neither wait nor raise."""
         ...
 
 
 class WatchBroadcaster:
-    """Keeps watchers by bucket and namespace, so that a change costs only those who look there."""
+    """Keeps watchers by bucket and namespace, so that a change is delivered only to those that select it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""One watch: the present as asked for, then every change that matters, until the time is over."""
+"""One watch: the present state as requested, then every selected change, until the timeout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LAST_BOOKMARK_BEFORE_END = 2.0
 
 @dataclass(frozen=True, slots=True)
 class WatchPlan:
-    """What a watch was asked to show."""
+    """The options of a watch."""
 
     start: int  # changes after this revision
     initial: list[Record] | None  # the present state to show first
@@ -39,7 +39,7 @@ class WatchPlan:
 class Watch:
     """An async iterator of encoded events.
 
-    It listens only while it is iterated: a stream that nobody reads holds nothing.
+    It subscribes only while it is iterated: an unread stream holds no memory.
     """
 
     def __init__(self, plan: WatchPlan, matcher: Matcher, encoder: EventEncoder, broadcaster: WatchBroadcaster) -> None:
@@ -112,7 +112,7 @@ class Watch:
                 yield encoded
 
     def _ready(self, store: Store) -> bytes | None:
-        """Return what can be said now; nothing: wait; None: the watch is over."""
+        """Return what can be sent now; empty: wait; None: the watch has ended."""
         if self._queue:
             return self._drain()
         now = self._loop.time()
@@ -124,7 +124,7 @@ class Watch:
         return b""
 
     def _wait_for_event(self) -> asyncio.Future[None]:
-        """Return what is done as soon as there is something to look at."""
+        """Return the encoded events as soon as there are any."""
         # One timer for many waits: setting one up for each costs more than handing on an event.
         when = min(self._end, self._next_bookmark)
         if self._timer is None or self._timer[0] > when:

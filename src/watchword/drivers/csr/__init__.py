@@ -12,7 +12,7 @@ from watchword.drivers.csr.addons import (
     wanted_certificate,
 )
 from watchword.drivers.csr.agent import CsrAgentDriver
-from watchword.drivers.csr.decisions import read_held_certificate
+from watchword.drivers.csr.decisions import read_held_certificate, read_pending_key
 from watchword.drivers.csr.hub import CsrHubDriver
 from watchword.drivers.csr.options import OPTIONS
 from watchword.drivers.descriptor import (
@@ -39,6 +39,7 @@ DRIVER = Driver(
             consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
         ),
         read_held=read_held_certificate,
+        read_pending_key=read_pending_key,
         needs_approval=True,
         signer=KUBE_CLIENT_SIGNER,
     ),

@@ -1,4 +1,4 @@
-"""Who an add-on is when its credential is a certificate, and which certificate it needs."""
+"""The subject of an add-on whose credential is a certificate, and the certificate it needs."""
 
 from __future__ import annotations
 

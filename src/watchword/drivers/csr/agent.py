@@ -1,4 +1,4 @@
-"""Obtains a client certificate: a key, one request for it, and patience until the hub has decided."""
+"""Obtains a client certificate: a key, one request for it, and waiting for the hub's decision."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ JOIN_REQUEST_GRACE = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class CsrAgentDriver:
-    """Keeps one certificate alive.
+    """Obtains and renews one certificate.
 
-    The key of a request is stored before the request is sent, and the request is named after the key: whenever the
-    agent is killed, it comes back to the same request instead of making another.
+    The key of a request is stored before the request is sent, and the request is named after the key: an agent that is
+    killed continues with the same request instead of making another.
     """
 
     hub: Client
@@ -83,7 +83,7 @@ class CsrAgentDriver:
         return decide_certificate_validity(wanted, held, now=self.clock.now())
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
-        """Keep what is good, follow up what is asked, ask for what is missing."""
+        """Keep a valid credential, follow up a pending request, send a missing one."""
         now = self.clock.now()
         pending = held.get(PENDING_KEY)
         if pending is None:

@@ -40,7 +40,7 @@ KEY, CERTIFICATE, PENDING_KEY = "tls.key", "tls.crt", "pending.key"
 
 IMMEDIATELY = timedelta(0)
 RECHECK_INTERVAL = timedelta(minutes=2)  # a decision triggers a reconcile; this is for an event that was lost
-RETRY_AFTER_REFUSAL = timedelta(minutes=2)  # less than people wait with `accept --wait`
+RETRY_AFTER_REFUSAL = timedelta(minutes=2)  # less than the usual timeout of `accept --wait`
 ISSUANCE_TIMEOUT = timedelta(minutes=15)
 
 
@@ -110,14 +110,22 @@ def decide_certificate_validity(wanted: WantedCredential, held: SecretData, *, n
 
 
 def read_held_certificate(held: SecretData) -> HeldCredential | None:
-    """Return what the certificate in a Secret says, None when there is none; raise `CredentialUnreadable`."""
+    """Return the content of the certificate in a Secret, None when there is none; raise `CredentialUnreadable`."""
     if CERTIFICATE not in held:
         return None
     try:
         leaf = parse_certificate(held[CERTIFICATE])
     except PkiError as cause:
         raise CredentialUnreadable(f"the certificate cannot be read: {cause}") from cause
-    return HeldCredential(leaf.common_name, CredentialValidity(leaf.not_before, leaf.not_after))
+    return HeldCredential(leaf.common_name, CredentialValidity(leaf.not_before, leaf.not_after), leaf.key.thumbprint)
+
+
+def read_pending_key(held: SecretData) -> str:
+    """Return the thumbprint of the key whose request is under way, empty when there is none that can be read."""
+    try:
+        return PrivateKey.from_pem(Sensitive(held[PENDING_KEY])).public.thumbprint
+    except (KeyError, PkiError):
+        return ""
 
 
 def is_obsolete_join_request(wanted: WantedCredential, held: SecretData, request: Object, *, now: datetime) -> bool:

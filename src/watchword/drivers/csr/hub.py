@@ -39,7 +39,7 @@ class CsrApprovalReconciler:
     context: HubContext
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Approve the request or leave it to a person, and say why."""
+        """Approve the request or leave it to an administrator, and report why."""
         csr = self.context.cache.get(CERTIFICATE_SIGNING_REQUESTS, key)
         if csr is None or Label.ADDON_NAME in labels_of(csr):
             return Done()
@@ -63,7 +63,7 @@ class CsrApprovalReconciler:
 
     async def _approve_first_request(self, csr: Object, request: ClusterRequest) -> Outcome:
         if not self.allows(request):
-            return Done()  # waits for a person: `accept`
+            return Done()  # waits for an administrator: `accept`
         cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
         if cluster is None:
             return RetryAfter(AWAITING_CLUSTER)
@@ -113,7 +113,7 @@ class CsrApprovalReconciler:
         return self.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
 
     async def _approve(self, csr: Object, message: str) -> Outcome:
-        """Approve, and say why in the approval itself: an event would say the same, at the price of a request."""
+        """Approve, with the reason in the approval itself: an event would cost another request."""
         approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.context.clock.now())
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
         return Done()

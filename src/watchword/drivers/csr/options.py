@@ -20,7 +20,7 @@ def validate_lifetime(value: str) -> str:
 
 LIFETIME = DriverOption(
     flag="--client-cert-expiration-seconds",
-    help="The life asked for the certificate; 0 leaves it to the hub.",
+    help="The requested lifetime of the certificate; 0 leaves it to the hub.",
     side=Side.CLUSTER,
     type=OptionType.NUMBER,
     paths=(("clientCertExpirationSeconds",),),
@@ -29,7 +29,7 @@ LIFETIME = DriverOption(
 USERS = DriverOption(
     flag="--auto-approved-csr-users",
     aliases=("--auto-approved-csr-identities", "--cluster-auto-approval-users"),
-    help=f"Users whose first request is approved without a person, with {AUTO_APPROVAL}; separated by commas.",
+    help=f"Users whose first request is approved automatically, with {AUTO_APPROVAL}; separated by commas.",
     side=Side.HUB,
     type=OptionType.LIST,
     paths=(("autoApproveUsers",), (DRIVER_LIST, "csr", "autoApprovedIdentities")),
@@ -53,7 +53,7 @@ def certificate_lifetime(settings: Settings) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True)
 class AllowList:
-    """Whose first request is approved without a person."""
+    """The users whose first request is approved automatically."""
 
     enabled: bool = False  # the feature gate
     users: frozenset[str] = frozenset()

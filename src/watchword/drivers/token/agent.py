@@ -1,4 +1,4 @@
-"""Obtains a token for an add-on: asked of the hub with the cluster's own credential, for one ServiceAccount."""
+"""Obtains a token for an add-on: requested with the cluster's own credential, for one ServiceAccount."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from watchword.runtime.clock import Clock
 
 INFRASTRUCTURE_RECHECK = timedelta(minutes=5)  # the hub's condition triggers a reconcile; this is for a lost event
 FIRST_RETRY_DELAY, LONGEST_RETRY_DELAY = timedelta(seconds=10), timedelta(minutes=5)
-TRANSIENT_RETRY_DELAY = timedelta(seconds=0.5)  # the hub reports rights that its API server may learn of a moment later
+TRANSIENT_RETRY_DELAY = timedelta(seconds=0.5)  # the hub reports rights that its API server may observe a moment later
 
 REASONS: tuple[tuple[type[KubeError], str], ...] = (
     (Unauthorized, "ClusterCredentialRefused"),
@@ -75,7 +75,7 @@ class FailedAttempt:
 
 @dataclass(frozen=True)
 class TokenAgentDriver:
-    """Keeps one token alive for each add-on; what was issued decides, not what was asked."""
+    """Obtains and renews one token for each add-on; the issued lifetime counts, not the requested one."""
 
     hub: Client
     clock: Clock
@@ -100,7 +100,7 @@ class TokenAgentDriver:
         return decide_token_validity(wanted, held, now=self.clock.now(), asked=self.lifetime)
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
-        """Keep what is good, and ask for another at its instant; never twice in quick succession for nothing."""
+        """Keep a valid token, and request another at its instant; never twice in quick succession without need."""
         now = self.clock.now()
         current = decide_token_validity(wanted, held, now=now, asked=self.lifetime)
         if current is not None and not is_due(current, now) and not is_renewal_requested(wanted, held):
@@ -128,7 +128,7 @@ class TokenAgentDriver:
         return self._accept(wanted, granted, held)
 
     def _accept(self, wanted: WantedCredential, granted: IssuedToken, held: SecretData) -> NewCredential | Pending:
-        """Believe the token only when it is the one that was asked for, and still has a life."""
+        """Accept the token only when it is the requested one, and still valid."""
         facts = read_token_claims(granted.token.reveal())
         if facts is None:
             return _failed("TokenUnreadable", "the hub issued a token that cannot be read, or that has no life")
@@ -151,7 +151,7 @@ class TokenAgentDriver:
 
 
 def decide_refusal(trouble: KubeError) -> Pending:
-    """Say why there is no token, in words that stay the same while the reason does."""
+    """Return why there is no token, as text that stays the same while the reason does."""
     reason = next(name for kind, name in REASONS if isinstance(trouble, kind))
     who = "the hub refused the token request" if isinstance(trouble, ApiStatusError) else "the hub cannot be asked"
     return _failed(reason, f"{who}: {trouble}")

@@ -35,7 +35,7 @@ class TokenClaims:
 
     @property
     def lifetime(self) -> timedelta:
-        """The lifetime that was issued, whatever was asked for."""
+        """The issued lifetime, whatever was requested."""
         return self.expires_at - self.issued_at
 
 
@@ -76,7 +76,7 @@ def decide_token_validity(
 
 
 def validate_token_identity(wanted: WantedCredential, facts: TokenClaims) -> str:
-    """Say why a token is not that of the add-on's present ServiceAccount; empty when it is."""
+    """Return why a token is not that of the add-on's present ServiceAccount; empty when it is."""
     if not hmac.compare_digest(facts.user.encode(), wanted.subject.user.encode()):
         return "the token is that of another ServiceAccount"
     if wanted.service_account_uid and not hmac.compare_digest(
@@ -115,7 +115,7 @@ def build_token_credential(
 def describe_token(
     wanted: WantedCredential, facts: TokenClaims, refresh: datetime, *, asked: timedelta = DEFAULT_LIFETIME
 ) -> str:
-    """Return what the condition says: the same text for the same token at any time."""
+    """Return the message of the condition: the same text for the same token at any time."""
     said = [f"the token of ServiceAccount {wanted.cluster}/{wanted.service_account}"]
     if facts.lifetime < asked:
         said.append(f"(the hub shortened {_seconds(asked)} seconds to {_seconds(facts.lifetime)})")

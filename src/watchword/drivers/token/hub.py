@@ -66,7 +66,7 @@ def choose_token_infrastructure_action(
     registration = addon.kube_client
     by_token = registration is not None and registration.driver == DRIVER
     if not accepted and (by_token or made()):
-        return TokenInfrastructureAction.REVOKE  # whatever the agent says about drivers meanwhile
+        return TokenInfrastructureAction.REVOKE  # whatever driver the agent reports meanwhile
     if registration is None or not by_token:
         return (
             TokenInfrastructureAction.RETIRE
@@ -74,7 +74,7 @@ def choose_token_infrastructure_action(
             else TokenInfrastructureAction.NOTHING
         )
     if not registration.subject.user:
-        return TokenInfrastructureAction.NOTHING  # the agent is about to say who the add-on will be
+        return TokenInfrastructureAction.NOTHING  # the agent is about to declare the add-on's subject
     own = is_own_account(addon.cluster, addon.name, registration.subject)
     return TokenInfrastructureAction.CREATE if own else TokenInfrastructureAction.CORRECT_SUBJECT
 

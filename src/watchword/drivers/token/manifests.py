@@ -17,7 +17,7 @@ KINDS = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
 
 
 def role_name(addon: str) -> str:
-    """Return the name of the Role, and of its binding, that lets the agent ask for the add-on's tokens."""
+    """Return the name of the Role, and of its binding, that lets the agent request the add-on's tokens."""
     return f"{addon}-token-role"
 
 
@@ -36,7 +36,7 @@ def account_manifest(addon: Addon, account: str) -> Object:
 
 
 def role_manifest(addon: Addon, account: str) -> Object:
-    """Return the right to ask for tokens of that one account.
+    """Return the right to request tokens of that one account.
 
     The second rule is that of OCM: it lets the agent hear of tokens over its own transport, and means nothing to an
     API server.
@@ -89,7 +89,7 @@ def is_labeled_for(addon: str) -> Callable[[Object], bool]:
 
 
 def is_made_for(addon: Addon) -> Callable[[Object], bool]:
-    """Return the test whether an object was made for this very add-on: marked, and owned by its UID.
+    """Return the test whether an object was made for this add-on: labelled, and owned by its UID.
 
     Managers of OCM name no owner. What they made is this add-on's when it is younger than the add-on:
     tokens of a fleet that changes its hub's controllers go on to work.

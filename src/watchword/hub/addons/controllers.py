@@ -1,4 +1,4 @@
-"""Every promise the hub keeps about add-ons, as data."""
+"""The hub's controllers for add-ons, as data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
 
 
 def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
-    """Return the hub's promises about add-ons, for the process that keeps those about clusters."""
+    """Return the hub's controllers for add-ons, for the process that runs those for clusters."""
     # Drivers register informers of their own, and an index covers the informers that exist when it is added.
     of_drivers = [
         spec

@@ -20,7 +20,7 @@ LONGEST = 63  # of the part of a label's key after the slash
 
 @dataclass(frozen=True)
 class FeatureLabelReconciler:
-    """Reconciles ManagedCluster; woken by it and by its add-ons."""
+    """Reconciles ManagedCluster; triggered by it and by its add-ons."""
 
     reader: Reader
     client: Client
@@ -38,7 +38,7 @@ class FeatureLabelReconciler:
 
 
 def clusters_affected_by(reader: Reader, addon: Object) -> list[ObjectKey]:
-    """Map an add-on to its cluster when the label there says something else: most news about add-ons change nothing."""
+    """Map an add-on to its cluster when its label there is outdated: most changes of add-ons do not matter."""
     key = ObjectKey.of(addon)
     cluster = reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
     if cluster is None:
@@ -64,6 +64,6 @@ def feature_label(addon: str) -> str:
 
 
 def availability_state(addon: Object) -> str:
-    """Return the state in one word; what nobody reports on cannot be reached."""
+    """Return the state as a label value; an add-on without reports counts as unreachable."""
     said = find_condition(addon, ConditionType.ADDON_AVAILABLE)
     return STATES.get(said.status, "unreachable") if said is not None else "unreachable"

@@ -20,7 +20,7 @@ FOLLOWED = ConditionType.INSTALL_STRATEGY_FOLLOWED
 
 
 def strategy_of(known: Object) -> Mapping[str, Any]:
-    """Return how an add-on's kind wants to be installed; by hand unless it says otherwise."""
+    """Return the install strategy of an add-on's kind; manual by default."""
     strategy: Mapping[str, Any] = (known.get("spec") or {}).get("installStrategy") or {}
     return strategy
 
@@ -38,7 +38,7 @@ class InstallStrategies:
     placements: Placements
 
     def selects(self, known: Object, cluster: Object | None, name: str) -> bool | None:
-        """Say whether the strategy chooses a cluster; None when people choose, or when nobody can know."""
+        """Return whether the strategy chooses a cluster; None when the strategy is manual, or when that is unknown."""
         strategy = strategy_of(known)
         match strategy.get("type"):
             case "ClusterSets":
@@ -63,13 +63,13 @@ class InstallStrategies:
 
 @dataclass(frozen=True)
 class InstallStrategyReconciler:
-    """Reconciles ClusterManagementAddOn; woken by it, by cluster sets, and by whether decisions can be followed."""
+    """Reconciles ClusterManagementAddOn; triggered by it, by cluster sets, and by whether decisions can be followed."""
 
     strategies: InstallStrategies
     status: StatusWriter
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Say whether the strategy can be followed, and nothing where people choose."""
+        """Return the condition whether the strategy can be followed; None for the manual strategy."""
         known = self.strategies.reader.get(CLUSTER_MANAGEMENT_ADDONS, key)
         if known is None or is_deleting(known):
             return Done()
@@ -103,7 +103,7 @@ def set_names(known: Object) -> list[str]:
 
 
 def decide_cluster_sets_condition(named: Sequence[str], found: Sequence[Object]) -> Condition:
-    """Say whether all the sets named are there."""
+    """Return whether all the sets named are there."""
     missing = sorted(set(named) - {obj["metadata"]["name"] for obj in found})
     if missing:
         message = f"there is no ManagedClusterSet {', '.join(missing)}: create it, or name another"
@@ -112,7 +112,7 @@ def decide_cluster_sets_condition(named: Sequence[str], found: Sequence[Object])
 
 
 def decide_placements_condition(*, served: bool, followed: bool) -> Condition:
-    """Say whether anybody decides about placements here, and whether the hub may know it."""
+    """Return whether placements are decided here, and whether the hub may read the decisions."""
     if followed:
         return Condition.true(FOLLOWED, "PlacementsFollowed", "the add-on comes and goes with the decisions")
     if served:

@@ -22,16 +22,16 @@ class InstallationStep(Enum):
 
     NOTHING = auto()
     ENABLE = auto()
-    ADOPT = auto()  # enabled by hand: its kind becomes its owner, so that it goes with it
+    ADOPT = auto()  # enabled manually: its kind becomes its owner, so that it is deleted with it
     DISABLE = auto()
 
 
 def choose_installation_step(
     known: Object, cluster: Object | None, present: Object | None, *, selected: bool | None
 ) -> InstallationStep:
-    """Decide from the add-on's kind, the cluster, what is there, and whether the strategy chooses the cluster.
+    """Decide from the add-on's kind, the cluster, what exists, and whether the strategy chooses the cluster.
 
-    Where it neither does nor does not, people choose. What a person enabled is not taken away.
+    Where the strategy does not decide, administrators do. What an administrator enabled is not removed.
     """
     if is_deleting(known):
         return InstallationStep.NOTHING  # the garbage collector removes what belonged to it
@@ -55,13 +55,13 @@ def choose_installation_step(
 
 
 def is_opted_out(cluster: Object) -> bool:
-    """Whether a cluster is to have only the add-ons that a person enables on it."""
+    """Whether a cluster gets only the add-ons that an administrator enables on it."""
     return annotations_of(cluster).get(Annotation.DISABLE_AUTOMATIC_INSTALLATION, "").lower() == "true"
 
 
 @dataclass(frozen=True)
 class AddonInstallationReconciler:
-    """Reconciles ManagedClusterAddOn, also one that does not exist yet; woken by kinds, clusters, sets, decisions."""
+    """Reconciles ManagedClusterAddOn, existing or not; triggered by kinds, clusters, sets, decisions."""
 
     reader: Reader
     client: Client
@@ -92,7 +92,7 @@ class AddonInstallationReconciler:
         return choose_installation_step(known, cluster, present, selected=selected)
 
     def by_cluster(self, cluster: Object) -> list[ObjectKey]:
-        """Map a cluster to the add-ons for which something is due on it: most news about clusters mean nothing."""
+        """Map a cluster to the add-ons that must change on it: most changes of clusters do not matter."""
         name = cluster["metadata"]["name"]
         return [key for known in self.strategies.automatic() for key in self._due(known, [name])]
 
@@ -131,7 +131,7 @@ def _placements(known: Object) -> set[str]:
 
 
 def instance_manifest(known: Object, key: ObjectKey) -> Object:
-    """Return an add-on enabled on one cluster, which goes with its kind."""
+    """Return an add-on enabled on one cluster, owned by its kind."""
     metadata: Object = {
         "ownerReferences": [owner_reference(known)],
         "annotations": {Annotation.ADDON_INSTALLED_BY: str(strategy_of(known).get("type"))},

@@ -1,4 +1,4 @@
-"""Which clusters placements have chosen, on a hub where somebody serves placements."""
+"""Which clusters placements have chosen, on a hub that serves placements."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from watchword.runtime.reconcile import Done, Outcome, RetryAfter
 
 DEFINITION = ObjectKey.cluster(PLACEMENT_DECISIONS.group_resource)
 BY_PLACEMENT = "placement"
-PATIENCE = timedelta(seconds=20)  # for a first answer; who is refused hears nothing at all
+PATIENCE = timedelta(seconds=20)  # for a first response; a refused watch delivers nothing at all
 RECHECK_INTERVAL = timedelta(minutes=5)
 
 
 class Placements:
-    """Reads decisions; what is not served cannot be followed, and nobody is chosen or left out meanwhile."""
+    """Reads decisions; while they are not served, no cluster is chosen or removed."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -50,14 +50,14 @@ class Placements:
         return frozenset[str]().union(*(self._chosen_by(placement_key(row)) for row in placements))
 
     def _chosen_by(self, placement: str) -> frozenset[str]:
-        """Return one placement's clusters; read once until a decision changes, for every cluster's news asks."""
+        """Return one placement's clusters; cached until a decision changes, because every cluster's change needs it."""
         if placement not in self._known:
             found = self._cache.by_index(PLACEMENT_DECISIONS, BY_PLACEMENT, placement)
             self._known[placement] = frozenset(name for decision in found for name in clusters_of(decision))
         return self._known[placement]
 
     async def start_watching(self, on_decision: Callable[[Object], None]) -> None:
-        """Follow decisions from now on, and return once all are known; each that changes is told as it was and is."""
+        """Watch decisions from now on, and return once all are known; a changed one is reported before and after."""
         if self._informer is None:
             self._informer = self._cache.informer(PLACEMENT_DECISIONS)
             self._cache.index(PLACEMENT_DECISIONS, BY_PLACEMENT, lambda obj: filter(None, [placement_of(obj)]))
@@ -84,10 +84,10 @@ class PlacementDecisionReconciler:
 
     placements: Placements
     on_decision: Callable[[Object], None]
-    on_change: Callable[[], None]  # told when decisions came to be known, or can be known no longer
+    on_change: Callable[[], None]  # called when decisions become known, or unknown
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Follow decisions while there can be any; a hub that may not read them goes on without."""
+        """Watch decisions while they are served; a hub that may not read them continues without."""
         if key != DEFINITION:
             return Done()
         outcome: Outcome = Done()
@@ -110,7 +110,7 @@ def placement_key(row: Mapping[str, Any]) -> str:
 
 
 def placement_of(decision: Object) -> str:
-    """Return namespace and name of the placement that a decision belongs to, empty when it says none."""
+    """Return namespace and name of a decision's placement, empty when it names none."""
     name = labels_of(decision).get(Label.PLACEMENT, "")
     return f"{decision['metadata']['namespace']}/{name}" if name else ""
 

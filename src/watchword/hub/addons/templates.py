@@ -112,7 +112,7 @@ def trusted_grants(known: Object) -> frozenset[str]:
 
 
 def read_template(template: Object, addon: Object, config: DeploymentConfig) -> AddonDefinition:
-    """Return what a template says about an add-on."""
+    """Return the definition of an add-on in a template."""
     spec: Mapping[str, Any] = template.get("spec") or {}
     rows: list[Mapping[str, Any]] = spec.get("registration") or []
     work: Mapping[str, Any] = spec.get("agentSpec") or {}
@@ -166,7 +166,7 @@ def _signer(row: Mapping[str, Any]) -> Signer:
 def restrict_signing_authority(signer: Signer, namespaces: frozenset[str]) -> Signer:
     """Return a signer that signs nothing when its authority lies where the hub keeps other people's keys.
 
-    The hub reads the Secret with its own rights: whoever writes a template must not choose among all it may read.
+    The hub reads the Secret with its own rights: an author of a template must not choose among all of them.
     """
     if signer.authority is None or signer.authority.namespace in namespaces:
         return signer

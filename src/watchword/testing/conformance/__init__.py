@@ -1,1 +1,1 @@
-"""The same requests sent to any control plane, and their answers made comparable field by field."""
+"""Sends the same requests to any control plane and compares the responses field by field."""

@@ -1,4 +1,4 @@
-"""Answers without what differs between any two servers: identities, times, revisions, keys."""
+"""Removes from responses what differs between any two servers: identities, times, revisions, keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ REPLACEMENTS = [
         (r"(gen-[a-z]*-?)[bcdfghjklmnpqrstvwxz2456789]{5}\b", r"\1<five>"),
         (r"X509SHA256=[0-9a-f]{64}", "X509SHA256=<hash>"),
         (r"hash=[0-9A-F]+", "hash=<hash>"),
-        (r'(Invalid value: )"\{.*\}"(?=: )', r"\1<object>"),  # quoted whole, each server in its own order of fields
+        (
+            r'(Invalid value: )"\{.*\}"(?=: )',
+            r"\1<object>",
+        ),  # quoted as a whole, each server in its own order of fields
     )
 ]
 AGE = re.compile(r"^\d+[smhd](\d+[smhd])?$")
@@ -33,14 +36,14 @@ HEADERS = ("Content-Type", "Retry-After", "Allow", "WWW-Authenticate", "Location
 
 
 class Normaliser:
-    """Makes the answers of one scenario comparable; revisions are counted per object."""
+    """Makes the responses of one scenario comparable; revisions are numbered per object."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self._known = known
         self._revisions: dict[str, list[str]] = {}
 
     def comparable(self, response: Response, *, among: Sequence[str] = (), hide: Sequence[str] = ()) -> dict[str, Any]:
-        """Return status, the headers that matter and the body."""
+        """Return the status, the relevant headers and the body."""
         headers = {name: response.header(name) for name in HEADERS if response.header(name)}
         warnings = [self._text(value) for name, value in response.headers if name.lower() == "warning"]
         if warnings:
@@ -95,7 +98,7 @@ class Normaliser:
         return sorted(items, key=orjson.dumps) if key in UNORDERED else items
 
     def _revision(self, uid: str, revision: str) -> str:
-        """Count the revisions of one object, so that a write too many or too few shows."""
+        """Number the revisions of one object, so that a missing or an additional write is detected."""
         if not uid:
             return "<rv>"
         seen = self._revisions.setdefault(uid, [])
@@ -118,7 +121,7 @@ def _matters(key: str, value: Any) -> bool:
 
 
 def _manager(entry: dict[str, Any]) -> tuple[str, ...]:
-    """Times decide the order on a server, and two writes may or may not share a second."""
+    """Sort by time first: two writes may or may not share a second."""
     return tuple(str(entry.get(name, "")) for name in ("manager", "operation", "apiVersion", "subresource"))
 
 
@@ -130,27 +133,27 @@ def _dated(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """Return what a token says, its times relative to the moment of issue."""
+    """Return the claims of a token, its times relative to the moment of issue."""
     header, claims = (orjson.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2])
     issued = claims.get("iat", 0)
     times = {name: claims[name] - issued for name in ("exp", "nbf", "iat") if name in claims}
     inner = claims.get("kubernetes.io")
     if isinstance(inner, dict) and "warnafter" in inner:
         claims["kubernetes.io"] = {**inner, "warnafter": inner["warnafter"] - issued}
-    for name in ("kid", "alg"):  # whose key it is, and of which kind, is the operator's choice
+    for name in ("kid", "alg"):  # the operator chooses the type of the key
         header.pop(name, None)
     return {"header": header, "claims": {**claims, **times}}
 
 
 def _certificate(encoded: str) -> Any:
-    """Return what a certificate says that every signer must say alike."""
+    """Return the parts of a certificate that every signer must write alike."""
     certificate = parse_certificate(base64.b64decode(encoded))
     lifetime = certificate.not_after - certificate.not_before
     return {"subject": str(certificate.subject), "hours": round(lifetime.total_seconds() / 3600)}
 
 
 def _only(value: Any, names: frozenset[str]) -> Any:
-    """Keep of every list of named things, and of every index of paths, what is asked for."""
+    """Reduce every list of named items, and every index of paths, to the entries of interest."""
     if isinstance(value, list):
         return [_only(item, names) for item in value if _wanted(_name(item), names)]
     if isinstance(value, dict):
@@ -185,7 +188,7 @@ def _hidden(body: Any, path: list[str]) -> None:
 
 
 def differences(expected: Any, found: Any, path: str = "") -> list[tuple[str, str]]:
-    """Return the paths at which two comparable answers differ, each with both values."""
+    """Return the paths at which two comparable responses differ, each with both values."""
     if isinstance(expected, dict) and isinstance(found, dict):
         pairs = [(f"{path}.{key}", expected.get(key, ABSENT), found.get(key, ABSENT)) for key in {**expected, **found}]
     elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):

@@ -1,4 +1,4 @@
-"""Sends shapes to a control plane and notes what was answered."""
+"""Sends request shapes to a control plane and records the responses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Answer = dict[str, Any]
 
 
 async def play(plane: Plane, scenario: Scenario) -> dict[str, Answer]:
-    """Send every shape of a scenario in order; return the answers in comparable form, by name."""
+    """Send every shape of a scenario in order; return the responses in comparable form, by name."""
     if scenario.controllers:
         await plane.controllers(*scenario.controllers)
     namespace = await plane.namespace(f"shapes-{scenario.name.replace('_', '-')}")
@@ -40,7 +40,7 @@ async def play(plane: Plane, scenario: Scenario) -> dict[str, Answer]:
 
 
 def bare_transport(plane: Plane) -> Transport:
-    """Return a way to the control plane that shows no credential."""
+    """Return a transport to the control plane without a credential."""
     transport = plane.client().transport
     if isinstance(transport, InProcessTransport):
         return transport.with_identity()
@@ -48,7 +48,7 @@ def bare_transport(plane: Plane) -> Transport:
 
 
 class Replay:
-    """Sends shapes in order; remembers what later shapes refer to."""
+    """Sends shapes in order; stores the values to which later shapes refer."""
 
     def __init__(self, transport: Transport, bare: Transport, known: Mapping[str, str]) -> None:
         self._transport = transport
@@ -57,7 +57,7 @@ class Replay:
         self._normaliser = Normaliser(known)
 
     async def answer(self, shape: Shape) -> Answer:
-        """Send one shape, again while it asks for that; return its answer in comparable form."""
+        """Send one shape, repeatedly where it says so; return its response in comparable form."""
         response = await self._send(shape)
         for _ in range(PATIENCE):
             if shape.until in {0, response.status} and shape.settle.encode() in response.body:
@@ -120,7 +120,7 @@ def _at(document: Any, path: str) -> str:
 
 
 async def _some(stream: AsyncIterator[bytes], events: int) -> bytes:
-    """Read a stream to its end, or until it has brought so many lines."""
+    """Read a stream to its end, or until it has delivered so many lines."""
     received = b""
     async for chunk in stream:
         received += chunk

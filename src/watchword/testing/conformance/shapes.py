@@ -1,4 +1,4 @@
-"""Request shapes as data: what a scenario file says, one row per request."""
+"""Request shapes as data: the rows of a scenario file, one per request."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ READS = {"TABLE": TABLE, "PARTIAL": PARTIAL}
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One request; `<ns>` and every kept name stand for values that differ from run to run."""
+    """One request; `<ns>` and every stored name stand for values that differ from run to run."""
 
     name: str
     method: str
     path: str
     body: Any = None
-    raw: str = ""  # a body that is no JSON
-    hex: str = ""  # a body that is no text
+    raw: str = ""  # a body that is not JSON
+    hex: str = ""  # a body that is not text
     query: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
-    user: str = ""  # impersonated by the administrator; "nobody" comes without any credential
+    user: str = ""  # impersonated by the administrator; "nobody" sends no credential
     token: str = ""  # a bearer token instead of the administrator's certificate
-    keep: Mapping[str, str] = field(default_factory=dict)  # name -> dotted path in the answer
-    until: int = 0  # send again, for a while, until the answer has this code: servers learn in time
-    settle: str = ""  # send again, for a while, until the answer contains this text
+    keep: Mapping[str, str] = field(default_factory=dict)  # name -> dotted path in the response
+    until: int = 0  # send again, for a while, until the response has this code: servers need time to observe changes
+    settle: str = ""  # send again, for a while, until the response contains this text
     events: int = 0  # leave a watch after so many events
-    during: tuple[Shape, ...] = ()  # sent while the watch is open; their answers do not count
+    during: tuple[Shape, ...] = ()  # sent while the watch is open; their responses are not compared
     among: tuple[str, ...] = ()  # compare only these entries of long lists
     hide: tuple[str, ...] = ()  # dotted paths whose values differ between any two servers
 
@@ -57,7 +57,7 @@ USUAL_KEEP = {"rv": "metadata.resourceVersion", "uid": "metadata.uid", "continue
 
 
 def read_scenario(path: Path) -> Scenario:
-    """Read a YAML file of shapes; the names in it must differ."""
+    """Read a YAML file of shapes; their names must be unique."""
     data = yaml.safe_load(path.read_text())
     data = {"shapes": data} if isinstance(data, list) else data
     shapes = tuple(read_shape(row) for row in data["shapes"])
@@ -67,7 +67,7 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def read_shape(row: dict[str, Any]) -> Shape:
-    """Read one row: `do` names a method, or a word for a kind of patch or read, and a path."""
+    """Read one row: `do` contains a method or the name of a kind of patch or read, and a path."""
     row = dict(row)
     word, _, path = row.pop("do").partition(" ")
     headers, query = dict(row.pop("headers", {})), dict(row.pop("query", {}))

@@ -119,7 +119,7 @@ def _simulate(settings: SimulationSettings) -> SimulationReport:
 
 
 def _explain(report: SimulationReport, seconds: float) -> None:
-    """Tell how to see a failure again, and the smallest life that breaks the same promise."""
+    """Return how to see a failure again, and the smallest life that breaks the same promise."""
     settings = report.settings
     size = f"CLUSTERS={settings.clusters} DAYS={settings.days} INCIDENTS={settings.incidents_per_day:g}"
     _print(f"replay with: make simulate SEED={settings.seed} {size}")

@@ -154,7 +154,7 @@ class SimulatedTransport:
 
 @dataclass(frozen=True)
 class _RecordingTransport:
-    """Notes what reaches the server, whether or not the answer gets back."""
+    """Notes what reaches the server, whether or not the response gets back."""
 
     inner: Transport
     run: ProcessRun

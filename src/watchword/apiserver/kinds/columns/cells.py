@@ -1,4 +1,4 @@
-"""Small words for the cells of a table."""
+"""Formats cells of a table."""
 
 from __future__ import annotations
 

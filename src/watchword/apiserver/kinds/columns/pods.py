@@ -1,4 +1,4 @@
-"""Columns of pods: one word for what all containers together are doing."""
+"""Columns of pods: one status for all containers together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Summary:
 
 
 def summarise(pod: Object) -> Summary:
-    """Judge a pod by the states of its containers."""
+    """Return a pod's status from the states of its containers."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     sidecars = {each.get("name") for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"}
     total = len(spec.get("containers") or ()) + len(sidecars)

@@ -80,7 +80,7 @@ FieldSelectorAttributes
 LabelSelectorAttributes
   1 rawSelector string ; the selector as it was written
   2 requirements []LabelSelectorRequirement ; parsed form of the selector
-LocalSubjectAccessReview ; asks what somebody may do in one namespace
+LocalSubjectAccessReview ; asks what a user may do in one namespace
   1 metadata ObjectMeta ; identity, labels and bookkeeping of the object
   2 spec SubjectAccessReviewSpec ! ; what is wanted
   3 status SubjectAccessReviewStatus ; what is observed, written by the control plane
@@ -118,7 +118,7 @@ SelfSubjectRulesReview ; asks for all that the caller may do in one namespace
   3 status SubjectRulesReviewStatus ; what is observed, written by the control plane
 SelfSubjectRulesReviewSpec
   1 namespace string ; namespace of what is named
-SubjectAccessReview ; asks what somebody may do
+SubjectAccessReview ; asks what a user may do
   1 metadata ObjectMeta ; identity, labels and bookkeeping of the object
   2 spec SubjectAccessReviewSpec ! ; what is wanted
   3 status SubjectAccessReviewStatus ; what is observed, written by the control plane

@@ -1,0 +1,50 @@
+"""`watchword logs`: what operator, hub or agent of a cluster log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.output import echo
+
+if TYPE_CHECKING:
+    from watchword.admin.component_logs import Component, LogRequest
+
+COMPONENTS = ("hub", "agent", "operator")
+
+
+@click.command("logs")
+@click.argument("component", type=click.Choice(COMPONENTS))
+@click.option("--follow", "-f", is_flag=True, help="Stay, and print what is logged from now on.")
+@click.option("--tail", type=click.IntRange(0), help="Only so many of the last lines.")
+@click.option("--previous", "-p", is_flag=True, help="Of the container before the last restart.")
+@connection_options
+def command(
+    connection: ClusterConnection,
+    component: str,
+    follow: bool,  # noqa: FBT001 - a flag
+    tail: int | None,
+    previous: bool,  # noqa: FBT001 - a flag
+) -> None:
+    """Print what the hub, the agent or the operator of a cluster logs.
+
+    It is what `kubectl logs` prints for the newest pod of the component, without its name having to be known.
+    """
+    from contextlib import suppress
+
+    from watchword.admin.component_logs import Component, LogRequest
+    from watchword.runtime.event_loop import run
+
+    with suppress(KeyboardInterrupt):
+        run(_print(connection, Component(component), LogRequest(tail, follow, previous)))
+
+
+async def _print(connection: ClusterConnection, component: Component, wanted: LogRequest) -> None:
+    from watchword.admin.component_logs import find_pods, read_log
+
+    async with connection.client() as client:
+        newest = (await find_pods(client, component))[-1]
+        async for piece in read_log(client, newest, wanted):
+            echo(piece.decode(errors="replace"), nl=False)

@@ -1,0 +1,91 @@
+"""Each import contract is derived from docs/architecture.md, and detects the imports that it forbids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from configparser import ConfigParser
+from itertools import permutations
+from pathlib import Path
+
+import grimp
+import pytest
+from grimp import ImportGraph
+from importlinter.configuration import configure
+from importlinter.contracts.forbidden import ForbiddenContract
+from importlinter.contracts.independence import IndependenceContract
+
+from tools.contracts import allowed_imports, derive_contracts, driver_packages, library_users
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+DRIVERS = driver_packages(ROOT / "src" / "watchword" / "drivers")
+TYPES = {"forbidden": ForbiddenContract, "independence": IndependenceContract}
+SESSION = {"root_packages": ["watchword"], "include_external_packages": "True"}
+CONFIGURATION = ConfigParser()
+CONFIGURATION.read(ROOT / ".importlinter")
+
+
+def forbidden_imports() -> Iterator[tuple[str, str, str]]:
+    """Yield every import that the tables forbid: contract, importing module, imported module."""
+    allowed = allowed_imports(PAGE)
+    for package, other in permutations(allowed, 2):
+        if other not in allowed[package]:
+            yield f"imports-of-{package}", f"watchword.{package}", f"watchword.{other}"
+    for one, other in permutations(DRIVERS, 2):
+        yield "drivers-are-independent", f"watchword.drivers.{one}", f"watchword.drivers.{other}"
+    for library, users in library_users(PAGE).items():
+        yield from ((f"users-of-{library}", f"watchword.{package}", library) for package in set(allowed) - users)
+
+
+@pytest.fixture(scope="module")
+def imports() -> ImportGraph:
+    configure()  # import-linter's own settings, without which its contracts cannot be checked
+    return grimp.build_graph("watchword", include_external_packages=True, cache_dir=None)
+
+
+def is_kept(contract: str, graph: ImportGraph) -> bool:
+    section = dict(CONFIGURATION[f"importlinter:contract:{contract}"])
+    options = {key: value.split() if "\n" in value else value for key, value in section.items()}
+    checked = TYPES[section["type"]](contract, SESSION, options)
+    return checked.check(graph=graph, verbose=False).kept
+
+
+@pytest.mark.parametrize("contract", [contract.id for contract in derive_contracts(PAGE, DRIVERS)])
+def test_contract_is_kept_by_the_code_and_broken_by_each_forbidden_import(contract: str, imports: ImportGraph) -> None:
+    assert is_kept(contract, imports)
+
+    forbidden = [(importer, imported) for name, importer, imported in forbidden_imports() if name == contract]
+    assert forbidden
+    for importer, imported in forbidden:
+        imports.add_import(importer=importer, imported=imported)
+        assert not is_kept(contract, imports), f"{importer} imports {imported}"
+        imports.remove_import(importer=importer, imported=imported)
+
+
+@pytest.mark.parametrize(
+    ("package", "imported"),
+    [
+        pytest.param("hub", "agent", id="hub to agent"),
+        pytest.param("agent", "hub", id="agent to hub"),
+        pytest.param("kube", "pki", id="kube to pki"),
+        pytest.param("addons", "discovery", id="addons to discovery"),
+        pytest.param("drivers", "hub", id="drivers to hub"),
+        pytest.param("drivers", "agent", id="drivers to agent"),
+        pytest.param("apiserver", "kube", id="apiserver to kube"),
+    ],
+)
+def test_table_forbids_import(package: str, imported: str) -> None:
+    assert imported not in allowed_imports(PAGE)[package]
+
+
+def test_row_that_names_no_package_is_refused() -> None:
+    page = "| `api` | kinds | nothing |\n| `kube` | client | all of the above |\n"
+
+    with pytest.raises(ValueError, match="write packages of the table in backticks instead of 'all of the above'"):
+        allowed_imports(page)
+
+
+def test_row_with_exceptions_allows_the_other_packages() -> None:
+    page = "| `api` | kinds | nothing |\n| `kube` | client | `api` |\n| `hub` | all | every package except `kube` |\n"
+
+    assert allowed_imports(page) == {"api": set(), "kube": {"api"}, "hub": {"api"}}

@@ -1,0 +1,171 @@
+"""A cluster leaves by its own side or is denied by the hub's: the one is cleaned up, the other stays."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from watchword.admin.deny import deny
+from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.hub_reader import read_hub_facts
+from watchword.admin.inventory import build_inventory
+from watchword.admin.unjoin import withdraw_acceptance
+from watchword.agent.secret_data import decode_data
+from watchword.api.conditions import find_condition
+from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.names import Annotation, ConditionType, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, EVENTS, MANAGED_CLUSTERS, SECRETS
+from watchword.hub.cluster_cleanup import RETENTION, ClusterCleanup
+from watchword.kube.client import Client
+from watchword.testing.eventually import eventually, eventually_all
+from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, transport_with
+
+MINUTE = timedelta(minutes=1)
+
+
+async def is_member(fleet: FleetHarness) -> str:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    fleet.start_agent(name)
+    await fleet.joined(name)
+    return name
+
+
+async def leaves(fleet: FleetHarness, name: str) -> None:
+    """Take the cluster out as its own side does, with its own credential."""
+    data = decode_data(await fleet.client.get(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}")))
+    own = fleet.plane.adopt(Client(transport_with(fleet.plane, data["tls.crt"], data["tls.key"])))
+    assert await withdraw_acceptance(own, name, fleet.plane.clock)
+
+
+async def is_denied(fleet: FleetHarness, name: str) -> None:
+    await deny(HubAdmin(fleet.client, fleet.plane.clock), name)
+    await fleet.condition(name, ConditionType.HUB_ACCEPTED, "False", "HubClusterAdminDenied")
+
+
+async def would_delete(fleet: FleetHarness, retention: timedelta) -> list[str]:
+    return await ClusterCleanup(fleet.client, fleet.plane.clock, retention, dry_run=True).run()
+
+
+async def test_a_denied_cluster_is_never_deleted(fleet: FleetHarness) -> None:
+    name = await is_member(fleet)
+
+    await is_denied(fleet, name)
+
+    assert name not in await would_delete(fleet, timedelta(0))
+    assert find_condition(await the_cluster(fleet, name), ConditionType.CLEANUP_SCHEDULED) is None
+
+
+async def the_cluster(fleet: FleetHarness, name: str) -> Object:
+    return await fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+
+
+async def test_the_deletion_of_a_cluster_that_left_is_announced_and_takes_its_time(fleet: FleetHarness) -> None:
+    name = await is_member(fleet)
+
+    await leaves(fleet, name)
+
+    found = await fleet.condition(name, ConditionType.CLEANUP_SCHEDULED, "True", "ManagedClusterLeft")
+    said = find_condition(found, ConditionType.CLEANUP_SCHEDULED)
+    assert said is not None
+    assert "24h" in said.message
+    await eventually_all(fleet.client, EVENTS, lambda events: any(tells_of(name, event) for event in events.values()))
+    assert name not in await would_delete(fleet, RETENTION)
+    assert name in await would_delete(fleet, timedelta(0))
+
+
+def tells_of(name: str, event: Object) -> bool:
+    return event.get("reason") == "ManagedClusterLeft" and (event.get("regarding") or {}).get("name") == name
+
+
+async def test_a_cluster_that_left_is_kept_once_it_is_accepted_again(fleet: FleetHarness) -> None:
+    name = await is_member(fleet)
+    await leaves(fleet, name)
+    await fleet.condition(name, ConditionType.CLEANUP_SCHEDULED, "True")
+
+    await fleet.accept(name)
+
+    await eventually(fleet.client, MANAGED_CLUSTERS, ObjectKey.cluster(name), has_no_trace_of_leaving)
+    await is_denied(fleet, name)
+    assert name not in await would_delete(fleet, timedelta(0))
+
+
+def has_no_trace_of_leaving(cluster: Object | None) -> bool:
+    assert cluster is not None
+    announced = find_condition(cluster, ConditionType.CLEANUP_SCHEDULED)
+    return announced is None and Annotation.LEFT_ON not in annotations_of(cluster)
+
+
+async def test_a_cluster_that_left_is_kept_once_an_administrator_denies_it(fleet: FleetHarness) -> None:
+    name = await is_member(fleet)
+    await leaves(fleet, name)
+    await fleet.condition(name, ConditionType.CLEANUP_SCHEDULED, "True")
+
+    await deny(HubAdmin(fleet.client, fleet.plane.clock), name)
+
+    assert name not in await would_delete(fleet, timedelta(0))
+
+
+async def requests_of(fleet: FleetHarness, name: str) -> int:
+    listed = await fleet.client.list(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={name}")
+    return len(listed.items)
+
+
+async def test_a_cluster_denied_before_it_was_accepted_stays_denied(fleet: FleetHarness) -> None:
+    name = fleet.name()
+    fleet.start_hub()
+    fleet.start_agent(name)
+    await eventually_all(fleet.client, CERTIFICATE_SIGNING_REQUESTS, lambda found: any(name in k.name for k in found))
+
+    await is_denied(fleet, name)
+
+    inventory = build_inventory(await read_hub_facts(fleet.client), now=fleet.plane.clock.now())
+    (row,) = [row for row in inventory.clusters if row.name == name]
+    assert (row.accepted, row.health.needs_attention) == ("denied", False)
+    assert "accept" not in row.note
+
+
+async def test_a_denied_cluster_is_not_accepted_by_the_allow_list(fleet: FleetHarness) -> None:
+    name = fleet.name()
+    hub = fleet.start_hub()
+    fleet.start_agent(name)
+    await eventually_all(fleet.client, CERTIFICATE_SIGNING_REQUESTS, lambda found: any(name in k.name for k in found))
+    await is_denied(fleet, name)
+    await fleet.stop(hub)
+
+    fleet.tasks.remove(hub)
+    fleet.start_hub(AUTOMATIC)
+    other = fleet.name()
+    fleet.start_agent(other)
+    await fleet.joined(other)
+
+    assert (await the_cluster(fleet, name))["spec"]["hubAcceptsClient"] is False
+
+
+@pytest.mark.planes("embedded")  # minutes of virtual time
+async def test_the_agent_of_a_denied_cluster_asks_again_only_every_few_minutes(fleet: FleetHarness) -> None:
+    name = fleet.name()
+    fleet.start_hub()
+    fleet.start_agent(name)
+    await eventually_all(fleet.client, CERTIFICATE_SIGNING_REQUESTS, lambda found: any(name in k.name for k in found))
+    hub_admin = HubAdmin(fleet.client, fleet.plane.clock)
+    await deny(hub_admin, name)
+
+    for _ in range(10):
+        await asyncio.sleep(MINUTE.total_seconds())
+        await deny(hub_admin, name)
+
+    assert await requests_of(fleet, name) <= 6
+
+
+@pytest.mark.planes("embedded")  # minutes of virtual time
+async def test_the_availability_of_a_denied_cluster_is_unknown_once_its_lease_ends(fleet: FleetHarness) -> None:
+    name = await is_member(fleet)
+    await fleet.condition(name, ConditionType.AVAILABLE, "True")
+
+    await is_denied(fleet, name)
+    await asyncio.sleep(6 * MINUTE.total_seconds())
+
+    await fleet.condition(name, ConditionType.AVAILABLE, "Unknown", "ManagedClusterLeaseUpdateStopped")
