@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.common_options import with_options
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from watchword.drivers.aws_irsa.documents import IamRole
@@ -60,7 +61,7 @@ def identifier(hub_account: str, hub_name: str, managed_account: str, managed_na
     """Print the identifier in the names of a cluster's roles, without asking any server."""
     from watchword.drivers.aws_irsa.identifier import RoleTags
 
-    click.echo(RoleTags(hub_account, hub_name, managed_account, managed_name).identifier)
+    echo(RoleTags(hub_account, hub_name, managed_account, managed_name).identifier)
 
 
 @command.group("prerequisites")
@@ -114,14 +115,14 @@ def _print_or_apply(role: IamRole, region: str, *, apply: bool, output: str) -> 
     from watchword.cli.aws_output import format_changes, format_role
 
     if not apply:
-        click.echo(format_role(role, output), nl=False)
+        echo(format_role(role, output), nl=False)
         return
     if output not in APPLIED_FORMS:
         raise click.UsageError(f"--apply prints what it changed as {' or '.join(APPLIED_FORMS)}, not as {output}")
     from watchword.runtime.event_loop import run
 
     changes = run(_role_writer(region).apply(role))
-    click.echo(format_changes(role, changes, output), nl=False)
+    echo(format_changes(role, changes, output), nl=False)
 
 
 def _role_writer(region: str) -> RoleWriter:
