@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from watchword.api.crds import HUB_CRDS, MANAGED_CRDS
+from watchword.api.crds.accounts import ACCOUNT_CRDS
 
 HEAD = """# Kinds
 
@@ -20,7 +21,7 @@ LIMITS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"
 
 def render_api() -> str:
     """Return the page: the hub's kinds, then those of a managed cluster."""
-    groups = (("On the hub", HUB_CRDS), ("On a managed cluster", MANAGED_CRDS))
+    groups = (("On the hub", (*HUB_CRDS, *ACCOUNT_CRDS)), ("On a managed cluster", MANAGED_CRDS))
     lines = [HEAD]
     for title, definitions in groups:
         lines += [f"## {title}", ""]

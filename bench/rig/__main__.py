@@ -19,7 +19,16 @@ from bench.rig.subject import Subject, read_subject
 from watchword.runtime.event_loop import run
 from watchword.testing.assets import find_assets
 
-WORKLOADS = ("hub-accept", "addon-token-infra", "agent-addon-tokens", "join", "bootstrap-signer", "pull-secrets")
+WORKLOADS = (
+    "hub-accept",
+    "addon-token-infra",
+    "agent-addon-tokens",
+    "join",
+    "bootstrap-signer",
+    "pull-secrets",
+    "managed-accounts",
+    "account-fan-out",
+)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from watchword.admin.hub_observer import SOURCES, read_authorities, read_tokens, sort_by_creation
 from watchword.admin.inventory_rows import HubFacts
+from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.meta import Object, Resource
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, NotFound
@@ -30,8 +31,15 @@ async def read_hub_facts(client: Client) -> HubFacts:
         requests=sort_by_creation(found.get("certificate requests", ())),
         tokens=read_tokens(found.get("join tokens", ())),
         authorities=read_authorities(found.get("the hub's authority", ())),
+        accounts=await _read_accounts(client),
         unseen=unseen,
     )
+
+
+async def _read_accounts(client: Client) -> Sequence[Object]:
+    """Return the managed service accounts; none where the add-on was never installed."""
+    answers = await asyncio.gather(*(_read(client, kind, WatchScope()) for kind in ACCOUNT_KINDS))
+    return [obj for answer in answers if not isinstance(answer, str) for obj in answer]
 
 
 async def _read(client: Client, resource: Resource, scope: WatchScope) -> Sequence[Object] | str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from watchword.admin.account_rows import decide_account_rows
 from watchword.admin.health import (
     InventoryHealth,
     decide_authority_health,
@@ -169,6 +170,8 @@ def _credentials(
             yield row
     for obj in facts.addons:
         yield from decide_addon_credential_rows(Addon.read(obj), now=now, catalog=catalog)
+    for obj in facts.accounts:
+        yield from decide_account_rows(obj, now=now)
 
 
 def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:

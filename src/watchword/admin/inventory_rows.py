@@ -26,6 +26,7 @@ class HubFacts:
     requests: Sequence[Object] = ()
     tokens: Sequence[TokenRecord] = ()
     authorities: Sequence[Certificate] = ()
+    accounts: Sequence[Object] = ()
     unseen: Mapping[str, str] = field(default_factory=dict)
 
 

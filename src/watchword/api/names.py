@@ -55,6 +55,8 @@ class Label:
     TOKEN_INFRASTRUCTURE: Final = "addon.open-cluster-management.io/token-infrastructure"  # noqa: S105 - a label key
     SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
     MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+    MANAGED_ACCOUNT: Final = "authentication.open-cluster-management.io/is-managed-serviceaccount"
+    ACCOUNT_NAMESPACE: Final = "accounts.watchword.dev/namespace"  # on replicas and copies: where the account is
 
 
 ADDON_FEATURE_LABEL_PREFIX = "feature.open-cluster-management.io/addon-"
@@ -92,6 +94,14 @@ class Annotation:
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
     # Ours: a new value requests the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
+    # Ours: which ManagedServiceAccount a ServiceAccount or a replica was made for, by UID.
+    ACCOUNT_UID: Final = "accounts.watchword.dev/account-uid"
+    # Ours, on the Secret of a managed service account: facts about the token, none of them secret.
+    TOKEN_EXPIRY: Final = "accounts.watchword.dev/expires"  # noqa: S105 - an annotation key
+    TOKEN_ISSUED: Final = "accounts.watchword.dev/issued"  # noqa: S105 - an annotation key
+    TOKEN_SERVER: Final = "accounts.watchword.dev/server"  # noqa: S105 - an annotation key
+    TOKEN_REQUEST: Final = "accounts.watchword.dev/requested"  # noqa: S105 - an annotation key
+    TOKEN_DIGEST: Final = "accounts.watchword.dev/digest"  # noqa: S105 - an annotation key
 
 
 HUB_ANNOTATIONS = (
@@ -114,6 +124,8 @@ class Finalizer:
     APPLIED_WORK: Final = "cluster.open-cluster-management.io/applied-manifest-work-cleanup"
     ADDON_PRE_DELETE: Final = "addon.open-cluster-management.io/addon-pre-delete"
     ADDON_TOKEN: Final = "addon.open-cluster-management.io/token-infrastructure-cleanup"  # noqa: S105 - a finalizer
+    ACCOUNT: Final = "accounts.watchword.dev/revocation"
+    ACCOUNT_REPLICAS: Final = "accounts.watchword.dev/replicas"
     KLUSTERLET: Final = "operator.open-cluster-management.io/klusterlet-cleanup"
     CLUSTER_MANAGER: Final = "operator.open-cluster-management.io/cluster-manager-cleanup"
 
@@ -148,6 +160,12 @@ class ConditionType:
     WORK_COMPLETE: Final = "Complete"
     WORK_PROGRESSING: Final = "Progressing"
     LEFTOVERS_REMOVED: Final = "LeftoversRemoved"
+    ALL_ACCOUNTS_PRESENT: Final = "AllServiceAccountPresent"
+    SECRET_CREATED: Final = "SecretCreated"  # noqa: S105 - a condition type
+    TOKEN_REPORTED: Final = "TokenReported"  # noqa: S105 - a condition type
+    ROTATION_SCHEDULED: Final = "RotationScheduled"
+    SUPERSEDED: Final = "Superseded"
+    REVOCATION_PENDING: Final = "RevocationPending"
 
 
 LEASE_EXPIRED_REASON = "ManagedClusterLeaseUpdateStopped"

@@ -95,3 +95,12 @@ KLUSTERLETS = Resource("operator.open-cluster-management.io", "v1", "klusterlets
 CLUSTER_MANAGERS = Resource(
     "operator.open-cluster-management.io", "v1", "clustermanagers", "ClusterManager", namespaced=False
 )
+
+# Managed service accounts: the group of the design, and the group that Open Cluster Management serves
+MANAGED_SERVICE_ACCOUNTS = Resource(
+    "proxy.open-cluster-management.io", "v1alpha1", "managedserviceaccounts", "ManagedServiceAccount"
+)
+OCM_MANAGED_SERVICE_ACCOUNTS = Resource(
+    "authentication.open-cluster-management.io", "v1beta1", "managedserviceaccounts", "ManagedServiceAccount"
+)
+CLUSTER_PROFILES = Resource("multicluster.x-k8s.io", "v1alpha1", "clusterprofiles", "ClusterProfile")

@@ -35,6 +35,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "token": ("watchword.cli.token", "Make, list and delete the tokens by which others find this cluster and join it."),
     "discover": ("watchword.cli.discover", "Find a cluster, check that it is the one, and print how to reach it."),
     "addon": ("watchword.cli.addon", "Enable, disable and look at the add-ons of a hub's clusters."),
+    "serviceaccount": ("watchword.cli.serviceaccount", "Make, look at and revoke managed service accounts."),
+    "msa": ("watchword.cli.msa", "Make, look at and revoke managed service accounts."),
     "hub": ("watchword.cli.hub", "Run the controllers of a hub."),
     "agent": ("watchword.cli.agent", "Run the agent of a managed cluster."),
     "operator": ("watchword.cli.operator", "Deploy the agent and the hub as their resources say."),
@@ -54,6 +56,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "aws": ("watchword.cli.aws", "Prepare AWS accounts for clusters that register by IAM."),
     "clean-clusters": ("watchword.cli.clean_clusters", "Delete clusters that left by `unjoin` and were not deleted."),
     "sample-addon": ("watchword.cli.sample_addon", "Run the sample add-on: its agent, or its hub side."),
+    "managed-serviceaccount": (
+        "watchword.cli.managed_serviceaccount",
+        "Run the add-on of managed service accounts: its agent, or its hub side.",
+    ),
     "apiserver": ("watchword.cli.apiserver", "Run a Kubernetes API in one process."),
     "completion": ("watchword.cli.completion", "Print the shell code that completes commands."),
 }

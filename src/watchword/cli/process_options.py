@@ -9,6 +9,7 @@ import secrets
 import socket
 from collections.abc import Callable, Coroutine
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -98,3 +99,12 @@ def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
             await main(stop)
 
     run(supervised())
+
+
+def read_cluster_name(kubeconfig: Path) -> str:
+    """Return the cluster's name from the file beside an add-on's kubeconfig; `click.UsageError` without one."""
+    path = kubeconfig.with_name("cluster-name")
+    try:
+        return path.read_text().strip()
+    except OSError as cause:
+        raise click.UsageError(f"give --cluster-name: {path} cannot be read") from cause

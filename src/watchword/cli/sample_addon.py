@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.process_options import run_until_stopped
+from watchword.cli.process_options import read_cluster_name, run_until_stopped
 
 if TYPE_CHECKING:
     from watchword.kube.client import Client
@@ -63,14 +63,6 @@ async def _run_agent(hub: Client, local: Client | None, flags: dict[str, Any], s
     from watchword.addons.sample.agent import SampleAgent
     from watchword.runtime.clock import SystemClock
 
-    name = flags["cluster_name"] or _beside(flags["hub_kubeconfig"])
+    name = flags["cluster_name"] or read_cluster_name(flags["hub_kubeconfig"])
     agent = SampleAgent(hub, name, SystemClock(), local, flags["lease_namespace"])
     await agent.run(timedelta(seconds=flags["every"]), stop)
-
-
-def _beside(kubeconfig: Path) -> str:
-    path = kubeconfig.with_name("cluster-name")
-    try:
-        return path.read_text().strip()
-    except OSError as cause:
-        raise click.UsageError(f"give --cluster-name: {path} cannot be read") from cause

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from watchword.api.cluster_sets import is_member
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of
-from watchword.api.names import Annotation, ConditionType, Label
+from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
-from watchword.api.selectors import parse_structured_selector
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.reconcile import Done, Outcome, Reader
 from watchword.runtime.status import StatusWriter
@@ -53,18 +52,6 @@ def is_maintained(name: str, found: Object | None) -> bool:
     return found is None or (
         not is_deleting(found) and annotations_of(found).get(Annotation.SET_AUTO_UPDATE) != "false"
     )
-
-
-def is_member(cluster_set: Object, labels: Mapping[str, str]) -> bool:
-    """Whether a cluster with these labels belongs to the set; an unknown selector type selects nothing."""
-    selector: Mapping[str, Any] = (cluster_set.get("spec") or {}).get("clusterSelector") or {}
-    match selector.get("selectorType", "ExclusiveClusterSetLabel"):
-        case "ExclusiveClusterSetLabel":
-            return labels.get(Label.CLUSTER_SET) == str(cluster_set["metadata"]["name"])
-        case "LabelSelector":
-            return parse_structured_selector(selector.get("labelSelector") or {}).matches(labels)
-        case _:
-            return False
 
 
 def decide_empty_condition(*, empty: bool) -> Condition:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from random import SystemRandom
 
+from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
 from watchword.addons.sample.agent import SampleAgent
 from watchword.agent.options import AgentOptions
 from watchword.agent.process import AgentRuntime, run_agent
@@ -20,6 +21,7 @@ from watchword.hub.cluster_cleanup import RETENTION, ClusterCleanup
 from watchword.hub.process import HubOptions, run_hub
 from watchword.kube.client import Client
 from watchword.kube.connect import connect, connect_incluster
+from watchword.kube.incluster import incluster_endpoint
 from watchword.local.task_runner import TaskRunner
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.runtime.clock import Clock
@@ -54,6 +56,7 @@ class PodCommands:
                 "clean-clusters": self.clean_clusters,
                 "agent": self.agent,
                 "sample-addon": self.sample_addon,
+                "managed-serviceaccount": self.managed_serviceaccount,
             }
         )
 
@@ -96,6 +99,21 @@ class PodCommands:
             async with connect_own_cluster(launch) as local:
                 agent = SampleAgent(hub, name, self.clock, local, flags["lease-namespace"])
                 await agent.run(SAMPLE_EVERY, stop)
+        finally:
+            await hub.close()
+
+    async def managed_serviceaccount(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Keep service accounts on the pod's own cluster, and report their tokens to the hub."""
+        flags = parse_flags(launch.arguments)
+        kubeconfig = Path(flags["hub-kubeconfig"])
+        name = kubeconfig.with_name("cluster-name").read_text().strip()
+        options = AccountsAgentOptions(
+            name, flags["namespace"], incluster_endpoint(launch.environment), launch.pod.name, clock=self.clock
+        )
+        hub = connect(kubeconfig, environment={})
+        try:
+            async with connect_own_cluster(launch) as local:
+                await run_accounts_agent(hub, local, options, stop=stop)
         finally:
             await hub.close()
 

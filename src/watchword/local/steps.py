@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from watchword.addons.sample.hub import NAME as SAMPLE_ADDON
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.bootstrap_access import HubAddress, find_hub
 from watchword.admin.hub_admin import HubAdmin
@@ -16,6 +17,7 @@ from watchword.admin.hub_readiness import SignatureCondition
 from watchword.admin.hub_setup import HubSetup, set_up_hub
 from watchword.admin.initial_token import TokenSpec, ensure_token
 from watchword.admin.join import ClusterMembership, join
+from watchword.api.accounts import ADDON_NAME
 from watchword.api.bootstrap import CLUSTER_INFO
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, labels_of
@@ -32,6 +34,7 @@ from watchword.discovery.token_store import TokenStore
 from watchword.drivers.catalog import CATALOG
 from watchword.drivers.options import Side
 from watchword.hub.process import LEASE as HUB_LEASE
+from watchword.local.accounts import start_accounts, use_account
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.fleet import LocalFleet, for_each
 from watchword.local.sample_addon import is_addon_ready, start_sample_addon
@@ -166,16 +169,32 @@ async def await_members(fleet: LocalFleet, report: ReportDetail) -> str:
 async def enable_addon(fleet: LocalFleet, report: ReportDetail) -> str:
     """Enable the sample add-on, with a token on one cluster and a certificate on the other."""
     members = await start_sample_addon(fleet)
+    await _await_addon(fleet, SAMPLE_ADDON, members, report)
+    ways = [f"{member.name} by {DRIVERS[number % len(DRIVERS)]}" for number, member in enumerate(members)]
+    return f"sample-addon at work on {' and '.join(ways)}"
+
+
+async def report_tokens(fleet: LocalFleet, report: ReportDetail) -> str:
+    """Put one service account on the first clusters, and use its tokens against them."""
+    members = await start_accounts(fleet)
+    report("waiting for the tokens at the hub")
+    names = await use_account(fleet, members)
+    await _await_addon(fleet, ADDON_NAME, members, report)
+    return f"{names[0]} on {' and '.join(member.name for member in members)}, by tokens from the hub"
+
+
+async def _await_addon(
+    fleet: LocalFleet, name: str, members: Sequence[LocalControlPlane], report: ReportDetail
+) -> None:
+    """Wait until an add-on has its credential on these clusters, and shows that it works with it."""
 
     def served() -> bool:
-        addons = {addon["metadata"]["namespace"]: addon for addon in fleet.hub_observer.addons()}
-        ready = [member.name for member in members if is_addon_ready(addons.get(member.name))]
+        addons = {ObjectKey.of(addon): addon for addon in fleet.hub_observer.addons()}
+        ready = [member for member in members if is_addon_ready(addons.get(ObjectKey(member.name, name)))]
         report(f"{len(ready)} of {len(members)} at work")
         return len(ready) == len(members)
 
     await fleet.hub_observer.until(served)
-    ways = [f"{member.name} by {DRIVERS[number % len(DRIVERS)]}" for number, member in enumerate(members)]
-    return f"sample-addon at work on {' and '.join(ways)}"
 
 
 def cluster_of(fleet: LocalFleet, name: str) -> Object | None:
@@ -233,6 +252,7 @@ STEPS: tuple[UpStep, ...] = (
     UpStep("acceptance", "Accept the clusters", accept_clusters),
     UpStep("members", "Wait for the members", await_members),
     UpStep("add-on", "Enable the sample add-on", enable_addon),
+    UpStep("account", "Use a managed service account", report_tokens),
 )
 
 

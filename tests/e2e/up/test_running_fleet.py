@@ -171,7 +171,14 @@ def test_status_shows_every_credential(data_directory: Path, capsys: pytest.Capt
     assert run(["status", "-o", "json", "--kubeconfig", str(data_directory / "kubeconfig")]) == 0
     document = orjson.loads(capsys.readouterr().out)
 
-    kinds = {"cluster certificate", "add-on token", "add-on certificate", "join token", "hub authority"}
+    kinds = {
+        "cluster certificate",
+        "add-on token",
+        "add-on certificate",
+        "join token",
+        "hub authority",
+        "account token",
+    }
     assert {row["kind"] for row in document["credentials"]} == kinds
     assert all(kind in text for kind in kinds)
 
@@ -206,16 +213,17 @@ def test_forecast_names_what_ends_within_two_days(data_directory: Path, capsys: 
 
     outlooks = orjson.loads(capsys.readouterr().out)
 
-    # Both live a day and were made within a moment: which one ends first depends on the machine.
-    assert {row["kind"]: row["renewalAnnounced"] for row in outlooks} == {"join token": False, "add-on token": True}
+    # All live a day and were made within a moment: which one ends first depends on the machine.
+    renewed = {"join token": False, "add-on token": True, "account token": True}
+    assert {row["kind"]: row["renewalAnnounced"] for row in outlooks} == renewed
     assert [row["expires"] for row in outlooks] == sorted(row["expires"] for row in outlooks)
 
 
 @pytest.mark.parametrize(("context", "component"), [("hub", "hub"), ("hub", "operator"), ("cluster1", "agent")])
 def test_each_pod_has_a_log_of_its_own(
-    fleet: Path, context: str, component: str, capsys: pytest.CaptureFixture[str]
+    data_directory: Path, context: str, component: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["logs", component, "--kubeconfig", str(fleet / "kubeconfig"), "--context", context]) == 0
+    assert run(["logs", component, "--kubeconfig", str(data_directory / "kubeconfig"), "--context", context]) == 0
 
     lines = [orjson.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (lines[0]["message"], lines[0]["command"]) == ("container started", component)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from watchword.agent.secret_data import decode_data
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
+from watchword.api.time import rfc3339
+from watchword.cli.main import run as command
 from watchword.kube.connect import connect
 from watchword.runtime.event_loop import run
 
 Start = Callable[..., Any]
 pytestmark = [pytest.mark.timeout(300)]
-STEPS = ["planes", "hub", "token", "discovery", "join", "acceptance", "members", "add-on"]
+STEPS = ["planes", "hub", "token", "discovery", "join", "acceptance", "members", "add-on", "account"]
 
 
 def identities(kubeconfig: Path) -> dict[str, Any]:
@@ -44,6 +47,20 @@ def identities(kubeconfig: Path) -> dict[str, Any]:
     return run(read())
 
 
+def test_a_renewal_is_printed_with_the_time_at_which_it_happened(
+    start_up: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = start_up("--data-dir", str(tmp_path / "fleet"), "--clusters", "1")
+    fleet.until("ready")
+    before = rfc3339(datetime.now(UTC))
+
+    assert command(["rotate", "cluster", "cluster1", "--kubeconfig", str(tmp_path / "fleet" / "kubeconfig")]) == 0
+
+    message = capsys.readouterr().out.strip().removeprefix("cluster cluster1: ")
+    assert fleet.until("happening", about="cluster1", what=message)["at"] >= before
+    assert fleet.interrupt() == 0
+
+
 def test_a_fleet_comes_up_in_memory_and_leaves_nothing(start_up: Start, tmp_path: Path) -> None:
     fleet = start_up("--ephemeral", "--exit", "--timeout", "5m")
 
@@ -53,10 +70,9 @@ def test_a_fleet_comes_up_in_memory_and_leaves_nothing(start_up: Start, tmp_path
     assert [each["step"] for each in news if each["event"] == "step" and each["state"] == "done"] == STEPS
     ready = next(each for each in news if each["event"] == "ready")
     assert [(row["name"], row["available"]) for row in ready["clusters"]] == [("cluster1", True), ("cluster2", True)]
-    assert [(row["cluster"], row["driver"], row["available"]) for row in ready["addOns"]] == [
-        ("cluster1", "token", True),
-        ("cluster2", "csr", True),
-    ]
+    addons = {(row["name"], row["cluster"], row["driver"], row["available"]) for row in ready["addOns"]}
+    ways = (("cluster1", "token", True), ("cluster2", "csr", True))
+    assert addons == {(name, *way) for name in ("managed-serviceaccount", "sample-addon") for way in ways}
     assert {row["health"] for row in ready["credentials"]} == {"Good"}
     assert list(tmp_path.glob("watchword-fleet-*")) == []
 
@@ -85,6 +101,7 @@ def test_killed_at_any_step_it_comes_up_healthy_the_next_time(start_up: Start, t
         ("acceptance", "running"),
         ("members", "running"),
         ("add-on", "running"),
+        ("account", "running"),
     ):
         fleet = start_up("--data-dir", folder)
         fleet.until("step", step=step, state=state)
@@ -94,9 +111,9 @@ def test_killed_at_any_step_it_comes_up_healthy_the_next_time(start_up: Start, t
     ready = fleet.until("ready")
 
     assert ready["troubles"] == 0
-    assert len(ready["clusters"]) == len(ready["addOns"]) == 2
+    assert (len(ready["clusters"]), len(ready["addOns"])) == (2, 4)
     requests = identities(tmp_path / "fleet" / "kubeconfig")["requests"]
-    assert len(requests) == 3  # one for each cluster, one for the add-on: none was made twice
+    assert len(requests) == 4  # one for each cluster, one for each add-on by certificate: none was made twice
     assert fleet.interrupt() == 0
 
 

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from watchword._structlog import structlog
+from watchword.addons.lease import AddonLease
 from watchword.addons.sample.hub import NAME, REPORT
-from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CONFIG_MAPS, LEASES
-from watchword.api.time import rfc3339, rfc3339_micro
-from watchword.kube.access_reviews import who_am_i
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import CONFIG_MAPS
+from watchword.api.time import rfc3339
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
 from watchword.runtime.clock import Clock
-
-LEASE_SECONDS = 60
 
 
 @dataclass
@@ -36,16 +34,7 @@ class SampleAgent:
         data = {"beats": str(self.beats), "at": rfc3339(self.clock.now()), "cluster": self.cluster}
         await _put(self.hub, ObjectKey(self.cluster, REPORT), data)
         if self.local is not None and self.namespace:
-            await self._renew_lease(self.local)
-
-    async def _renew_lease(self, local: Client) -> None:
-        spec: Object = {"leaseDurationSeconds": LEASE_SECONDS, "renewTime": rfc3339_micro(self.clock.now())}
-        key = ObjectKey(self.namespace, NAME)
-        try:
-            await local.patch(LEASES, key, {"spec": spec})
-        except NotFound:
-            owners = await _own_account(local)
-            await local.create(LEASES, LEASES.manifest(key, metadata={"ownerReferences": owners}, spec=spec))
+            await AddonLease(self.local, ObjectKey(self.namespace, NAME), self.clock).renew()
 
     async def run(self, every: timedelta, stop: asyncio.Event) -> None:
         """Report periodically; a refused report is retried at the next period."""
@@ -61,14 +50,6 @@ class SampleAgent:
                     await stop.wait()
             except TimeoutError:
                 continue
-
-
-async def _own_account(local: Client) -> list[Object]:
-    """Return the account that the agent runs as, as the owner of what it makes: both go with the add-on."""
-    me = await who_am_i(local)
-    name = me.username.rpartition(":")[2]
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "name": name, "uid": me.uid}
-    return [account] if me.username.startswith("system:serviceaccount:") else []
 
 
 async def _put(hub: Client, key: ObjectKey, data: dict[str, str]) -> None:

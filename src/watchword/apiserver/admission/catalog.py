@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from watchword.apiserver.admission.account_secrets import hold_to_own_accounts
 from watchword.apiserver.admission.managed_clusters import ManagedClusterAdmission, default_cluster_set
 from watchword.apiserver.admission.namespaces import protect_namespaces
 from watchword.apiserver.admission.nodes import taint_new_nodes
@@ -43,5 +44,6 @@ def admission_steps(
             protect_namespaces,
             CertificateAdmission(authorizer),
             ManagedClusterAdmission(authorizer),
+            hold_to_own_accounts,
         ),
     )

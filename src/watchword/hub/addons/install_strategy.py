@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from watchword.api.cluster_sets import is_member
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import ConditionType
 from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, MANAGED_CLUSTER_SETS
 from watchword.hub.addons.placements import Placements
-from watchword.hub.cluster_sets import is_member
 from watchword.runtime.reconcile import Done, Outcome, Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 

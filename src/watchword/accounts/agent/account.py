@@ -1,0 +1,128 @@
+"""Keeps an account on this cluster: its ServiceAccount, its token at the hub, and its status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from watchword._structlog import structlog
+from watchword.accounts.agent import report
+from watchword.accounts.agent.service_accounts import ServiceAccounts
+from watchword.accounts.agent.token_decision import HeldToken, TokenDecision, decide_token
+from watchword.accounts.agent.token_secrets import TokenSecrets
+from watchword.api.accounts import Account, choose_declaration, resource_of
+from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
+from watchword.kube.errors import Conflict, KubeError, NotFound
+from watchword.kube.tokens import request_token
+from watchword.runtime.clock import Clock
+from watchword.runtime.errors import BeingDeleted, NameConflict
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.status import StatusChange, StatusWriter
+
+CONFLICT_RECHECK = timedelta(seconds=10)
+SHORTEST_DELAY = timedelta(seconds=1)
+LONGEST_DELAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class AccountReconciler:
+    """Reconciles ManagedServiceAccount of both groups; also triggered by the ServiceAccount on the cluster."""
+
+    hub: Reader
+    status: StatusWriter
+    accounts: ServiceAccounts
+    secrets: TokenSecrets
+    clock: Clock
+    kinds: tuple[Resource, ...]
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Bring the ServiceAccount, the hub's Secret and the status in line with what is declared."""
+        declared = [obj for kind in self.kinds if (obj := self.hub.get(kind, key)) is not None]
+        account = choose_declaration(declared)
+        if account is None or account.deleting:
+            return await self._revoke(key, declared)
+        leaving = [obj for obj in declared if is_deleting(obj)]
+        declared = [obj for obj in declared if not is_deleting(obj)]
+        for obj in leaving:  # the other object still declares the account, so there is nothing to revoke
+            await self._write(obj, report.revoked_account(self._local_name(key)))
+        if account.objection:
+            await self._report(account, declared, report.invalid_account(account.objection))
+            return Done()
+        return await self._keep(account, declared)
+
+    async def _keep(self, account: Account, declared: Sequence[Object]) -> Outcome:
+        try:
+            service_account = await self.accounts.ensure(account, declared)
+        except BeingDeleted as trouble:
+            await self._report(account, declared, report.absent_account("BeingReplaced", str(trouble)))
+            return RetryAfter(SHORTEST_DELAY)
+        except NameConflict as conflict:
+            await self._report(account, declared, report.absent_account("NameConflict", str(conflict)))
+            return RetryAfter(CONFLICT_RECHECK)
+        except KubeError as trouble:
+            if not isinstance(trouble, Conflict):
+                change = report.absent_account("ServiceAccountFailed", str(trouble))
+                await self._report(account, declared, change)
+            raise
+        return await self._keep_token(account, declared, uid_of(service_account))
+
+    async def _keep_token(self, account: Account, declared: Sequence[Object], uid: str) -> Outcome:
+        now = self.clock.now()
+        try:
+            held = await self.secrets.held(account, declared)
+            decision = decide_token(account, uid, held, self.secrets.ca, now=now)
+            if decision.request_because:
+                held = await self._request(account, declared, uid, decision.request_because)
+                decision = decide_token(account, uid, held, self.secrets.ca, now=now)
+        except NameConflict as conflict:
+            await self._report(account, declared, report.unstored_token(str(conflict)))
+            return RetryAfter(CONFLICT_RECHECK)
+        except KubeError as trouble:
+            await self._report(account, declared, report.failed_request(str(trouble)))
+            raise
+        if held is None:
+            await self._report(account, declared, report.failed_request("the cluster issued a token without an end"))
+            return RetryAfter(CONFLICT_RECHECK)
+        change = report.decide_status(account, self._local_name(account.key), held, decision, now=now)
+        await self._report(account, declared, change)
+        return choose_delay(held, decision, now=now)
+
+    async def _request(self, account: Account, declared: Sequence[Object], uid: str, because: str) -> HeldToken | None:
+        seconds = int(account.validity.total_seconds())
+        key = ObjectKey(self.accounts.namespace, account.key.name)
+        issued = await request_token(
+            self.accounts.client, key, expiration_seconds=seconds, audiences=account.audiences, uid=uid
+        )
+        held = await self.secrets.write(account, declared, issued, self.clock.now())
+        structlog.get_logger("watchword.accounts").info("token reported", account=str(account.key), because=because)
+        return held
+
+    async def _revoke(self, key: ObjectKey, declared: Sequence[Object]) -> Outcome:
+        self.secrets.forget(key)
+        if await self.accounts.remove(key.name, look=bool(declared)):
+            return RetryAfter(SHORTEST_DELAY)
+        for obj in declared:
+            await self._write(obj, report.revoked_account(self._local_name(key)))
+        return Done()
+
+    async def _report(self, account: Account, declared: Sequence[Object], change: StatusChange) -> None:
+        for obj in declared:
+            await self._write(obj, report.for_declaration(change, obj, account))
+
+    async def _write(self, obj: Object, change: StatusChange) -> None:
+        try:
+            await self.status.write(resource_of(obj), obj, change)
+        except NotFound:
+            return  # the object is gone, and its end is reconciled next
+
+    def _local_name(self, key: ObjectKey) -> str:
+        return str(ObjectKey(self.accounts.namespace, key.name))
+
+
+def choose_delay(held: HeldToken, decision: TokenDecision, *, now: datetime) -> Outcome:
+    """Return when to look again: at the renewal, or when a token that is not renewed expires."""
+    until = (decision.renew_at or held.expires_at) - now
+    if decision.renew_at is None and until <= timedelta(0):
+        return Done()
+    return RetryAfter(min(max(until, SHORTEST_DELAY), LONGEST_DELAY))

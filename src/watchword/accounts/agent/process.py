@@ -1,0 +1,152 @@
+"""Runs the agent of the add-on: one connection to the hub, one to its own cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from random import Random, SystemRandom
+
+from watchword._structlog import structlog
+from watchword.accounts.agent.account import AccountReconciler
+from watchword.accounts.agent.service_accounts import AgentAccount, ServiceAccounts
+from watchword.accounts.agent.token_secrets import TokenSecrets
+from watchword.addons.lease import AddonLease, own_account
+from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.resources import SERVICE_ACCOUNTS
+from watchword.kube.client import Client
+from watchword.kube.endpoint import Endpoint
+from watchword.kube.errors import KubeError
+from watchword.kube.responses import decode
+from watchword.runtime.api_server_connection import ApiServerConnection
+from watchword.runtime.cache import Cache
+from watchword.runtime.clock import Clock, SystemClock
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
+from watchword.runtime.tasks import run_until_stopped
+
+CLUSTER = "cluster"  # the name of the connection to the agent's own cluster
+LEASE_EVERY = 20.0  # seconds
+AUTHORITY_EVERY = 5.0  # seconds between two looks at the authority's file
+SERVED_EVERY = 2.0  # seconds between two questions whether the hub serves accounts
+WORKERS = 16
+
+
+@dataclass(frozen=True)
+class AccountsAgentOptions:
+    """Which cluster the agent serves, and how its API server is reached by users of the tokens."""
+
+    cluster: str
+    namespace: str
+    endpoint: Endpoint
+    identity: str = ADDON_NAME
+    health: tuple[str, int] | None = None
+    clock: Clock = field(default_factory=SystemClock)
+    random: Random = field(default_factory=SystemRandom)
+
+
+async def run_accounts_agent(
+    hub: Client, local: Client, options: AccountsAgentOptions, *, stop: asyncio.Event | None = None
+) -> None:
+    """Keep the cluster's accounts until asked to stop; raises what the manager raises."""
+    stop = stop or asyncio.Event()
+    found: list[tuple[Resource, ...]] = []
+
+    async def find() -> None:
+        found.append(await find_served_kinds(hub, options.cluster))
+
+    if await run_until_stopped(stop, find()):
+        await _keep_accounts(hub, local, options, kinds=found[0], stop=stop)
+
+
+async def _keep_accounts(
+    hub: Client, local: Client, options: AccountsAgentOptions, *, kinds: tuple[Resource, ...], stop: asyncio.Event
+) -> None:
+    owners = await own_account(local)
+    agent = AgentAccount(owners[0]["name"], owners[0]["uid"]) if owners else AgentAccount()
+    manager = Manager(
+        ManagerOptions(f"watchword.dev/{ADDON_NAME}", options.identity, health=options.health),
+        clock=options.clock,
+        random=options.random,
+    )
+    at_hub, at_cluster = manager.connect(hub), manager.connect(local, name=CLUSTER)
+    for kind in kinds:
+        at_hub.cache.informer(kind, WatchScope(namespace=options.cluster))
+    at_cluster.cache.informer(SERVICE_ACCOUNTS, WatchScope(namespace=options.namespace, labels=SELECTOR))
+    secrets = TokenSecrets(at_hub.client, options.endpoint)
+    accounts = ServiceAccounts(at_cluster.cache, at_cluster.client, options.namespace, agent)
+    source = TriggerSource()
+    reconciler = AccountReconciler(at_hub.cache, at_hub.status, accounts, secrets, options.clock, kinds)
+    manager.add(account_controller(options.cluster, kinds, reconciler, source))
+    manager.add_job("authority", lambda: _follow_authority(secrets, at_hub.cache, kinds, source))
+    manager.add_job("lease", lambda: _renew_lease(at_cluster, options))
+    await manager.run(stop)
+
+
+def account_controller(
+    cluster: str, kinds: tuple[Resource, ...], reconciler: AccountReconciler, source: TriggerSource
+) -> ControllerSpec:
+    """Return the agent's one controller: the accounts of its cluster."""
+
+    def account_of(service_account: Object) -> list[ObjectKey]:
+        return [ObjectKey(cluster, service_account["metadata"]["name"])]
+
+    others = tuple(Trigger(kind, lambda obj: [ObjectKey.of(obj)]) for kind in kinds[1:])
+    return ControllerSpec(
+        "managed-service-account",
+        kinds[0],
+        reconciler,
+        (*others, Trigger(SERVICE_ACCOUNTS, account_of, CLUSTER)),
+        workers=WORKERS,
+        trigger_source=source,
+    )
+
+
+async def find_served_kinds(hub: Client, cluster: str) -> tuple[Resource, ...]:
+    """Return in which groups the hub serves accounts to this agent, waiting until it does in one.
+
+    A manager of Open Cluster Management grants one group only, and rights may follow the credential by a moment.
+    """
+    log = structlog.get_logger("watchword.accounts").bind(cluster=cluster)
+    while True:
+        answers = [await _is_served(hub, kind, cluster) for kind in ACCOUNT_KINDS]
+        served = tuple(kind for kind, answer in zip(ACCOUNT_KINDS, answers, strict=True) if not answer)
+        if served:
+            return served
+        log.warning("the hub serves no accounts to this agent yet", error=answers[0])
+        await asyncio.sleep(SERVED_EVERY)
+
+
+async def _is_served(hub: Client, kind: Resource, cluster: str) -> str:
+    """Return why a kind cannot be read; empty when it can."""
+    try:
+        decode(await hub.request("GET", kind.path(namespace=cluster), query={"limit": "1"}))
+    except KubeError as trouble:
+        return str(trouble)
+    return ""
+
+
+async def _follow_authority(
+    secrets: TokenSecrets, hub: Cache, kinds: tuple[Resource, ...], source: TriggerSource
+) -> None:
+    """Look at every account again when the authority of the cluster has changed: no event tells of a file."""
+    known = secrets.ca
+    while True:
+        await asyncio.sleep(AUTHORITY_EVERY)
+        current = secrets.ca
+        if current != known:
+            known = current
+            source.enqueue_all(ObjectKey.of(obj) for kind in kinds for obj in hub.list(kind))
+
+
+async def _renew_lease(cluster: ApiServerConnection, options: AccountsAgentOptions) -> None:
+    """Show on the cluster that the agent is alive; a failure is logged and tried again."""
+    lease = AddonLease(cluster.client, ObjectKey(options.namespace, ADDON_NAME), options.clock)
+    log = structlog.get_logger("watchword.accounts").bind(cluster=options.cluster)
+    while True:
+        try:
+            await lease.renew()
+        except KubeError as trouble:
+            log.warning("lease not renewed", error=str(trouble))
+        await asyncio.sleep(LEASE_EVERY)

@@ -1,0 +1,126 @@
+"""Writes tokens to the hub: into the Secret of the account's name, and never over one that the account does not own."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from watchword.accounts.agent.token_decision import HeldToken
+from watchword.api.accounts import Account, AccountSecret, content_digest, is_owned_by
+from watchword.api.meta import Object, ObjectKey, owner_reference, uid_of
+from watchword.api.names import Annotation, Label
+from watchword.api.resources import SECRETS
+from watchword.api.time import rfc3339
+from watchword.kube.client import Client
+from watchword.kube.endpoint import Endpoint, read
+from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from watchword.kube.tokens import IssuedToken
+from watchword.runtime.errors import NameConflict
+
+_FIRST_ONLY = (Annotation.TOKEN_SERVER,)
+"""What the agent says when it creates a Secret, and what the hub may know better later."""
+
+
+@dataclass
+class TokenSecrets:
+    """The Secrets of one cluster's accounts at the hub; remembers what they hold, and never the tokens.
+
+    The agent may read a Secret only by name, and only once the account owns it: a refusal means that there is none.
+    """
+
+    client: Client
+    endpoint: Endpoint  # of the cluster's API server
+    _held: dict[ObjectKey, HeldToken] = field(default_factory=dict, init=False)
+
+    @property
+    def ca(self) -> bytes:
+        """The authority that users of the token trust, as it is now."""
+        return read(self.endpoint.ca)
+
+    async def held(self, account: Account, declared: Sequence[Object]) -> HeldToken | None:
+        """Return what the hub holds; the Secret is read once, when a token was reported before."""
+        known = self._held.get(account.key)
+        if known is not None or not any((obj.get("status") or {}).get("tokenSecretRef") for obj in declared):
+            return known
+        found = await self._find(account.key)
+        if found is None or not is_owned_by(found, declared):
+            return None
+        known = HeldToken.read(AccountSecret.read(found))
+        if known is not None:
+            self._held[account.key] = known
+        return known
+
+    async def write(
+        self, account: Account, declared: Sequence[Object], issued: IssuedToken, now: datetime
+    ) -> HeldToken | None:
+        """Store a token; raises `NameConflict` when a Secret of that name belongs to something else."""
+        wanted = self._manifest(account, declared, issued, now)
+        held = self._held.pop(account.key, None)
+        stored = await self._replace(held.secret_uid, wanted) if held is not None else None
+        if stored is None:
+            try:
+                stored = await self.client.create(SECRETS, wanted)
+            except AlreadyExists:
+                stored = await self._take_over(wanted, declared)
+        known = HeldToken.read(AccountSecret.read(stored))
+        if known is not None:
+            self._held[account.key] = known
+        return known
+
+    def forget(self, key: ObjectKey) -> None:
+        """Drop what is known of an account that is gone."""
+        self._held.pop(key, None)
+
+    async def _replace(self, uid: str, wanted: Object) -> Object | None:
+        notes = {name: text for name, text in wanted["metadata"]["annotations"].items() if name not in _FIRST_ONLY}
+        metadata = {**wanted["metadata"], "annotations": notes, "uid": uid}
+        patch = {"metadata": metadata, "data": {**wanted["data"]}}
+        try:
+            return await self.client.patch(SECRETS, ObjectKey.of(wanted), patch)
+        except (NotFound, Forbidden, Conflict):
+            return None
+
+    async def _take_over(self, wanted: Object, declared: Sequence[Object]) -> Object:
+        key = ObjectKey.of(wanted)
+        found = await self._find(key)
+        if found is None or not is_owned_by(found, declared):
+            raise NameConflict(
+                f"Secret {key} exists on the hub and does not belong to the account: rename or remove it"
+            )
+        stored = await self._replace(uid_of(found), wanted)
+        if stored is None:
+            raise NameConflict(f"Secret {key} on the hub was replaced in this moment: it is looked at again")
+        return stored
+
+    async def _find(self, key: ObjectKey) -> Object | None:
+        try:
+            return await self.client.find(SECRETS, key)
+        except Forbidden:
+            return None
+
+    def _manifest(self, account: Account, declared: Sequence[Object], issued: IssuedToken, now: datetime) -> Object:
+        ca = self.ca
+        annotations = {
+            Annotation.TOKEN_ISSUED: rfc3339(now),
+            Annotation.TOKEN_EXPIRY: rfc3339(issued.expires_at),
+            Annotation.TOKEN_REQUEST: account.request,
+            Annotation.TOKEN_DIGEST: content_digest(issued.token, ca),
+            Annotation.ROTATION_REQUEST: account.rotation_request,
+            Annotation.TOKEN_SERVER: self.endpoint.server,
+        }
+        return SECRETS.manifest(
+            account.key,
+            metadata={
+                "labels": {Label.MANAGED_ACCOUNT: "true"},
+                "annotations": annotations,
+                "ownerReferences": [owner_reference(obj) for obj in declared],
+            },
+            type="Opaque",
+            data={"token": _encode(issued.token.reveal().encode()), "ca.crt": _encode(ca)},
+        )
+
+
+def _encode(value: bytes) -> str:
+    return base64.b64encode(value).decode()

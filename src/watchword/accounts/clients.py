@@ -1,0 +1,151 @@
+"""Ready clients for clusters: each uses the newest token of an account, and outlives every rotation.
+
+>>> from watchword.accounts.clients import ClusterClients
+>>> async def use(hub):
+...     async with ClusterClients(hub, "robot", namespace="team") as clusters:
+...         client = await clusters.client("cluster1")
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from watchword.accounts.errors import NoToken
+from watchword.accounts.tokens import AccountToken, TokenAvailable, watch_tokens
+from watchword.api.http import Request, Response
+from watchword.kube.client import Client
+from watchword.kube.credentials import Credential, CredentialSource, bearer
+from watchword.kube.endpoint import Endpoint
+from watchword.kube.errors import ConfigError
+from watchword.kube.https_transport import HttpsTransport
+from watchword.kube.transport import Transport
+from watchword.runtime.tasks import running
+
+PATIENCE_AFTER_REFUSAL = 5.0  # seconds in which the hub may tell of the token that replaces a refused one
+
+TransportFactory: TypeAlias = Callable[[Endpoint, CredentialSource], Transport]
+
+
+@dataclass
+class LiveToken:
+    """The newest token of one cluster, and a signal for every change; a source of credentials."""
+
+    token: AccountToken | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def set(self, token: AccountToken | None) -> None:
+        """Take over what the hub says."""
+        self.token = token
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    async def current(self) -> Credential:
+        """Return the newest token; `ConfigError` when the account was revoked."""
+        if self.token is None:
+            raise ConfigError("the hub holds no token for this cluster any more: the account was revoked or removed")
+        return Credential(authorization=bearer(self.token.token.reveal().encode()))
+
+    async def renewed(self, rejected: Credential) -> Credential | None:
+        """Return another token than the refused one, waiting a moment for the hub to tell of it."""
+        try:
+            async with asyncio.timeout(PATIENCE_AFTER_REFUSAL):
+                while self.token is None or await self.current() == rejected:
+                    await self.changed.wait()
+        except TimeoutError:
+            return None
+        return await self.current()
+
+
+@dataclass
+class LiveTransport:
+    """Carries requests to where the newest token is honoured; follows the server's address and authority, too."""
+
+    source: LiveToken
+    make: TransportFactory
+    _endpoint: Endpoint | None = field(default=None, init=False)
+    _transports: list[Transport] = field(default_factory=list, init=False)
+
+    async def send(self, request: Request) -> Response:
+        """Send one request with the newest token."""
+        return await self._current().send(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Response]:
+        """Send one request with the newest token; the response is read piece by piece."""
+        async with self._current().stream(request) as response:
+            yield response
+
+    async def close(self) -> None:
+        """Close every connection, also those to former addresses."""
+        for transport in self._transports:
+            await transport.close()
+
+    def _current(self) -> Transport:
+        token = self.source.token
+        if token is None or not token.server:
+            raise ConfigError("the hub does not say where the cluster's API server is: set managedClusterClientConfigs")
+        endpoint = Endpoint(token.server, token.ca)
+        if endpoint != self._endpoint:  # requests that are under way keep the transport that they have
+            self._endpoint = endpoint
+            self._transports.append(self.make(endpoint, self.source))
+        return self._transports[-1]
+
+
+class ClusterClients:
+    """Clients for every cluster that has a token of an account; enter it to follow the hub."""
+
+    def __init__(
+        self, hub: Client, account: str, *, namespace: str = "", make_transport: TransportFactory = HttpsTransport
+    ) -> None:
+        self._hub = hub
+        self._account = account
+        self._namespace = namespace
+        self._make = make_transport
+        self._live: dict[str, LiveToken] = {}
+        self._clients: dict[str, Client] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Start to follow the hub."""
+        await self._stack.enter_async_context(running(self._follow(), f"tokens of {self._account}"))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the watch and close every client."""
+        await self._stack.aclose()
+        for client in self._clients.values():
+            await client.close()
+
+    @property
+    def clusters(self) -> list[str]:
+        """The clusters that have a token now."""
+        return sorted(name for name, live in self._live.items() if live.token is not None)
+
+    async def client(self, cluster: str, *, within: float = 30.0, **options: Any) -> Client:
+        """Return the client of a cluster, the same one each time; `NoToken` when none is reported in that time."""
+        live = self._live.setdefault(cluster, LiveToken())
+        try:
+            async with asyncio.timeout(within):
+                while live.token is None:
+                    await live.changed.wait()
+        except TimeoutError as cause:
+            raise NoToken(
+                f"the hub holds no token of account {self._account} for cluster {cluster}: "
+                f"`watchword serviceaccount show {self._account} -n {self._namespace or cluster}` says why"
+            ) from cause
+        if cluster not in self._clients:
+            self._clients[cluster] = Client(LiveTransport(live, self._make), **options)
+        return self._clients[cluster]
+
+    async def _follow(self) -> None:
+        async with aclosing(watch_tokens(self._hub, self._account, namespace=self._namespace)) as changes:
+            async for change in changes:
+                token = change.token if isinstance(change, TokenAvailable) else None
+                self._live.setdefault(change.cluster, LiveToken()).set(token)

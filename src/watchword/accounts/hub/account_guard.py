@@ -1,0 +1,162 @@
+"""Has an account in a cluster's namespace revoked before it is gone, and its Secret replaced when it was changed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, Account, AccountSecret, is_owned_by
+from watchword.api.conditions import Condition, find_condition
+from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
+from watchword.api.names import Annotation, ConditionType, Finalizer
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
+from watchword.api.time import parse_rfc3339, rfc3339_micro
+from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.status import StatusWriter
+
+PENDING_AFTER = timedelta(seconds=5)
+REQUEST_PATIENCE = timedelta(seconds=10)
+REVOKED = "Revoked"
+
+
+@dataclass(frozen=True)
+class AccountGuardReconciler:
+    """Reconciles ManagedServiceAccount of one group; also triggered by its Secret, its cluster and the add-on."""
+
+    reader: Reader
+    client: Client
+    status: StatusWriter
+    clock: Clock
+    kind: Resource
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Hold the account while it may have to be revoked; release it when the cluster has confirmed."""
+        found = self.reader.get(self.kind, key)
+        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
+        if found is None or (cluster is None and not _was_on_cluster(found)):
+            return Done()
+        account = Account.read(found)
+        if account.deleting:
+            return await self._release(account, cluster)
+        ends = account.expires_at()
+        if ends is not None and self.clock.now() >= ends:
+            await self.client.delete(self.kind, key, uid=account.uid)
+            return Done()
+        if cluster is not None:
+            await self._hold(account)
+            if await self._check_secret(account, cluster):
+                return RetryAfter(REQUEST_PATIENCE)
+        return RetryAfter(ends - self.clock.now()) if ends is not None else Done()
+
+    async def _hold(self, account: Account) -> None:
+        addon = self.reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(account.key.namespace, ADDON_NAME))
+        if addon is None:
+            message = (
+                f"the add-on is not on the cluster: `watchword addon enable {ADDON_NAME} -c {account.key.namespace}`"
+            )
+            absent = Condition.false(ConditionType.ALL_ACCOUNTS_PRESENT, "AddonNotEnabled", message)
+            await self.status.set_condition(self.kind, account.object, absent)
+        elif Finalizer.ACCOUNT not in finalizers_of(account.object):
+            await self._set_finalizers(account, [*finalizers_of(account.object), Finalizer.ACCOUNT])
+
+    async def _release(self, account: Account, cluster: Object | None) -> Outcome:
+        """Remove the Secret at once, and the finalizer once the cluster says that the account is gone from it."""
+        others = [self.reader.get(kind, account.key) for kind in ACCOUNT_KINDS if kind is not self.kind]
+        lives_on = any(other is not None and not is_deleting(other) for other in others)
+        if not lives_on:
+            await self._remove_secret(account, [account.object, *others])
+        if Finalizer.ACCOUNT not in finalizers_of(account.object):
+            return Done()
+        addon = self.reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(account.key.namespace, ADDON_NAME))
+        if lives_on or cluster is None or addon is None or is_confirmed(account.object):
+            kept = [name for name in finalizers_of(account.object) if name != Finalizer.ACCOUNT]
+            await self._set_finalizers(account, kept)
+            return Done()
+        return await self._report_pending(account)
+
+    async def _report_pending(self, account: Account) -> Outcome:
+        remaining = remaining_patience(account.object, now=self.clock.now())
+        if remaining > timedelta(0):
+            return RetryAfter(remaining)
+        message = (
+            f"cluster {account.key.namespace} has not confirmed that the service account is removed, and its tokens "
+            f"may still be accepted there; to give up: `watchword serviceaccount delete {account.key.name} "
+            f"-n {account.key.namespace} --abandon`"
+        )
+        pending = Condition.true(ConditionType.REVOCATION_PENDING, "ClusterNotReached", message)
+        with contextlib.suppress(NotFound):
+            await self.status.set_condition(self.kind, account.object, pending)
+        return Done()
+
+    async def _set_finalizers(self, account: Account, names: list[str]) -> None:
+        patch = with_preconditions(account.object, {"metadata": {"finalizers": names or None}})
+        with contextlib.suppress(NotFound):
+            await self.client.patch(self.kind, account.key, patch)
+
+    async def _remove_secret(self, account: Account, declared: Iterable[Object | None]) -> None:
+        secret = self.reader.get(SECRETS, account.key)
+        if secret is not None and is_owned_by(secret, list(declared)):
+            with contextlib.suppress(NotFound):
+                await self.client.delete(SECRETS, account.key, uid=uid_of(secret))
+
+    async def _check_secret(self, account: Account, cluster: Object) -> bool:
+        """Keep the server address right; return whether the agent has to write another token."""
+        if not (account.object.get("status") or {}).get("tokenSecretRef"):
+            return False
+        # The cache may not have been told of a Secret that was written a moment ago.
+        found = self.reader.get(SECRETS, account.key) or await self.client.find(SECRETS, account.key)
+        declared = [self.reader.get(kind, account.key) for kind in ACCOUNT_KINDS]
+        if found is not None and not is_owned_by(found, declared):
+            return False  # a Secret of something else: the agent says so
+        secret = AccountSecret.read(found) if found is not None else None
+        if secret is None or not (secret.is_intact or _is_ocm_secret(secret)):
+            await self._request_rotation(account)
+            return True
+        server = server_of(cluster)
+        if server and secret.server != server:
+            patch = {"metadata": {"uid": uid_of(secret.object), "annotations": {Annotation.TOKEN_SERVER: server}}}
+            await self.client.patch(SECRETS, secret.key, patch)
+        return False
+
+    async def _request_rotation(self, account: Account) -> None:
+        now = self.clock.now()
+        requested = parse_rfc3339(account.rotation_request)
+        if requested is not None and timedelta(0) <= now - requested < REQUEST_PATIENCE:
+            return  # requested already, and the agent has not answered yet
+        wanted = {Annotation.ROTATION_REQUEST: rfc3339_micro(now)}
+        patch = with_preconditions(account.object, {"metadata": {"annotations": wanted}})
+        await self.client.patch(self.kind, account.key, patch)
+
+
+def is_confirmed(account: Object) -> bool:
+    """Whether the agent has said that a deleted account is gone from its cluster."""
+    said = find_condition(account, ConditionType.ALL_ACCOUNTS_PRESENT)
+    return said is not None and (said.status, said.reason) == ("False", REVOKED)
+
+
+def remaining_patience(account: Object, *, now: datetime) -> timedelta:
+    """Return how long the cluster is given to confirm before the status says that it has not."""
+    deleted = parse_rfc3339(str(account["metadata"].get("deletionTimestamp") or ""))
+    return deleted + PENDING_AFTER - now if deleted is not None else timedelta(0)
+
+
+def server_of(cluster: Mapping[str, Any]) -> str:
+    """Return the address of a cluster's API server as its ManagedCluster says; empty when it does not."""
+    configs = (cluster.get("spec") or {}).get("managedClusterClientConfigs") or []
+    return str(configs[0].get("url") or "").rstrip("/") if configs else ""
+
+
+def _was_on_cluster(account: Object) -> bool:
+    return is_deleting(account) and Finalizer.ACCOUNT in finalizers_of(account)
+
+
+def _is_ocm_secret(secret: AccountSecret) -> bool:
+    """Whether an agent of Open Cluster Management wrote it, which leaves no digest."""
+    return bool(secret.token) and Annotation.TOKEN_DIGEST not in secret.annotations

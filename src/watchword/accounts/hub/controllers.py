@@ -1,0 +1,98 @@
+"""The controllers of the hub side, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from watchword.accounts.hub import set_members
+from watchword.accounts.hub.account_guard import AccountGuardReconciler
+from watchword.accounts.hub.definition import SECRETS_ROLE
+from watchword.accounts.hub.replicas import ReplicaWriter
+from watchword.accounts.hub.secret_access import SecretAccessReconciler
+from watchword.accounts.hub.set_account import SetAccountReconciler
+from watchword.accounts.hub.set_members import BY_NAMESPACE, BY_SET, BY_SOURCE, accounts_of_namespace
+from watchword.addons.controllers import AddonParts
+from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import (
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    MANAGED_SERVICE_ACCOUNTS,
+    ROLES,
+    SECRETS,
+)
+from watchword.runtime.cache import Cache
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.reconcile import ControllerSpec, KeyMapper, Reader, Trigger
+
+
+def register_informers(cache: Cache) -> None:
+    """Ask the cache for everything that is looked at, beside what the add-on's own controllers follow."""
+    for kind in ACCOUNT_KINDS:
+        cache.informer(kind)
+        cache.index(kind, BY_NAMESPACE, _namespace)
+    cache.index(MANAGED_SERVICE_ACCOUNTS, BY_SOURCE, lambda obj: map(str, set_members.source_of_replica(obj)))
+    cache.informer(SECRETS, WatchScope(labels=SELECTOR))
+    cache.index(SECRETS, BY_NAMESPACE, _namespace)
+    cache.informer(MANAGED_CLUSTER_SETS)
+    cache.informer(MANAGED_CLUSTER_SET_BINDINGS)
+    cache.index(MANAGED_CLUSTER_SET_BINDINGS, BY_NAMESPACE, _namespace)
+    cache.index(MANAGED_CLUSTER_SET_BINDINGS, BY_SET, lambda obj: [set_members.set_of(obj)])
+
+
+def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
+    """Return every promise of the hub side: the kind it is about, what else triggers it, who keeps it."""
+    reader = parts.cache
+    for kind in ACCOUNT_KINDS:
+        guard = AccountGuardReconciler(reader, parts.client, parts.status, parts.clock, kind)
+        group = kind.group.partition(".")[0]
+        yield ControllerSpec(f"account-guard-{group}", kind, guard, _guard_triggers(reader))
+    access = SecretAccessReconciler(reader, parts.ensurer)
+    of_secret = Trigger(SECRETS, lambda obj: [ObjectKey(obj["metadata"]["namespace"], ADDON_NAME)])
+    triggers = (of_secret, Trigger(ROLES, _own_role))
+    yield ControllerSpec("account-secret-access", MANAGED_CLUSTER_ADDONS, access, triggers)
+    replicas = ReplicaWriter(reader, parts.ensurer)
+    fan_out = SetAccountReconciler(reader, parts.client, replicas, parts.status, parts.clock)
+    yield ControllerSpec("account-cluster-sets", ACCOUNT_KINDS[0], fan_out, _set_triggers(reader))
+
+
+def _guard_triggers(reader: Reader) -> tuple[Trigger, ...]:
+    others = (Trigger(kind, lambda obj: [ObjectKey.of(obj)]) for kind in ACCOUNT_KINDS)
+    return (
+        *others,
+        Trigger(SECRETS, lambda obj: [ObjectKey.of(obj)]),
+        Trigger(MANAGED_CLUSTERS, lambda obj: accounts_of_namespace(reader, obj["metadata"]["name"])),
+        Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: accounts_of_namespace(reader, obj["metadata"]["namespace"])),
+    )
+
+
+def _set_triggers(reader: Reader) -> tuple[Trigger, ...]:
+    return (
+        Trigger(ACCOUNT_KINDS[1], lambda obj: [ObjectKey.of(obj)]),
+        Trigger(MANAGED_SERVICE_ACCOUNTS, set_members.source_of_replica),
+        Trigger(SECRETS, _with(reader, set_members.accounts_of_secret)),
+        Trigger(MANAGED_CLUSTER_SET_BINDINGS, _with(reader, set_members.accounts_of_binding)),
+        Trigger(MANAGED_CLUSTER_SETS, _with(reader, set_members.accounts_of_set)),
+        Trigger(MANAGED_CLUSTERS, _with(reader, set_members.accounts_of_cluster)),
+        Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: _sources_on(reader, obj["metadata"]["namespace"])),
+    )
+
+
+def _with(reader: Reader, mapper: Callable[[Reader, Object], Iterable[ObjectKey]]) -> KeyMapper:
+    return lambda obj: mapper(reader, obj)
+
+
+def _sources_on(reader: Reader, cluster: str) -> list[ObjectKey]:
+    found = reader.by_index(MANAGED_SERVICE_ACCOUNTS, BY_NAMESPACE, cluster)
+    return [key for obj in found for key in set_members.source_of_replica(obj)]
+
+
+def _own_role(role: Object) -> list[ObjectKey]:
+    mine = role["metadata"]["name"] == SECRETS_ROLE
+    return [ObjectKey(role["metadata"]["namespace"], ADDON_NAME)] if mine else []
+
+
+def _namespace(obj: Object) -> list[str]:
+    return [obj["metadata"]["namespace"]]

@@ -1,0 +1,109 @@
+"""The add-on as its author describes it: what the agent may do on either side, and what runs on a cluster."""
+
+from __future__ import annotations
+
+from watchword.addons.agent_manifests import lease_manifests
+from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
+from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ADDON_NAMESPACE
+from watchword.api.resources import (
+    DEPLOYMENTS,
+    MANAGED_SERVICE_ACCOUNTS,
+    RBAC_GROUP,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
+
+AGENT_COMMAND = "managed-serviceaccount"
+DEPLOYMENT = f"{ADDON_NAME}-addon-agent"
+CREDENTIAL_SECRET = f"{ADDON_NAME}-hub-kubeconfig"
+MOUNT = "/managed/hub-kubeconfig"
+IMAGE = "watchword"
+
+SECRETS_ROLE = f"open-cluster-management:{ADDON_NAME}:own-secrets"
+"""The Role in a cluster's namespace that names the Secrets which its accounts own; kept by the hub."""
+
+CREATION = "secret-creation"
+_GROUPS = [kind.group for kind in ACCOUNT_KINDS]
+_ACCOUNTS = MANAGED_SERVICE_ACCOUNTS.plural
+
+GRANTS = (
+    Grant(
+        "accounts",
+        rules=(
+            {"apiGroups": _GROUPS, "resources": [_ACCOUNTS], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": _GROUPS, "resources": [f"{_ACCOUNTS}/status"], "verbs": ["get", "patch", "update"]},
+        ),
+    ),
+    # RBAC cannot narrow creation to a name; an admission policy does.
+    Grant(CREATION, rules=({"apiGroups": [""], "resources": [SECRETS.plural], "verbs": ["create"]},)),
+    Grant("own-secrets", role=SECRETS_ROLE, role_kind="Role"),
+)
+"""What the agent may do on the hub, in the namespace of its cluster: nothing else."""
+
+
+def accounts_addon(*, namespace: str = ADDON_NAMESPACE, image: str = IMAGE) -> AddonDefinition:
+    """Return the definition of the add-on."""
+    return AddonDefinition(
+        ADDON_NAME,
+        grants=GRANTS,
+        manifests=lambda instance: agent_manifests(instance, image),
+        install_namespace=namespace,
+        trusted=frozenset({CREATION}),
+    )
+
+
+def agent_manifests(instance: AddonInstance, image: str) -> list[Object]:
+    """Return what runs on a cluster: the agent, its lease, and its rights to keep ServiceAccounts in its namespace."""
+    return [*lease_manifests(instance), *_account_rights(instance), _deployment(instance, image)]
+
+
+def _account_rights(instance: AddonInstance) -> list[Object]:
+    namespace = instance.addon.namespace_on_cluster()
+    key = ObjectKey(namespace, f"{ADDON_NAME}-accounts")
+    verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
+    rules = [
+        {"apiGroups": [""], "resources": [SERVICE_ACCOUNTS.plural], "verbs": verbs},
+        {"apiGroups": [""], "resources": [f"{SERVICE_ACCOUNTS.plural}/token"], "verbs": ["create"]},
+    ]
+    return [
+        ROLES.manifest(key, rules=rules),
+        ROLE_BINDINGS.manifest(
+            key,
+            roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": key.name},
+            subjects=[{"kind": "ServiceAccount", "namespace": namespace, "name": ADDON_NAME}],
+        ),
+    ]
+
+
+def _deployment(instance: AddonInstance, image: str) -> Object:
+    namespace = instance.addon.namespace_on_cluster()
+    container = {
+        "name": "agent",
+        "image": image,
+        "args": [AGENT_COMMAND, f"--hub-kubeconfig={MOUNT}/kubeconfig", f"--namespace={namespace}"],
+        "volumeMounts": [{"name": "hub", "mountPath": MOUNT, "readOnly": True}],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+        },
+    }
+    pod = {
+        "serviceAccountName": ADDON_NAME,
+        "containers": [container],
+        "volumes": [{"name": "hub", "secret": {"secretName": CREDENTIAL_SECRET}}],
+    }
+    labels = {"addon-agent": ADDON_NAME}
+    return DEPLOYMENTS.manifest(
+        ObjectKey(namespace, DEPLOYMENT),
+        spec={
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    )

@@ -1,0 +1,144 @@
+"""An account in a cluster-set namespace as it is on one cluster: a replica there, and a copy of its Secret here."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from watchword.api.accounts import ADDON_NAME, Account, AccountSecret, copy_name, is_owned_by
+from watchword.api.conditions import find_condition, is_true
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference, uid_of
+from watchword.api.names import Annotation, ConditionType, Label
+from watchword.api.resources import (
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_SERVICE_ACCOUNTS,
+    OCM_MANAGED_SERVICE_ACCOUNTS,
+    SECRETS,
+)
+from watchword.api.validation import format_duration
+from watchword.kube.errors import KubeError, NotFound
+from watchword.runtime.ensure import Ensurer
+from watchword.runtime.errors import BeingDeleted, NameConflict
+from watchword.runtime.reconcile import Reader
+
+COPIED = (
+    Annotation.TOKEN_EXPIRY,
+    Annotation.TOKEN_ISSUED,
+    Annotation.TOKEN_SERVER,
+    Annotation.TOKEN_REQUEST,
+    Annotation.TOKEN_DIGEST,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """How an account stands on one cluster; `lacks` is empty when it is there."""
+
+    cluster: str
+    lacks: str = ""
+    retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaWriter:
+    """Makes, changes and removes replicas and copies of Secrets."""
+
+    reader: Reader
+    ensurer: Ensurer
+
+    async def ensure(self, account: Account, cluster: str) -> ReplicaState:
+        """Bring one cluster in line with the account; what goes wrong concerns this cluster alone."""
+        key = ObjectKey(cluster, account.key.name)
+        try:
+            if self.reader.get(OCM_MANAGED_SERVICE_ACCOUNTS, key) is not None:
+                raise NameConflict(f"{OCM_MANAGED_SERVICE_ACCOUNTS.group_resource} {key} declares an account already")
+            await self._remove_predecessor(account, key)
+            wanted = replica_manifest(account, cluster)
+            replica = await self.ensurer.ensure(
+                MANAGED_SERVICE_ACCOUNTS, wanted, ours=lambda present: is_replica_of(present, account)
+            )
+            await self._copy_secret(account, replica)
+        except NameConflict as conflict:
+            return ReplicaState(cluster, f"NameConflict: {conflict}")
+        except BeingDeleted:
+            return ReplicaState(cluster, "the account that was there before is being revoked")
+        except KubeError as trouble:
+            return ReplicaState(cluster, str(trouble), retry=True)
+        return self._state(replica, cluster)
+
+    async def remove(self, replica: Object) -> None:
+        """Delete a replica; its own finalizer holds it until the cluster has revoked it."""
+        if not is_deleting(replica):
+            with contextlib.suppress(NotFound):
+                key = ObjectKey.of(replica)
+                await self.ensurer.client.delete(MANAGED_SERVICE_ACCOUNTS, key, uid=uid_of(replica))
+
+    async def remove_copy(self, account: Account, secret: Object) -> None:
+        """Delete the copy of a Secret whose cluster no longer has the account."""
+        if is_owned_by(secret, [account.object]) and not is_deleting(secret):
+            with contextlib.suppress(NotFound):
+                await self.ensurer.client.delete(SECRETS, ObjectKey.of(secret), uid=uid_of(secret))
+
+    async def _remove_predecessor(self, account: Account, key: ObjectKey) -> None:
+        found = self.reader.get(MANAGED_SERVICE_ACCOUNTS, key)
+        if found is None or labels_of(found).get(Label.ACCOUNT_NAMESPACE) != account.key.namespace:
+            return
+        if annotations_of(found).get(Annotation.ACCOUNT_UID) != account.uid:
+            await self.remove(found)
+            raise BeingDeleted(f"account {key} replicates a deleted account of that name and is being removed")
+
+    async def _copy_secret(self, account: Account, replica: Object) -> None:
+        found = self.reader.get(SECRETS, ObjectKey.of(replica))
+        if found is None or not is_owned_by(found, [replica]):
+            return
+        secret = AccountSecret.read(found)
+        if secret.is_intact:
+            wanted = copy_manifest(account, secret)
+            await self.ensurer.ensure(SECRETS, wanted, ours=lambda present: is_owned_by(present, [account.object]))
+
+    def _state(self, replica: Object, cluster: str) -> ReplicaState:
+        if is_true(replica, ConditionType.ALL_ACCOUNTS_PRESENT):
+            return ReplicaState(cluster)
+        if self.reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, ADDON_NAME)) is None:
+            return ReplicaState(cluster, "AddonNotEnabled")
+        said = find_condition(replica, ConditionType.ALL_ACCOUNTS_PRESENT)
+        return ReplicaState(cluster, said.reason if said is not None else "waiting for its agent")
+
+
+def replica_manifest(account: Account, cluster: str) -> Object:
+    """Return the account as it is declared in the namespace of one cluster."""
+    annotations = {Annotation.ACCOUNT_UID: account.uid}
+    spec: Object = {"rotation": {"enabled": account.rotates, "validity": format_duration(account.validity)}}
+    if account.audiences:
+        spec["audiences"] = list(account.audiences)
+    labels = {Label.ACCOUNT_NAMESPACE: account.key.namespace}
+    metadata: Object = {"labels": labels, "annotations": annotations}
+    return MANAGED_SERVICE_ACCOUNTS.manifest(ObjectKey(cluster, account.key.name), metadata=metadata, spec=spec)
+
+
+def copy_manifest(account: Account, secret: AccountSecret) -> Object:
+    """Return the Secret of one cluster as consumers find it beside the account."""
+    cluster = secret.key.namespace
+    data = secret.object.get("data") or {}
+    return SECRETS.manifest(
+        ObjectKey(account.key.namespace, copy_name(cluster, account.key.name)),
+        metadata={
+            "labels": {
+                Label.MANAGED_ACCOUNT: "true",
+                Label.ACCOUNT_NAMESPACE: account.key.namespace,
+                Label.CLUSTER_NAME: cluster,
+            },
+            "annotations": {name: secret.annotations[name] for name in COPIED if name in secret.annotations},
+            "ownerReferences": [owner_reference(account.object)],
+        },
+        type="Opaque",
+        data={name: data[name] for name in ("ca.crt", "token") if name in data},
+    )
+
+
+def is_replica_of(present: Object, account: Account) -> bool:
+    """Whether an account in a cluster's namespace replicates this one."""
+    return (
+        labels_of(present).get(Label.ACCOUNT_NAMESPACE) == account.key.namespace
+        and annotations_of(present).get(Annotation.ACCOUNT_UID) == account.uid
+    )

@@ -1,0 +1,136 @@
+"""Discovers the tokens of an account on the hub, live: which clusters have one, and every change.
+
+>>> from watchword.accounts.tokens import TokenAvailable, watch_tokens
+>>> async def follow(hub):
+...     async for change in watch_tokens(hub, "robot", namespace="team"):
+...         print(change.cluster, "has a token" if isinstance(change, TokenAvailable) else "has none")
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+import orjson
+
+from watchword.api.accounts import SELECTOR, AccountSecret, copy_name, split_copy_name
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import Label
+from watchword.api.resources import SECRETS
+from watchword.api.sensitive import Sensitive
+from watchword.kube.client import Client
+from watchword.kube.watch import ObjectChange, Snapshot, WatchOptions, list_and_watch
+
+
+@dataclass(frozen=True, slots=True)
+class AccountToken:
+    """The token of an account on one cluster, with what is needed to use it there."""
+
+    cluster: str
+    account: str
+    token: Sensitive[str]
+    ca: bytes
+    server: str  # empty when neither the agent nor the ManagedCluster says it
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAvailable:
+    """A cluster has a token now: the first one, or another than before."""
+
+    token: AccountToken
+
+    @property
+    def cluster(self) -> str:
+        """The cluster that honours it."""
+        return self.token.cluster
+
+
+@dataclass(frozen=True, slots=True)
+class TokenGone:
+    """A cluster has no token any more."""
+
+    cluster: str
+
+
+TokenChange: TypeAlias = TokenAvailable | TokenGone
+
+
+def read_token(secret: Object) -> AccountToken | None:
+    """Read the Secret of an account, or a copy in a cluster-set namespace; None when it holds no token."""
+    found = AccountSecret.read(secret)
+    cluster, account = found.key.namespace, found.key.name
+    if Label.ACCOUNT_NAMESPACE in labels_of(secret):
+        cluster, account = split_copy_name(found.key.name)
+    if not found.token or not found.ca:
+        return None
+    return AccountToken(cluster, account, found.token, found.ca, found.server, found.expires_at)
+
+
+async def find_token(hub: Client, account: str, cluster: str, *, namespace: str = "") -> AccountToken | None:
+    """Return the token of an account on one cluster, from its cluster-set namespace when one is named."""
+    in_set = namespace not in ("", cluster)
+    key = ObjectKey(namespace, copy_name(cluster, account)) if in_set else ObjectKey(cluster, account)
+    secret = await hub.find(SECRETS, key)
+    return read_token(secret) if secret is not None else None
+
+
+async def watch_tokens(
+    hub: Client, account: str, *, namespace: str = "", options: WatchOptions | None = None
+) -> AsyncGenerator[TokenChange, None]:
+    """Yield every token of an account that there is, then every change, for ever.
+
+    With `namespace`, the tokens of an account in that cluster-set namespace or cluster's namespace; without, those of
+    accounts of that name in the namespaces of all clusters. Trouble with the hub is waited out. Close it (`aclosing`)
+    to end the watch.
+    """
+    known: dict[str, AccountToken] = {}
+    updates = list_and_watch(hub, SECRETS, namespace=namespace, labels=SELECTOR, options=options)
+    async with aclosing(updates) as facts:
+        async for fact in facts:
+            if isinstance(fact, Snapshot):
+                present = _tokens((orjson.loads(raw) for raw in fact.items), account, namespace)
+                changes = [*_gone(known, present), *_new(known, present)]
+                known = present
+            elif isinstance(fact, ObjectChange):
+                changes = _apply(known, fact, account, namespace)
+            else:
+                changes = []
+            for change in changes:
+                yield change
+
+
+def _tokens(secrets: Iterable[Object], account: str, namespace: str) -> dict[str, AccountToken]:
+    found = (read_token(secret) for secret in secrets if _is_wanted(secret, namespace))
+    return {token.cluster: token for token in found if token is not None and token.account == account}
+
+
+def _is_wanted(secret: Object, namespace: str) -> bool:
+    """Whether a Secret counts: in all namespaces, copies would show each cluster twice."""
+    return bool(namespace) or Label.ACCOUNT_NAMESPACE not in labels_of(secret)
+
+
+def _gone(known: dict[str, AccountToken], present: dict[str, AccountToken]) -> list[TokenChange]:
+    return [TokenGone(cluster) for cluster in known if cluster not in present]
+
+
+def _new(known: dict[str, AccountToken], present: dict[str, AccountToken]) -> list[TokenChange]:
+    return [TokenAvailable(token) for cluster, token in present.items() if known.get(cluster) != token]
+
+
+def _apply(known: dict[str, AccountToken], fact: ObjectChange, account: str, namespace: str) -> list[TokenChange]:
+    secret = orjson.loads(fact.raw)
+    if not _is_wanted(secret, namespace):
+        return []
+    if fact.type != "DELETED":
+        present = _tokens([secret], account, namespace)
+        changes = _new(known, present)
+        known.update(present)
+        return changes
+    token = read_token(secret)
+    if token is None or token.account != account or known.pop(token.cluster, None) is None:
+        return []
+    return [TokenGone(token.cluster)]

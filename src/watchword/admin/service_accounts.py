@@ -1,0 +1,194 @@
+"""What people do with managed service accounts on a hub."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from watchword.accounts.tokens import AccountToken, find_token
+from watchword.admin.errors import OperationRefused
+from watchword.admin.wait import ObjectWaiter
+from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, resource_of
+from watchword.api.addon import Addon
+from watchword.api.conditions import conditions_of, find_condition, is_true
+from watchword.api.meta import Object, ObjectKey, finalizers_of, labels_of
+from watchword.api.names import ConditionType, Finalizer, Label
+from watchword.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    MANAGED_SERVICE_ACCOUNTS,
+    MANIFEST_WORKS,
+    RBAC_GROUP,
+    ROLE_BINDINGS,
+)
+from watchword.discovery.polling import Progress, ignore_progress
+from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
+
+HOLDING = (Finalizer.ACCOUNT, Finalizer.ACCOUNT_REPLICAS)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccountAdmin:
+    """Creates, finds, deletes and empowers managed service accounts."""
+
+    client: Client
+    progress: Progress = field(default=ignore_progress)
+
+    async def create(self, key: ObjectKey, spec: Mapping[str, Any]) -> bool:
+        """Create an account; return False when it exists already."""
+        try:
+            await self.client.create(MANAGED_SERVICE_ACCOUNTS, MANAGED_SERVICE_ACCOUNTS.manifest(key, spec=dict(spec)))
+        except AlreadyExists:
+            return False
+        except NotFound as cause:
+            raise OperationRefused(self._missing(key.namespace)) from cause
+        return True
+
+    async def find_all(self, namespace: str = "") -> list[Object]:
+        """Return the accounts of one namespace or of all, of either group; replicas are left out."""
+        found: list[Object] = []
+        for kind in ACCOUNT_KINDS:
+            try:
+                found += (await self.client.list(kind, namespace=namespace)).items
+            except (NotFound, Forbidden):
+                continue
+        return [obj for obj in found if Label.ACCOUNT_NAMESPACE not in labels_of(obj)]
+
+    async def get(self, key: ObjectKey) -> Object:
+        """Return an account, of whichever group declares it; `OperationRefused` when none does."""
+        for kind in ACCOUNT_KINDS:
+            found = await self.client.find(kind, key)
+            if found is not None:
+                return found
+        raise OperationRefused(f"there is no account {key.name} in namespace {key.namespace}: `watchword msa list`")
+
+    async def delete(self, key: ObjectKey, *, abandon: bool = False) -> None:
+        """Delete an account; with `abandon`, without waiting for clusters that cannot be reached."""
+        found = await self.get(key)
+        await self.client.delete(resource_of(found), key)
+        if abandon:
+            for obj in [found, *await self.replicas(key)]:
+                await self._abandon(obj)
+
+    async def wait_until_reported(self, key: ObjectKey, within: timedelta) -> Object:
+        """Wait until the token of an account is at the hub."""
+        advice = f"`watchword addon show {ADDON_NAME} --cluster CLUSTER` shows how the agent is"
+        waiter = ObjectWaiter(self.client, within, self.progress)
+        return await waiter.until(MANAGED_SERVICE_ACCOUNTS, key, validate_reported, advice=advice)
+
+    async def wait_until_gone(self, key: ObjectKey, within: timedelta) -> None:
+        """Wait until an account is revoked everywhere."""
+        waiter = ObjectWaiter(self.client, within, self.progress)
+        advice = "bring the cluster back, or give up with --abandon"
+        await waiter.until(MANAGED_SERVICE_ACCOUNTS, key, validate_revoked, advice=advice)
+
+    async def token(self, key: ObjectKey, cluster: str) -> AccountToken:
+        """Return the token of an account on one cluster; `OperationRefused` when the hub holds none."""
+        found = await find_token(self.client, key.name, cluster, namespace=key.namespace)
+        if found is None:
+            raise OperationRefused(
+                f"the hub holds no token of account {key.name} for cluster {cluster}: "
+                f"`watchword serviceaccount show {key.name} -n {key.namespace}` says why"
+            )
+        return found
+
+    async def replicas(self, key: ObjectKey) -> list[Object]:
+        """Return the replicas of an account in a cluster-set namespace."""
+        labels = f"{Label.ACCOUNT_NAMESPACE}={key.namespace}"
+        found = (await self.client.list(MANAGED_SERVICE_ACCOUNTS, labels=labels)).items
+        return [obj for obj in found if obj["metadata"]["name"] == key.name]
+
+    async def clusters(self, key: ObjectKey) -> list[str]:
+        """Return the clusters that an account is declared for."""
+        if await self.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace)) is not None:
+            return [key.namespace]
+        return sorted(obj["metadata"]["namespace"] for obj in await self.replicas(key))
+
+    async def grant(self, key: ObjectKey, right: AccountRight, clusters: Sequence[str] = ()) -> list[ObjectKey]:
+        """Give an account a right on its clusters, by ManifestWork; return the works."""
+        await self.get(key)
+        works = []
+        for cluster in sorted(clusters) or await self.clusters(key):
+            addon = await self.client.find(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, ADDON_NAME))
+            if addon is None:
+                raise OperationRefused(
+                    f"the add-on is not enabled on {cluster}: `watchword addon enable {ADDON_NAME} -c {cluster}`"
+                )
+            work = grant_work(ObjectKey(cluster, key.name), right, Addon.read(addon).namespace_on_cluster())
+            await self.client.apply(MANIFEST_WORKS, work, force=True)
+            works.append(ObjectKey.of(work))
+        return works
+
+    async def wait_until_granted(self, work: ObjectKey, within: timedelta) -> None:
+        """Wait until a cluster has applied the work that grants a right."""
+        waiter = ObjectWaiter(self.client, within, self.progress)
+        advice = "the work agent needs the right itself: bind it on the cluster, or name namespaces with --in"
+        await waiter.until(MANIFEST_WORKS, work, validate_granted, advice=advice)
+
+    async def _abandon(self, obj: Object) -> None:
+        kept = [name for name in finalizers_of(obj) if name not in HOLDING]
+        try:
+            await self.client.patch(resource_of(obj), ObjectKey.of(obj), {"metadata": {"finalizers": kept or None}})
+        except NotFound:
+            return  # it was released already
+
+    def _missing(self, namespace: str) -> str:
+        return (
+            f"namespace {namespace} or the kind ManagedServiceAccount is not on this hub: check the namespace, and run "
+            "the manager of the add-on with `watchword managed-serviceaccount --manager`"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRight:
+    """A ClusterRole for an account: on the whole cluster, or in some namespaces."""
+
+    role: str
+    namespaces: tuple[str, ...] = ()
+
+
+def grant_work(account: ObjectKey, right: AccountRight, namespace: str) -> Object:
+    """Return the work that binds a role to an account's ServiceAccount, which is in that namespace on its cluster."""
+    mark = hashlib.sha256(right.role.encode()).hexdigest()[:8]  # names of roles may hold what names of works may not
+    name = f"{ADDON_NAME}:{account.name}:{right.role}"
+    content: Object = {
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": right.role},
+        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account.name}],
+    }
+    bindings = [ROLE_BINDINGS.manifest(ObjectKey(where, name), **content) for where in right.namespaces]
+    bindings = bindings or [CLUSTER_ROLE_BINDINGS.manifest(ObjectKey.cluster(name), **content)]
+    key = ObjectKey(account.namespace, f"{ADDON_NAME}-{account.name}-{mark}")
+    return MANIFEST_WORKS.manifest(key, spec={"workload": {"manifests": bindings}})
+
+
+def validate_granted(work: Object | None) -> str:
+    """Say why the right is not granted yet; empty when the cluster has applied the work."""
+    said = find_condition(work or {}, ConditionType.WORK_APPLIED)
+    if said is None:
+        return "the cluster's agent has not applied the work yet"
+    return "" if said.status == "True" else said.message
+
+
+def validate_reported(found: Object | None) -> str:
+    """Say what an account still lacks; empty when its token, or those of all its clusters, are at the hub."""
+    if found is None:
+        return "the account is not there"
+    in_set = bool((found.get("status") or {}).get("clusters"))
+    wanted = ConditionType.ALL_ACCOUNTS_PRESENT if in_set else ConditionType.TOKEN_REPORTED
+    if is_true(found, wanted):
+        return ""
+    said = [row for row in conditions_of(found) if row.get("status") == "False" and row.get("message")]
+    return str(said[0]["message"]) if said else "the cluster's agent has not reported yet"
+
+
+def validate_revoked(found: Object | None) -> str:
+    """Say what holds a deleted account; empty when it is gone."""
+    if found is None:
+        return ""
+    pending = find_condition(found, ConditionType.REVOCATION_PENDING)
+    return pending.message if pending is not None else "its clusters are revoking it"

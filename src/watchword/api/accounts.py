@@ -1,0 +1,199 @@
+"""A managed service account as the hub and the agents of the add-on speak of it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from watchword.api.crds.accounts import DEFAULT_VALIDITY, LONGEST_AUDIENCE, LONGEST_NAME, MOST_AUDIENCES
+from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
+from watchword.api.names import Annotation, Label
+from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS
+from watchword.api.sensitive import Sensitive
+from watchword.api.time import parse_rfc3339
+from watchword.api.validation import DurationError, format_duration, parse_duration
+
+ADDON_NAME = "managed-serviceaccount"
+ACCOUNT_KINDS = (MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS)
+"""The two groups that declare accounts; where both declare one, the first decides."""
+
+SHORTEST_VALIDITY = timedelta(minutes=10)
+LONGEST_VALIDITY = timedelta(seconds=2**32)
+SELECTOR = f"{Label.MANAGED_ACCOUNT}=true"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A ManagedServiceAccount, read from its object; `objection` says why no token can be requested for it."""
+
+    key: ObjectKey
+    uid: str
+    audiences: tuple[str, ...]
+    rotates: bool
+    validity: timedelta
+    ttl: timedelta | None
+    deleting: bool
+    rotation_request: str
+    objection: str
+    object: Object = field(repr=False)
+
+    @classmethod
+    def read(cls, obj: Object) -> Account:
+        """Read the object; absent fields take the schema's defaults, and what cannot be read is an objection."""
+        spec: Mapping[str, Any] = obj.get("spec") or {}
+        rotation: Mapping[str, Any] = spec.get("rotation") or {}
+        text = str(rotation.get("validity") or DEFAULT_VALIDITY)
+        validity, objection = _read_validity(text)
+        audiences = tuple(dict.fromkeys(str(name) for name in spec.get("audiences") or ()))
+        seconds = spec.get("ttlSecondsAfterCreation")
+        return cls(
+            key=ObjectKey.of(obj),
+            uid=uid_of(obj),
+            audiences=audiences,
+            rotates=rotation.get("enabled") is not False or resource_of(obj) is OCM_MANAGED_SERVICE_ACCOUNTS,
+            validity=validity,
+            ttl=timedelta(seconds=seconds) if isinstance(seconds, int) else None,
+            deleting=is_deleting(obj),
+            rotation_request=annotations_of(obj).get(Annotation.ROTATION_REQUEST, ""),
+            objection=objection or _audience_objection(audiences) or _name_objection(ObjectKey.of(obj).name),
+            object=obj,
+        )
+
+    @property
+    def resource(self) -> Resource:
+        """The group in which it was declared."""
+        return resource_of(self.object)
+
+    @property
+    def source_namespace(self) -> str:
+        """The cluster-set namespace that it replicates an account of; empty for one that a user made."""
+        return labels_of(self.object).get(Label.ACCOUNT_NAMESPACE, "")
+
+    @property
+    def request(self) -> str:
+        """What a token is requested with, as one text: a token of another request is replaced."""
+        return f"{format_duration(self.validity)} {orjson.dumps(sorted(self.audiences)).decode()}"
+
+    def expires_at(self) -> datetime | None:
+        """Return when the account itself ends, None when it does not."""
+        created = parse_rfc3339(str(self.object["metadata"].get("creationTimestamp") or ""))
+        return created + self.ttl if self.ttl is not None and created is not None else None
+
+
+def resource_of(obj: Object) -> Resource:
+    """Return in which of the two groups an object is."""
+    group = str(obj.get("apiVersion") or "").partition("/")[0]
+    ocm = group == OCM_MANAGED_SERVICE_ACCOUNTS.group
+    return OCM_MANAGED_SERVICE_ACCOUNTS if ocm else MANAGED_SERVICE_ACCOUNTS
+
+
+def choose_declaration(found: Sequence[Object | None]) -> Account | None:
+    """Return which of the objects of one name decides: the first that is not being deleted; None without any."""
+    accounts = [Account.read(obj) for obj in found if obj is not None]
+    living = [account for account in accounts if not account.deleting]
+    return next(iter(living or accounts), None)
+
+
+def _read_validity(text: str) -> tuple[timedelta, str]:
+    try:
+        validity = parse_duration(text)
+    except DurationError as error:
+        return timedelta(0), f"spec.rotation.validity cannot be read: {error}"
+    if validity < SHORTEST_VALIDITY:
+        return validity, f"spec.rotation.validity is {text}, and a token lives 10m at least: ask for 10m or more"
+    if validity > LONGEST_VALIDITY:
+        return validity, f"spec.rotation.validity is {text}, which is longer than can be requested: ask for less"
+    return validity, ""
+
+
+def _audience_objection(audiences: Sequence[str]) -> str:
+    if len(audiences) > MOST_AUDIENCES:
+        return f"spec.audiences has {len(audiences)} entries: name {MOST_AUDIENCES} at most"
+    if any(not name or len(name) > LONGEST_AUDIENCE for name in audiences):
+        return f"spec.audiences has an entry that is empty or longer than {LONGEST_AUDIENCE} characters: correct it"
+    return ""
+
+
+def _name_objection(name: str) -> str:
+    if len(name) > LONGEST_NAME:
+        return f"the name is longer than {LONGEST_NAME} characters: choose a shorter one"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountSecret:
+    """The Secret of an account at the hub: its token, and what is known of it."""
+
+    key: ObjectKey
+    token: Sensitive[str]
+    ca: bytes
+    annotations: Mapping[str, str]
+    object: Object = field(repr=False)
+
+    @classmethod
+    def read(cls, obj: Object) -> AccountSecret:
+        """Read the object; what cannot be decoded is empty."""
+        data: Mapping[str, Any] = obj.get("data") or {}
+        token = _decode(data.get("token")).decode("ascii", errors="replace").strip()
+        return cls(ObjectKey.of(obj), Sensitive(token), _decode(data.get("ca.crt")), annotations_of(obj), obj)
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When the token expires, None when nothing says so."""
+        return parse_rfc3339(self.annotations.get(Annotation.TOKEN_EXPIRY, ""))
+
+    @property
+    def issued_at(self) -> datetime | None:
+        """When the token was issued, None when nothing says so."""
+        return parse_rfc3339(self.annotations.get(Annotation.TOKEN_ISSUED, ""))
+
+    @property
+    def server(self) -> str:
+        """The address of the API server that honours the token."""
+        return self.annotations.get(Annotation.TOKEN_SERVER, "")
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether it holds what the agent wrote."""
+        written = self.annotations.get(Annotation.TOKEN_DIGEST)
+        return bool(self.token) and written == content_digest(self.token, self.ca)
+
+
+def content_digest(token: Sensitive[str], ca: bytes) -> str:
+    """Return a digest by which a changed Secret is noticed; it lies in the Secret itself."""
+    return hashlib.sha256(token.reveal().encode() + b"\n" + ca).hexdigest()
+
+
+def is_owned_by(secret: Object, accounts: Sequence[Object | None]) -> bool:
+    """Whether a Secret belongs to one of these ManagedServiceAccounts, by UID."""
+    uids = {uid_of(account) for account in accounts if account is not None} - {""}
+    owners = (secret.get("metadata") or {}).get("ownerReferences") or []
+    return any(owner.get("uid") in uids for owner in owners)
+
+
+def copy_name(cluster: str, account: str) -> str:
+    """Return the name of a cluster's Secret in a cluster-set namespace.
+
+    A cluster's name has no dot, so two pairs never share a name.
+    """
+    return f"{cluster}.{account}"
+
+
+def split_copy_name(name: str) -> tuple[str, str]:
+    """Return cluster and account of a Secret in a cluster-set namespace."""
+    cluster, _, account = name.partition(".")
+    return cluster, account
+
+
+def _decode(value: Any) -> bytes:
+    try:
+        return base64.b64decode(value or "", validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        return b""

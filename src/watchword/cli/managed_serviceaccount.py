@@ -1,0 +1,85 @@
+"""`watchword managed-serviceaccount`: either side of the add-on of managed service accounts, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.process_options import identity, process_options, read_cluster_name, run_until_stopped
+
+if TYPE_CHECKING:
+    from watchword.kube.client import Client
+    from watchword.kube.endpoint import Endpoint
+
+
+@click.command("managed-serviceaccount")
+@click.option("--hub-kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig of the add-on's own Secret.")
+@click.option("--cluster-name", default="", help="The cluster's name; by default the one beside the kubeconfig.")
+@click.option("--namespace", default="", help="Where the agent runs, and where the service accounts are.")
+@click.option("--cluster-server", default="", help="The address by which users of the tokens reach the cluster.")
+@click.option("--image", default="", help="With --manager: the image of the agent.")
+@click.option("--manager", is_flag=True, help="Run the hub side instead, with --kubeconfig of the hub.")
+@process_options
+@connection_options
+def command(connection: ClusterConnection, **flags: Any) -> None:
+    """Run the add-on of managed service accounts: its agent, or its hub side.
+
+    The agent keeps service accounts on its cluster and reports their tokens to the hub, with the credential
+    that its cluster's agent obtained for it.
+    """
+    if flags["manager"]:
+        run_until_stopped(lambda stop: _manage(connection, flags, stop))
+        return
+    if flags["hub_kubeconfig"] is None or not flags["namespace"]:
+        raise click.UsageError("give --hub-kubeconfig with the add-on's credential and --namespace, or --manager")
+    run_until_stopped(lambda stop: _run_agent(connection, flags, stop))
+
+
+async def _manage(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
+    from watchword.accounts.hub.definition import IMAGE, accounts_addon
+    from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
+    from watchword.api.accounts import ADDON_NAME
+    from watchword.api.meta import ObjectKey
+    from watchword.api.names import HUB_NAMESPACE
+    from watchword.runtime.manager import ManagerOptions
+
+    lease = None if flags["disable_leader_election"] else ObjectKey(HUB_NAMESPACE, f"{ADDON_NAME}-manager")
+    manager = ManagerOptions(f"watchword.dev/addon-{ADDON_NAME}", identity(), lease=lease, health=flags["listen"])
+    options = AccountsManagerOptions(manager, accounts_addon(image=flags["image"] or IMAGE))
+    async with connection.client() as client:
+        await run_accounts_manager(client, options, stop=stop)
+
+
+async def _run_agent(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
+    from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
+    from watchword.kube.connect import connect
+
+    hub: Client = connect(flags["hub_kubeconfig"])
+    try:
+        async with connection.client() as local:
+            options = AccountsAgentOptions(
+                flags["cluster_name"] or read_cluster_name(flags["hub_kubeconfig"]),
+                flags["namespace"],
+                find_endpoint(connection, flags["cluster_server"]),
+                identity=identity(),
+                health=flags["listen"],
+            )
+            await run_accounts_agent(hub, local, options, stop=stop)
+    finally:
+        await hub.close()
+
+
+def find_endpoint(connection: ClusterConnection, server: str) -> Endpoint:
+    """Return how the cluster is reached: as the agent does, or by another address under the same authority."""
+    from dataclasses import replace
+
+    from watchword.kube.connect import endpoint_of
+    from watchword.kube.incluster import incluster_endpoint, is_in_cluster
+
+    in_pod = connection.kubeconfig is None and not connection.context and is_in_cluster()
+    endpoint = incluster_endpoint() if in_pod else endpoint_of(connection.choice().cluster)
+    return replace(endpoint, server=server) if server else endpoint

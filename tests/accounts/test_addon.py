@@ -1,0 +1,66 @@
+"""The add-on as users install it: a manager on the hub, an agent that a node of the cluster runs, either driver."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.addons.test_sample import connected, is_available, join, watchword
+
+from watchword.api.accounts import ADDON_NAME
+from watchword.api.meta import ObjectKey
+from watchword.api.names import ADDON_NAMESPACE
+from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
+from watchword.kube.access_reviews import who_am_i
+from watchword.kube.errors import Forbidden, Unauthorized
+from watchword.testing.eventually import eventually, is_gone
+from watchword.testing.node_cluster import a_cluster_with_node
+
+CLUSTER = "edge-1"
+
+
+@asynccontextmanager
+async def accounts_manager(hub: Path) -> AsyncIterator[None]:
+    """Run the hub side as a process."""
+    argv = ("managed-serviceaccount", "--manager", "--disable-leader-election", "--kubeconfig", str(hub))
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "watchword", *argv)
+    try:
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+@pytest.mark.real_time
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("driver", ["token", "csr"])
+async def test_account_of_an_installed_add_on_is_usable_and_revoked(tmp_path: Path, driver: str) -> None:
+    async with a_cluster_with_node(tmp_path / "hub") as hub, a_cluster_with_node(tmp_path / "edge") as edge:
+        await join(hub, edge, tmp_path, "--addon-kubeclient-registration-auth", driver)
+        async with accounts_manager(hub), connected(hub) as hub_client, connected(edge) as edge_client:
+            assert await watchword(hub, "addon", "enable", ADDON_NAME, "--clusters", CLUSTER) == 0
+            key = ObjectKey(CLUSTER, ADDON_NAME)
+            await eventually(hub_client, MANAGED_CLUSTER_ADDONS, key, is_available, within=90)
+
+            account = ObjectKey(CLUSTER, "robot")
+            assert await watchword(hub, "msa", "create", "robot", "-n", CLUSTER, "--wait") == 0
+            config = tmp_path / "robot.yaml"
+            argv = ("msa", "kubeconfig", "robot", "--cluster", CLUSTER, "--file", str(config))
+            assert await watchword(hub, *argv) == 0
+            async with connected(config) as robot:
+                assert (await who_am_i(robot)).username == f"system:serviceaccount:{ADDON_NAMESPACE}:robot"
+                with pytest.raises(Forbidden):
+                    await robot.list(CONFIG_MAPS, namespace="kube-public")
+                grant = ("msa", "grant", "robot", "-n", CLUSTER, "--cluster-role", "view", "--in", "kube-public")
+                assert await watchword(hub, *grant, "--wait") == 0
+                await robot.list(CONFIG_MAPS, namespace="kube-public")
+                assert await watchword(hub, "msa", "delete", "robot", "-n", CLUSTER, "--wait") == 0
+                await eventually(hub_client, MANAGED_SERVICE_ACCOUNTS, account, is_gone)
+                local = ObjectKey(ADDON_NAMESPACE, "robot")
+                await eventually(edge_client, SERVICE_ACCOUNTS, local, is_gone)
+                with pytest.raises(Unauthorized):
+                    await who_am_i(robot)

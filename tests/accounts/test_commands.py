@@ -1,0 +1,127 @@
+"""`watchword serviceaccount`: what it prints, what it writes, and how it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+from tests.accounts.fleet import AccountsFleet
+
+from watchword.admin.service_accounts import AccountRight, grant_work
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, MANIFEST_WORKS
+from watchword.cli.main import run
+from watchword.kube.access_reviews import who_am_i
+from watchword.kube.connect import connect
+from watchword.testing.eventually import eventually, is_gone
+
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
+MSA = MANAGED_SERVICE_ACCOUNTS
+
+
+async def watchword(fleet: AccountsFleet, *argv: str) -> int:
+    return await asyncio.to_thread(run, [*argv, "--kubeconfig", str(fleet.plane.kubeconfig)])
+
+
+async def username_by(kubeconfig: Path) -> str:
+    client = connect(kubeconfig)
+    try:
+        return (await who_am_i(client)).username
+    finally:
+        await client.close()
+
+
+async def test_account_is_created_shown_and_deleted(fleet: AccountsFleet, capsys: pytest.CaptureFixture[str]) -> None:
+    member = await fleet.cluster()
+    where = ("-n", member.name)
+    assert await watchword(fleet, "msa", "create", "robot", *where, "--validity", "1h", "--wait") == 0
+    assert f"account robot created in {member.name}" in capsys.readouterr().out
+
+    assert await watchword(fleet, "serviceaccount", "create", "robot", *where) == 0
+    assert "exists already" in capsys.readouterr().out
+    assert await watchword(fleet, "serviceaccount", "list", *where) == 0
+    assert f"robot   {member.name}" in capsys.readouterr().out
+    assert await watchword(fleet, "serviceaccount", "show", "robot", *where) == 0
+    shown = capsys.readouterr().out
+    assert "AllServiceAccountPresent: True" in shown
+    assert (await fleet.secret(ObjectKey(member.name, "robot"))).token.reveal() not in shown
+
+    assert await watchword(fleet, "serviceaccount", "delete", "robot", *where, "--wait") == 0
+    assert await fleet.client.find(MSA, ObjectKey(member.name, "robot")) is None
+
+
+async def test_kubeconfig_with_the_token_reaches_the_cluster(fleet: AccountsFleet, tmp_path: Path) -> None:
+    member = await fleet.cluster()
+    await fleet.until(await fleet.declare(member.name, "robot"))
+    path = tmp_path / "config"
+
+    argv = ("serviceaccount", "kubeconfig", "robot", "--cluster", member.name)
+    assert await watchword(fleet, *argv, "--file", str(path)) == 0
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert await username_by(path) == f"system:serviceaccount:{member.namespace}:robot"
+    assert await watchword(fleet, *argv) == 2
+
+
+async def test_kubeconfig_with_a_plugin_holds_no_secret_and_reaches_the_cluster(
+    fleet: AccountsFleet, tmp_path: Path
+) -> None:
+    member = await fleet.cluster()
+    key = await fleet.declare(member.name, "robot")
+    await fleet.until(key)
+    path, program = tmp_path / "config", tmp_path / "watchword"
+    argv = ("msa", "kubeconfig", "robot", "--cluster", member.name, "--exec", "--file", str(path))
+    assert await watchword(fleet, *argv) == 0
+    text = path.read_text()
+    assert (await fleet.secret(key)).token.reveal() not in text
+
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m watchword "$@"\n')
+    program.chmod(0o700)
+    path.write_text(text.replace("command: watchword", f"command: {program}"))
+    assert await username_by(path) == f"system:serviceaccount:{member.namespace}:robot"
+
+
+async def test_plugin_prints_the_expiry(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    key = await fleet.declare(member.name, "robot")
+    await fleet.until(key)
+    argv = ["msa", "exec-credential", "robot", "--cluster", member.name, "--kubeconfig", str(fleet.plane.kubeconfig)]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "watchword", *argv, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+    status = orjson.loads(printed)["status"]
+    secret = await fleet.secret(key)
+    assert status["expirationTimestamp"] == secret.annotations["accounts.watchword.dev/expires"]
+
+
+async def test_token_that_is_not_there_is_refused_with_advice(
+    fleet: AccountsFleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await watchword(fleet, "msa", "exec-credential", "robot", "--cluster", "nowhere") == 4
+    assert "watchword serviceaccount show robot -n nowhere" in capsys.readouterr().err
+    assert await watchword(fleet, "msa", "show", "robot", "-n", "nowhere") == 4
+
+
+async def test_held_account_can_be_abandoned(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    key = await fleet.declare(member.name, "robot")
+    await fleet.until(key)
+    await fleet.stop_agent(member)
+    assert await watchword(fleet, "msa", "delete", "robot", "-n", member.name, "--abandon") == 0
+    await eventually(fleet.client, MSA, key, is_gone)
+
+
+async def test_grant_is_a_work_for_each_cluster(fleet: AccountsFleet, capsys: pytest.CaptureFixture[str]) -> None:
+    member = await fleet.cluster()
+    await fleet.until(await fleet.declare(member.name, "robot"))
+    assert await watchword(fleet, "msa", "grant", "robot", "-n", member.name, "--cluster-role", "view") == 0
+    assert f"is given view on {member.name}" in capsys.readouterr().out
+
+    wanted = grant_work(ObjectKey(member.name, "robot"), AccountRight("view"), "open-cluster-management-agent-addon")
+    (binding,) = (await fleet.client.get(MANIFEST_WORKS, ObjectKey.of(wanted)))["spec"]["workload"]["manifests"]
+    assert binding["roleRef"]["name"] == "view"
+    assert binding["subjects"][0]["name"] == "robot"

@@ -1,0 +1,255 @@
+"""Programs that use the tokens: they see every change, and keep a client that outlives each rotation."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import orjson
+import pytest
+from tests.accounts.fleet import AccountsFleet
+
+from watchword.accounts.clients import ClusterClients, TransportFactory
+from watchword.accounts.errors import AccountsError, NoToken
+from watchword.accounts.exec_credential import EXEC_INFO, exec_credential, read_exec_info
+from watchword.accounts.exports import PROVIDER, ArgoExporter, ClusterProfileExporter, run_export
+from watchword.accounts.tokens import AccountToken, TokenAvailable, TokenGone, find_token, watch_tokens
+from watchword.api.accounts import copy_name
+from watchword.api.crds.schema import definition, version
+from watchword.api.http import Request, Response
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import (
+    CLUSTER_PROFILES,
+    MANAGED_CLUSTERS,
+    MANAGED_SERVICE_ACCOUNTS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.api.sensitive import Sensitive
+from watchword.kube.access_reviews import who_am_i
+from watchword.kube.credentials import CredentialSource
+from watchword.kube.endpoint import Endpoint
+from watchword.kube.exec_plugin import ExecPlugin, parse_exec_credential
+from watchword.kube.https_transport import HttpsTransport
+from watchword.kube.in_process_transport import InProcessTransport
+from watchword.runtime.manifests import establish_crds
+from watchword.runtime.tasks import running
+from watchword.testing.builders import a_secret
+from watchword.testing.eventually import eventually, is_gone
+
+MSA = MANAGED_SERVICE_ACCOUNTS
+
+
+@dataclass
+class TokenTransport:
+    """Reaches the plane without a socket as an HTTPS transport would: one more try after a 401."""
+
+    local: InProcessTransport
+    source: CredentialSource
+
+    async def send(self, request: Request) -> Response:
+        credential = await self.source.current()
+        response = await self.local.with_identity(authorization=credential.authorization).send(request)
+        if response.status != 401:
+            return response
+        other = await self.source.renewed(credential)
+        if other is None:
+            return response
+        return await self.local.with_identity(authorization=other.authorization).send(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Response]:
+        credential = await self.source.current()
+        async with self.local.with_identity(authorization=credential.authorization).stream(request) as response:
+            yield response
+
+    async def close(self) -> None:
+        return None
+
+
+def transports(fleet: AccountsFleet) -> TransportFactory:
+    local = fleet.client.transport
+    if isinstance(local, InProcessTransport):
+        return lambda _, source: TokenTransport(local, source)
+    return HttpsTransport
+
+
+async def a_fleet_account(fleet: AccountsFleet) -> tuple[str, list[str]]:
+    name = fleet.plane.unique("fleet")
+    namespace = await fleet.bound_namespace(name)
+    members = [await fleet.cluster(labels={"set": name}) for _ in range(2)]
+    await fleet.declare(namespace, "robot")
+    for member in members:
+        await fleet.secret(ObjectKey(namespace, copy_name(member.name, "robot")))
+    return namespace, [member.name for member in members]
+
+
+async def test_every_token_and_every_change_is_seen(fleet: AccountsFleet) -> None:
+    namespace, names = await a_fleet_account(fleet)
+    async with aclosing(watch_tokens(fleet.client, "robot", namespace=namespace)) as changes:
+        found = [await anext(changes), await anext(changes)]
+        assert {change.cluster for change in found if isinstance(change, TokenAvailable)} == set(names)
+
+        patch = {"metadata": {"labels": {"set": "other"}}}
+        await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(names[0]), patch)
+        assert await anext(changes) == TokenGone(names[0])
+
+
+async def test_tokens_in_the_namespaces_of_clusters_are_seen_once(fleet: AccountsFleet) -> None:
+    _, names = await a_fleet_account(fleet)
+    other = await fleet.cluster()
+    await fleet.declare(other.name, "unrelated")
+    await fleet.until(ObjectKey(other.name, "unrelated"))
+    async with aclosing(watch_tokens(fleet.client, "robot")) as changes:
+        seen = [(await anext(changes)).cluster for _ in names]
+    assert sorted(seen) == sorted(names)
+
+
+async def test_client_of_a_cluster_outlives_rotation_without_a_refused_request(fleet: AccountsFleet) -> None:
+    namespace, names = await a_fleet_account(fleet)
+    async with ClusterClients(fleet.client, "robot", namespace=namespace, make_transport=transports(fleet)) as clusters:
+        client = await clusters.client(names[0])
+        before = await find_token(fleet.client, "robot", names[0], namespace=namespace)
+        assert before is not None
+        member = fleet.members[names[0]]
+        for _ in range(3):
+            await fleet.client.delete(SERVICE_ACCOUNTS, fleet.local(member, "robot"))  # refuses the old token at once
+            me = await who_am_i(client)
+            assert me.username == f"system:serviceaccount:{member.namespace}:robot"
+            await eventually(fleet.client, SERVICE_ACCOUNTS, fleet.local(member, "robot"))
+        assert await find_token(fleet.client, "robot", names[0], namespace=namespace) != before
+        assert clusters.clusters == sorted(names)
+
+
+async def test_client_of_a_cluster_without_a_token_is_refused_with_advice(fleet: AccountsFleet) -> None:
+    async with ClusterClients(fleet.client, "robot", make_transport=transports(fleet)) as clusters:
+        with pytest.raises(NoToken, match="watchword serviceaccount show robot -n nowhere"):
+            await clusters.client("nowhere", within=0.1)
+
+
+def a_token(**changes: object) -> AccountToken:
+    fields = {
+        "cluster": "edge",
+        "account": "robot",
+        "token": Sensitive("t.t.t"),
+        "ca": b"ca",
+        "server": "https://e:6443",
+    }
+    return AccountToken(**{**fields, "expires_at": datetime(2030, 1, 1, tzinfo=UTC), **changes})  # type: ignore[arg-type]
+
+
+def test_exec_credential_tells_when_it_expires() -> None:
+    printed = orjson.dumps(exec_credential(a_token()))
+    credential, expires = parse_exec_credential(printed, ExecPlugin("watchword"))
+    assert expires == datetime(2030, 1, 1, tzinfo=UTC)
+    assert credential.authorization == Sensitive("Bearer t.t.t")
+
+
+def an_exec_info(api_version: str = "client.authentication.k8s.io/v1", **cluster: object) -> dict[str, str]:
+    info = {"apiVersion": api_version, "kind": "ExecCredential", "spec": {"cluster": cluster, "interactive": False}}
+    return {EXEC_INFO: orjson.dumps(info).decode()}
+
+
+def test_cluster_is_read_from_what_the_client_tells_the_plugin() -> None:
+    info = an_exec_info(server="https://e", config={"clusterName": "edge"})
+    assert read_exec_info(info) == ("client.authentication.k8s.io/v1", "edge")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        pytest.param({EXEC_INFO: "{"}, id="not JSON"),
+        pytest.param(an_exec_info("client.authentication.k8s.io/v9"), id="unknown version"),
+    ],
+)
+def test_what_a_client_tells_wrongly_is_refused(environment: dict[str, str]) -> None:
+    with pytest.raises(AccountsError):
+        read_exec_info(environment)
+
+
+async def test_argo_cd_gets_the_newest_token_of_every_cluster(fleet: AccountsFleet) -> None:
+    namespace, names = await a_fleet_account(fleet)
+    argo = await fleet.plane.namespace("argocd")
+    work = run_export(fleet.client, "robot", ArgoExporter(fleet.client, argo), namespace=namespace)
+    key = ObjectKey(argo, f"cluster-{names[0]}")
+
+    async with running(work, "export"):
+        await eventually(fleet.client, SECRETS, key)
+        await fleet.client.patch(MSA, ObjectKey(namespace, "robot"), {"spec": {"rotation": {"validity": "2h"}}})
+        copy = ObjectKey(namespace, copy_name(names[0], "robot"))
+        token = await fleet.secret(copy, lambda secret: "2h" in secret.annotations["accounts.watchword.dev/requested"])
+        found = await eventually(fleet.client, SECRETS, key, holds(token.token))
+        assert found["metadata"]["labels"]["argocd.argoproj.io/secret-type"] == "cluster"
+        assert base64.b64decode(found["data"]["server"]).decode() == fleet.server
+
+        await fleet.client.delete(MSA, ObjectKey(namespace, "robot"))
+        await eventually(fleet.client, SECRETS, key, is_gone)
+
+
+def holds(token: Sensitive[str]) -> Callable[[Object | None], bool]:
+    def test(obj: Object | None) -> bool:
+        config = orjson.loads(base64.b64decode(((obj or {}).get("data") or {}).get("config") or "e30="))
+        return bool(config.get("bearerToken") == token.reveal())
+
+    return test
+
+
+async def test_cluster_secret_that_a_person_made_is_not_replaced(fleet: AccountsFleet) -> None:
+    argo = await fleet.plane.namespace("argocd")
+    await fleet.client.create(SECRETS, a_secret("cluster-edge", namespace=argo, data={"name": "mine"}))
+    exporter = ArgoExporter(fleet.client, argo)
+    with pytest.raises(Exception, match="rename or remove it"):
+        await exporter.put(a_token())
+    await exporter.remove("edge")
+    assert await fleet.client.find(SECRETS, ObjectKey(argo, "cluster-edge")) is not None
+
+
+OPEN: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+async def test_cluster_profile_tells_how_to_reach_a_cluster_and_holds_no_token(fleet: AccountsFleet) -> None:
+    schema = version("v1alpha1", "A cluster.", {"spec": OPEN, "status": OPEN})
+    profile_kind = definition(CLUSTER_PROFILES, schema)
+    profile_kind["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, for a test"}
+    await establish_crds(fleet.client, [profile_kind], manager="test")
+    namespace, names = await a_fleet_account(fleet)
+    target = await fleet.plane.namespace("inventory")
+    work = run_export(fleet.client, "robot", ClusterProfileExporter(fleet.client, target), namespace=namespace)
+
+    async with running(work, "export"):
+        provided = lambda obj: bool((obj or {}).get("status", {}).get("accessProviders"))  # noqa: E731 - a test
+        found = await eventually(fleet.client, CLUSTER_PROFILES, ObjectKey(target, names[0]), provided)
+    (provider,) = found["status"]["accessProviders"]
+    assert (provider["name"], provider["cluster"]["server"]) == (PROVIDER, fleet.server)
+    assert provider["cluster"]["extensions"][0]["extension"] == {"clusterName": names[0]}
+    token = await find_token(fleet.client, "robot", names[0], namespace=namespace)
+    assert token is not None
+    assert token.token.reveal() not in str(found)
+
+
+async def test_endpoint_that_changes_is_followed_by_clients(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    key = await fleet.declare(member.name, "robot")
+    await fleet.until(key)
+    seen: asyncio.Queue[str] = asyncio.Queue()
+    make = transports(fleet)
+
+    def noted(endpoint: Endpoint, source: CredentialSource):  # type: ignore[no-untyped-def]
+        seen.put_nowait(endpoint.server)
+        return make(Endpoint(fleet.server, endpoint.ca), source)
+
+    async with ClusterClients(fleet.client, "robot", make_transport=noted) as clusters:
+        client = await clusters.client(member.name)
+        await who_am_i(client)
+        patch = {"spec": {"managedClusterClientConfigs": [{"url": "https://moved.test:6443"}]}}
+        await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(member.name), patch)
+        await fleet.secret(key, lambda secret: secret.server == "https://moved.test:6443")
+        async with asyncio.timeout(30):
+            while seen.qsize() < 2:
+                await who_am_i(client)
+                await asyncio.sleep(0.05)  # the client is told by its own watch
+    assert [seen.get_nowait(), seen.get_nowait()] == [fleet.server, "https://moved.test:6443"]

@@ -1,0 +1,43 @@
+"""Tokens of accounts in the forecast: one that is not renewed needs attention before it expires."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from watchword.admin.forecast import forecast_expiry, requires_action
+from watchword.admin.inventory import build_inventory
+from watchword.admin.inventory_rows import HubFacts
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType
+from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
+from watchword.api.time import rfc3339
+from watchword.runtime.virtual_time import EPOCH
+
+HOUR = timedelta(hours=1)
+
+
+def an_account(*, rotates: bool) -> Object:
+    scheduled = {"type": ConditionType.ROTATION_SCHEDULED, "status": "True" if rotates else "False", "reason": "R"}
+    status: Object = {
+        "expirationTimestamp": rfc3339(EPOCH + 10 * HOUR),
+        "tokenSecretRef": {"name": "robot", "lastRefreshTimestamp": rfc3339(EPOCH)},
+        "conditions": [scheduled],
+    }
+    if rotates:
+        status["nextRenewalTimestamp"] = rfc3339(EPOCH + 7 * HOUR)
+    return MANAGED_SERVICE_ACCOUNTS.manifest(ObjectKey("edge-1", "robot"), status=status)
+
+
+@pytest.mark.parametrize("rotates", [True, False])
+def test_token_that_is_not_renewed_requires_action(*, rotates: bool) -> None:
+    inventory = build_inventory(HubFacts(accounts=[an_account(rotates=rotates)]), now=EPOCH + HOUR)
+    (expiring,) = forecast_expiry(inventory, now=EPOCH + HOUR, within=24 * HOUR)
+    assert requires_action(expiring) is not rotates
+    assert expiring.row.holder == "account robot"
+
+
+def test_account_without_a_token_has_no_row() -> None:
+    account = MANAGED_SERVICE_ACCOUNTS.manifest(ObjectKey("edge-1", "robot"))
+    assert not build_inventory(HubFacts(accounts=[account]), now=EPOCH).credentials

@@ -1,0 +1,147 @@
+"""Renewal of tokens: at an instant of its own within the issued life, or not at all when rotation is off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from tests.accounts.fleet import REPORTED, AccountsFleet, says
+
+from watchword.accounts.agent.token_decision import HeldToken, decide_token, digest
+from watchword.api.accounts import Account, AccountSecret
+from watchword.api.meta import Object
+from watchword.api.names import Annotation, ConditionType
+from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
+from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.runtime.virtual_time import EPOCH
+from watchword.testing.builders import a_secret
+from watchword.testing.eventually import eventually
+
+CA = b"an authority"
+HOUR = timedelta(hours=1)
+VIRTUAL = pytest.mark.planes("embedded")
+
+
+def an_account(uid: str = "u1", **spec: object) -> Account:
+    metadata = {"name": "robot", "namespace": "edge", "uid": uid, "creationTimestamp": rfc3339(EPOCH)}
+    rotation = spec.pop("rotation", {"enabled": True, "validity": "1h"})
+    obj: Object = {"apiVersion": MANAGED_SERVICE_ACCOUNTS.api_version, "metadata": metadata}
+    return Account.read({**obj, "spec": {"rotation": rotation, **spec}})
+
+
+def held(account: Account, *, uid: str = "sa-1", issued: datetime = EPOCH, life: timedelta = HOUR) -> HeldToken:
+    return HeldToken("secret-1", uid, issued, issued + life, account.request, digest(CA), account.rotation_request)
+
+
+@pytest.mark.parametrize(
+    ("passed", "renews"),
+    [
+        pytest.param(timedelta(0), False, id="just issued"),
+        pytest.param(0.69 * HOUR, False, id="before the window"),
+        pytest.param(0.81 * HOUR, True, id="after the window"),
+        pytest.param(9 * HOUR, True, id="after an outage longer than its life"),
+    ],
+)
+def test_token_is_renewed_within_its_issued_life(passed: timedelta, *, renews: bool) -> None:
+    account = an_account()
+    decision = decide_token(account, "sa-1", held(account), CA, now=EPOCH + passed)
+    assert bool(decision.request_because) == renews
+
+
+def test_life_that_the_server_shortened_is_what_counts() -> None:
+    account = an_account(rotation={"validity": "100h"})
+    decision = decide_token(account, "sa-1", held(account, life=HOUR), CA, now=EPOCH)
+    assert decision.renew_at is not None
+    assert 0.7 * HOUR <= decision.renew_at - EPOCH <= 0.8 * HOUR
+
+
+def test_tokens_that_were_issued_together_are_not_renewed_together() -> None:
+    accounts = [an_account(f"uid-{number}") for number in range(100)]
+    decisions = [decide_token(account, "sa-1", held(account), CA, now=EPOCH) for account in accounts]
+    assert len({decision.renew_at for decision in decisions}) > 90
+
+
+@pytest.mark.parametrize(
+    ("account", "uid", "ca"),
+    [
+        pytest.param(an_account(audiences=["x"]), "sa-1", CA, id="audiences"),
+        pytest.param(an_account(rotation={"validity": "2h"}), "sa-1", CA, id="validity"),
+        pytest.param(an_account(), "sa-2", CA, id="service account was made again"),
+        pytest.param(an_account(), "sa-1", b"another", id="authority"),
+    ],
+)
+def test_other_facts_replace_the_token_at_once(account: Account, uid: str, ca: bytes) -> None:
+    assert decide_token(account, uid, held(an_account()), ca, now=EPOCH).request_because
+
+
+def test_rotation_that_is_off_never_renews() -> None:
+    account = an_account(rotation={"enabled": False, "validity": "1h"})
+    decision = decide_token(account, "sa-1", held(account), CA, now=EPOCH + 9 * HOUR)
+    assert (decision.request_because, decision.renew_at) == ("", None)
+
+
+@pytest.mark.parametrize("token", ["", "x", "a.b.c", "e30.e30.e30", "é.é.é"])
+def test_content_that_is_no_token_is_not_read_as_one(token: str) -> None:
+    assert HeldToken.read(AccountSecret.read(a_secret("robot", namespace="edge", data={"token": token}))) is None
+
+
+def differs_from(other: AccountSecret) -> Callable[[AccountSecret], bool]:
+    return lambda secret: secret.token != other.token
+
+
+@VIRTUAL
+async def test_token_is_renewed_again_and_again_before_it_expires(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    key = await fleet.declare(member.name, "robot", rotation={"validity": "1h"})
+    await fleet.until(key)
+    seen = await fleet.secret(key)
+    for _ in range(5):
+        previous = seen
+        seen = await fleet.secret(key, differs_from(previous), within=3600)
+        assert previous.expires_at is not None
+        assert fleet.plane.clock.now() < previous.expires_at
+
+
+@VIRTUAL
+async def test_rotation_that_is_off_is_announced_and_ends(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    key = await fleet.declare(member.name, "robot", rotation={"enabled": False, "validity": "10m"})
+    await fleet.until(key, ConditionType.ROTATION_SCHEDULED, "False", "RotationDisabled")
+    secret = await fleet.secret(key)
+
+    expired = says(REPORTED, "False", "TokenExpired")
+    await eventually(fleet.client, MANAGED_SERVICE_ACCOUNTS, key, expired, within=900)
+    assert (await fleet.secret(key)).token == secret.token
+    await fleet.client.patch(MANAGED_SERVICE_ACCOUNTS, key, {"spec": {"rotation": {"enabled": True}}})
+    await fleet.secret(key, lambda found: found.token != secret.token)
+
+
+@VIRTUAL
+async def test_agent_that_was_away_longer_than_the_token_lives_recovers(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    key = await fleet.declare(member.name, "robot", rotation={"validity": "10m"})
+    await fleet.until(key)
+    old = await fleet.secret(key)
+    await fleet.stop_agent(member)
+
+    ended = parse_rfc3339(old.annotations[Annotation.TOKEN_EXPIRY])
+    assert ended is not None
+    await fleet.pass_time(ended - fleet.plane.clock.now() + HOUR)
+    await fleet.start_agent(member)
+    new = await fleet.secret(key, lambda secret: secret.token != old.token)
+    assert new.expires_at is not None
+    assert new.expires_at > fleet.plane.clock.now()
+
+
+async def test_changed_authority_is_reported_with_a_token_that_fits(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    key = await fleet.declare(member.name, "robot")
+    await fleet.until(key)
+    old = await fleet.secret(key)
+
+    await fleet.stop_agent(member)
+    member.ca = fleet.plane.ca_pem + b"\n" + fleet.plane.ca_pem
+    await fleet.start_agent(member)
+    new = await fleet.secret(key, lambda secret: secret.ca == member.ca)
+    assert new.token != old.token
