@@ -53,6 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Give the kubelet a pod's own token as the credential of a registry.",
     ),
     "manifests": ("watchword.cli.manifests", "Print what to apply to a cluster, without asking any server."),
+    "aws": ("watchword.cli.aws", "Prepare AWS accounts for clusters that register by IAM."),
     "clean-clusters": ("watchword.cli.clean_clusters", "Delete clusters that left by `unjoin` and were not deleted."),
     "sample-addon": ("watchword.cli.sample_addon", "Run the sample add-on: its agent, or its hub side."),
     "managed-serviceaccount": (

@@ -1,0 +1,57 @@
+"""Decides what to change about a role that IAM has already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from watchword.drivers.aws_irsa.documents import IamRole
+from watchword.drivers.aws_irsa.errors import ForeignRole
+
+
+class RoleChange(StrEnum):
+    """One change of a role, as it is reported."""
+
+    CREATED = "role created"
+    TRUST = "trust policy replaced"
+    TAGS = "tags written"
+    ACCESS = "access policy written"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRole:
+    """A role as IAM has it; `access` is None when it has no inline policy of the role's name."""
+
+    arn: str
+    trust: Any
+    access: Any
+    tags: Mapping[str, str]
+
+
+def decide_repairs(role: IamRole, stored: StoredRole) -> tuple[RoleChange, ...]:
+    """Return what differs; `ForeignRole` when the role is not ours to change. Tags of other keys are kept."""
+    if stored.arn != role.arn:
+        raise ForeignRole(f"IAM has role {role.name} as {stored.arn}: delete it, so that {role.arn} can be created")
+    wanted, found = set(_oidc_providers(role.trust)), set(_oidc_providers(stored.trust))
+    if found and not wanted & found:
+        raise ForeignRole(
+            f"role {role.arn} trusts {' and '.join(sorted(found))}: it belongs to another EKS cluster of the "
+            "same account and name; delete the role if that cluster is gone, otherwise rename one of the clusters"
+        )
+    differs = {
+        RoleChange.TRUST: stored.trust != role.trust,
+        RoleChange.TAGS: any(stored.tags.get(key) != value for key, value in role.tags.items()),
+        RoleChange.ACCESS: stored.access != role.access,
+    }
+    return tuple(change for change, needed in differs.items() if needed)
+
+
+def _oidc_providers(trust: Any) -> Iterator[str]:
+    """Return the OIDC providers of a trust policy, in each of the forms that IAM accepts."""
+    statements = trust.get("Statement", [])
+    for statement in statements if isinstance(statements, list) else [statements]:
+        principal = statement.get("Principal")
+        federated = principal.get("Federated", []) if isinstance(principal, dict) else []
+        yield from federated if isinstance(federated, list) else [federated]
