@@ -102,7 +102,9 @@ $(BENCH_STAMP): requirements-bench.lock
 
 docs: setup $(DOCS_STAMP) ## render what is rendered from code, check every link, build the site in site/
 	$(BIN)/python -m tools.docs
+	$(BIN)/python -m tools.site provide
 	$(DOCS_VENV)/bin/zensical build --strict
+	$(BIN)/python -m tools.site complete
 
 $(DOCS_STAMP): requirements-docs.lock
 	$(PYTHON) -m venv $(DOCS_VENV)

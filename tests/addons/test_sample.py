@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.addons.fleet import AddonFleet
+from tests.addons.node_clusters import connected, is_available, join, watchword
 
 from watchword.addons.agent_manifests import lease_manifests
 from watchword.addons.definition import AddonInstance
@@ -19,7 +20,6 @@ from watchword.addons.sample.agent import SampleAgent
 from watchword.addons.sample.hub import NAME, REPORT, SAMPLE
 from watchword.api.addon import Addon
 from watchword.api.cluster import Cluster
-from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import (
@@ -33,9 +33,7 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.cli.main import run
 from watchword.kube.client import Client
-from watchword.kube.connect import connect
 from watchword.kube.errors import Forbidden
 from watchword.kube.tokens import request_token
 from watchword.testing.builders import a_cluster, a_lease, an_addon
@@ -97,20 +95,6 @@ async def test_lease_keeper_may_do_nothing_else(addon_fleet: AddonFleet) -> None
             await attempt
 
 
-async def watchword(kubeconfig: Path, *argv: str) -> int:
-    return await asyncio.to_thread(run, [*argv, "--kubeconfig", str(kubeconfig)])
-
-
-async def join(hub: Path, edge: Path, folder: Path, *flags: str) -> None:
-    """Bring a cluster in, and wait until it is."""
-    command = folder / "join"
-    assert await watchword(hub, "init", "--wait", "--output-join-command-file", str(command)) == 0
-    arguments = command.read_text().split()[2:-1]
-    joining = asyncio.create_task(watchword(edge, "join", *arguments, "edge-1", "--wait", *flags))
-    assert await watchword(hub, "accept", "--clusters", "edge-1", "--wait") == 0
-    assert await joining == 0
-
-
 @asynccontextmanager
 async def sample_manager(hub: Path) -> AsyncIterator[None]:
     """Run the add-on's hub side as a process."""
@@ -121,19 +105,6 @@ async def sample_manager(hub: Path) -> AsyncIterator[None]:
     finally:
         process.terminate()
         await process.wait()
-
-
-@asynccontextmanager
-async def connected(kubeconfig: Path) -> AsyncIterator[Client]:
-    client = connect(kubeconfig)
-    try:
-        yield client
-    finally:
-        await client.close()
-
-
-def is_available(addon: Object | None) -> bool:
-    return is_true(addon or {}, AVAILABLE)
 
 
 @pytest.mark.real_time

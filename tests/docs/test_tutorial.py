@@ -1,4 +1,4 @@
-"""Every command of the tutorial works, in order, as a reader would run it."""
+"""Every command of the tutorial works, in order and in the terminal that it names, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE, STDOUT
 
 import pytest
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
+ROOT = Path(__file__).parents[2]
+TUTORIAL = ROOT / "docs" / "tutorial.md"
 BLOCK = re.compile(r"(?:<!-- (?P<mark>run[^>]*?) -->\n)?```(?:console|sh)\n(?P<text>.*?)\n```", re.DOTALL)
 READY = re.compile(r'ready when it says "(?P<word>[^"]+)"')
 BEFORE_THE_TEST = 1  # the block that makes the environment in which the tests run
@@ -36,6 +38,14 @@ class Block:
     def ready(self) -> str:
         found = READY.search(self.mark)
         return found["word"] if found else ""
+
+    @property
+    def new_terminal(self) -> bool:
+        return "new terminal" in self.mark
+
+    @property
+    def after_interrupt(self) -> bool:
+        return "after Ctrl-C in the last terminal" in self.mark
 
     @property
     def needs_kubectl(self) -> bool:
@@ -58,12 +68,11 @@ def missing(answers: tuple[str, ...], said: str) -> set[str]:
 
 
 @contextmanager
-def staying(block: Block, home: Path, env: Mapping[str, str]) -> Iterator[None]:
-    """Run a command that keeps running, as in a terminal of its own, from its ready message until Ctrl-C."""
-    (command,) = block.commands
-    process = subprocess.Popen(
-        ["bash", "-c", f"exec {command}"], cwd=home, env=env, stdout=PIPE, stderr=STDOUT, text=True
-    )
+def staying(block: Block, folder: Path, env: Mapping[str, str]) -> Iterator[None]:
+    """Run a command that keeps running, in a terminal of its own, from its ready message until Ctrl-C."""
+    *before, command = block.commands
+    script = "\n".join(["set -euo pipefail", *before, f"exec {command}"])
+    process = subprocess.Popen(["bash", "-c", script], cwd=folder, env=env, stdout=PIPE, stderr=STDOUT, text=True)
     assert process.stdout is not None
     said: list[str] = []
     try:
@@ -85,22 +94,66 @@ def staying(block: Block, home: Path, env: Mapping[str, str]) -> Iterator[None]:
     assert process.returncode == 0, "".join(said)
 
 
-def typed(block: Block, home: Path, env: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Run the commands of a block; return their output and the environment that they leave."""
-    script = "\n".join(["set -euo pipefail", *block.commands, "env -0 > .environment"])
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=home, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert done.returncode == 0, f"{block.commands}\n{done.stdout}{done.stderr}"
-    left = (home / ".environment").read_text().rstrip("\0").split("\0")
-    return done.stdout, dict(row.partition("=")[::2] for row in left)
+@dataclass
+class Reader:
+    """A person who follows the page: in a folder, with terminals that know nothing of each other."""
+
+    folder: Path
+    fresh: Mapping[str, str]  # the environment of a new terminal
+    current: Mapping[str, str] = field(default_factory=dict)
+    staying: list[ExitStack] = field(default_factory=list)
+
+    def follow(self, block: Block) -> None:
+        """Do what a block says, and check what it answers."""
+        if block.after_interrupt:
+            self.staying.pop().close()
+        if block.ready:
+            self.staying.append(ExitStack())
+            self.staying[-1].enter_context(staying(block, self.folder, self.fresh))
+            return
+        if block.new_terminal:
+            self.current = self.fresh
+        said = self._type(block)
+        assert missing(block.answers, said) == set(), said
+
+    def _type(self, block: Block) -> str:
+        script = "\n".join(["set -euo pipefail", *block.commands, "env -0 >&3"])
+        with tempfile.TemporaryFile() as left:
+            done = subprocess.run(
+                ["bash", "-c", f"exec 3>&{left.fileno()}\n{script}"], pass_fds=[left.fileno()],
+                cwd=self.folder, env=self.current, capture_output=True, text=True, timeout=PATIENCE, check=False,
+            )  # fmt: skip
+            left.seek(0)
+            rows = left.read().decode().rstrip("\0").split("\0")
+        assert done.returncode == 0, f"{block.commands}\n{done.stdout}{done.stderr}"
+        self.current = dict(row.partition("=")[::2] for row in rows)
+        return done.stdout
+
+    def close(self) -> None:
+        """Press Ctrl-C in every terminal that is open."""
+        while self.staying:
+            self.staying.pop().close()
+
+
+def files_in(folder: Path) -> list[str]:
+    """Return the files in a folder; those behind links belong to others."""
+    found = (Path(parent, name) for parent, _, names in os.walk(folder) for name in names)
+    return [str(path.relative_to(folder)) for path in found]
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    """A person in a checkout after `make setup`; the commands run the sources beside this test."""
+    home, checkout = tmp_path / "home", tmp_path / "checkout"
+    home.mkdir()
+    checkout.mkdir()
+    (checkout / ".venv").symlink_to(Path(sys.executable).parents[1])
     kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {**kept, "HOME": str(tmp_path), "PATH": path, "PYTHONUTF8": "1"}
+    path = [folder for folder in os.environ["PATH"].split(":") if not Path(folder, "watchword").exists()]
+    fresh = {**kept, "HOME": str(home), "PATH": ":".join(path), "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT / "src")}
+    person = Reader(checkout, fresh)
+    yield person
+    person.close()
 
 
 def test_every_block_of_commands_is_run() -> None:
@@ -110,20 +163,25 @@ def test_every_block_of_commands_is_run() -> None:
     assert all(block.commands for block in blocks)
 
 
+def test_the_commands_run_the_sources_beside_this_test(reader: Reader) -> None:
+    script = '.venv/bin/python -c "import watchword; print(watchword.__file__)"'
+
+    reader.follow(Block("run: new terminal", (script,), (str(ROOT / "src" / "watchword" / "__init__.py"),)))
+
+
 @pytest.mark.timeout(300)
-def test_the_tutorial_works_from_its_first_command_to_its_last(tmp_path: Path, environment: dict[str, str]) -> None:
-    has_kubectl = shutil.which("kubectl") is not None
+def test_the_tutorial_works_from_its_first_command_to_its_last(reader: Reader, tmp_path: Path) -> None:
+    has_kubectl = shutil.which("kubectl", path=reader.fresh["PATH"]) is not None
     left_out: list[str] = []
 
-    with ExitStack() as terminals:
-        for block in read_blocks(TUTORIAL.read_text())[BEFORE_THE_TEST:]:
-            if block.needs_kubectl and not has_kubectl:
-                left_out += block.commands
-            elif block.ready:
-                terminals.enter_context(staying(block, tmp_path, environment))
-            else:
-                said, environment = typed(block, tmp_path, environment)
-                assert missing(block.answers, said) == set(), said
+    for block in read_blocks(TUTORIAL.read_text())[BEFORE_THE_TEST:]:
+        if block.needs_kubectl and not has_kubectl:
+            left_out += block.commands
+        else:
+            reader.follow(block)
+    reader.close()
 
+    assert files_in(reader.folder) == []
+    assert [name for name in files_in(tmp_path / "home") if not name.startswith(".kube/cache")] == []
     if left_out:
         pytest.skip(f"kubectl is not installed, so all ran but: {'; '.join(left_out)}")

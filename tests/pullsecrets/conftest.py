@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.pullsecrets.harness import cluster
+from tests.pullsecrets.harness import cluster, private_cluster
 
-__all__ = ["cluster"]
+__all__ = ["cluster", "private_cluster"]

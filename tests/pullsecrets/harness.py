@@ -229,3 +229,9 @@ async def open_pull_secrets(plane: Plane) -> AsyncIterator[PullSecretHarness]:
 async def cluster(plane: Plane) -> AsyncIterator[PullSecretHarness]:
     async with open_pull_secrets(plane) as found:
         yield found
+
+
+@pytest.fixture
+async def private_cluster(private_plane: Plane) -> AsyncIterator[PullSecretHarness]:
+    async with open_pull_secrets(private_plane) as found:
+        yield found

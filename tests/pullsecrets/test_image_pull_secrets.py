@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from itertools import pairwise
 
@@ -17,7 +16,6 @@ from tests.pullsecrets.harness import (
     content_of,
     holds_another_token,
     is_signed_by_another_key,
-    open_pull_secrets,
     token_of,
 )
 
@@ -27,16 +25,9 @@ from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_AC
 from watchword.pki.keys import PrivateKey
 from watchword.pullsecrets.signing_keys import SignerTiming
 from watchword.testing.eventually import eventually, is_gone
-from watchword.testing.plane import Plane
 
 HOUR = 3600.0
 QUICK = SignerTiming(settle=timedelta(seconds=1), spread=timedelta(seconds=1), poll=timedelta(seconds=1))
-
-
-@pytest.fixture
-async def private_cluster(private_plane: Plane) -> AsyncIterator[PullSecretHarness]:
-    async with open_pull_secrets(private_plane) as found:
-        yield found
 
 
 async def is_accepted(cluster: PullSecretHarness, token: str, *audiences: str) -> bool:

@@ -170,6 +170,20 @@ async def test_deleted_account_stays_deleted(cluster: PullSecretHarness) -> None
     assert await cluster.client.find(SECRETS, ObjectKey.of(secret)) is None
 
 
+async def test_account_that_was_made_anew_gets_a_pull_secret_of_its_own(cluster: PullSecretHarness) -> None:
+    cluster.start()
+    await cluster.account("builder")
+    first = await cluster.listed("builder")
+
+    await cluster.client.delete(SERVICE_ACCOUNTS, cluster.key("builder"))
+    successor = await cluster.account("builder")
+    second = await cluster.listed("builder")
+
+    assert second["metadata"]["name"] != first["metadata"]["name"]
+    assert claims_of(second)["kubernetes.io"]["serviceaccount"] == {"name": "builder", "uid": uid_of(successor)}
+    await eventually(cluster.client, SECRETS, ObjectKey.of(first), is_gone)
+
+
 async def test_reference_to_a_foreign_secret_is_refused_and_replaced(cluster: PullSecretHarness) -> None:
     foreign = SECRETS.manifest(cluster.key("database"), type="Opaque", stringData={"password": "kept"})
     before = await cluster.client.create(SECRETS, foreign)

@@ -14,6 +14,7 @@ from pathlib import Path
 from watchword._structlog import structlog
 from watchword.admin.terminal import supports_unicode
 from watchword.local.data_directory import FleetDirectory
+from watchword.local.event_log import EventLog
 from watchword.local.fleet import LocalFleet
 from watchword.local.layout import FreePorts, LayoutRequest, choose_layout
 from watchword.local.output import UpOutput
@@ -84,19 +85,20 @@ class ProgressDisplay:
     commands: Sequence[str] = ()
     stopping: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    events: EventLog = field(default_factory=EventLog)
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     def view(self) -> FleetView:
         """Return the picture of this moment."""
-        fleet = self.fleet
+        fleet, now = self.fleet, self.fleet.clock.now()
         count, doing = len(fleet.clusters), "stopping " if self.stopping else ""
         return FleetView(
             title=f"up: {doing}a hub and {count} cluster{'' if count == 1 else 's'} in {fleet.folder.path}",
             steps=self.tracker.steps,
             inventory=fleet.inventory(),
-            recent_events=fleet.observer.recent_events() if fleet.observer is not None else (),
+            recent_events=self.events.read(fleet.observer.recent_events(), now) if fleet.observer is not None else (),
             commands=self.commands,
-            now=fleet.clock.now(),
+            now=now,
             hint=self._hint(),
             unicode=supports_unicode(sys.stdout),
         )

@@ -221,9 +221,9 @@ def test_forecast_names_what_ends_within_two_days(data_directory: Path, capsys: 
 
 @pytest.mark.parametrize(("context", "component"), [("hub", "hub"), ("hub", "operator"), ("cluster1", "agent")])
 def test_each_pod_has_a_log_of_its_own(
-    fleet: Path, context: str, component: str, capsys: pytest.CaptureFixture[str]
+    data_directory: Path, context: str, component: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["logs", component, "--kubeconfig", str(fleet / "kubeconfig"), "--context", context]) == 0
+    assert run(["logs", component, "--kubeconfig", str(data_directory / "kubeconfig"), "--context", context]) == 0
 
     lines = [orjson.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (lines[0]["message"], lines[0]["command"]) == ("container started", component)

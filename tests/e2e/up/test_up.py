@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from watchword.agent.secret_data import decode_data
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
+from watchword.api.time import rfc3339
+from watchword.cli.main import run as command
 from watchword.kube.connect import connect
 from watchword.runtime.event_loop import run
 
@@ -42,6 +45,20 @@ def identities(kubeconfig: Path) -> dict[str, Any]:
         return found
 
     return run(read())
+
+
+def test_a_renewal_is_printed_with_the_time_at_which_it_happened(
+    start_up: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = start_up("--data-dir", str(tmp_path / "fleet"), "--clusters", "1")
+    fleet.until("ready")
+    before = rfc3339(datetime.now(UTC))
+
+    assert command(["rotate", "cluster", "cluster1", "--kubeconfig", str(tmp_path / "fleet" / "kubeconfig")]) == 0
+
+    message = capsys.readouterr().out.strip().removeprefix("cluster cluster1: ")
+    assert fleet.until("happening", about="cluster1", what=message)["at"] >= before
+    assert fleet.interrupt() == 0
 
 
 def test_a_fleet_comes_up_in_memory_and_leaves_nothing(start_up: Start, tmp_path: Path) -> None:
