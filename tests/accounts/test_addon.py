@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.addons.test_sample import connected, is_available, join, watchword
+from tests.addons.node_clusters import connected, is_available, join, watchword
 
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import ObjectKey
