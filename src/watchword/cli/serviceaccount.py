@@ -11,6 +11,7 @@ import click
 from watchword.cli.common_options import format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.output import echo
 from watchword.cli.serviceaccount_access import exec_credential, export, grant, kubeconfig
 from watchword.cli.tables import render_table, terminal_width
 
@@ -69,9 +70,9 @@ def create(connection: ClusterConnection, name: str, output: str, wait: timedelt
 
     made, found = _run(connection, work)
     if output != "table":
-        click.echo(format_document(_plain(found), output), nl=False)
+        echo(format_document(_plain(found), output), nl=False)
         return
-    click.echo(f"account {name} {'created' if made else 'exists already'} in {key.namespace}")
+    echo(f"account {name} {'created' if made else 'exists already'} in {key.namespace}")
 
 
 @command.command("list")
@@ -82,9 +83,9 @@ def list_(connection: ClusterConnection, namespace: str, output: str) -> None:
     """List accounts: where they are, on how many clusters, until when their tokens live."""
     found = _run(connection, lambda admin: admin.find_all(namespace))
     if output != "table":
-        click.echo(format_document([_plain(obj) for obj in found], output), nl=False)
+        echo(format_document([_plain(obj) for obj in found], output), nl=False)
         return
-    click.echo(render_table(COLUMNS, [account_row(obj) for obj in found], width=terminal_width()), nl=False)
+    echo(render_table(COLUMNS, [account_row(obj) for obj in found], width=terminal_width()), nl=False)
 
 
 @command.command("show")
@@ -96,7 +97,7 @@ def show(connection: ClusterConnection, name: str, namespace: str, output: str) 
     """Show one account, and everything that is said about it; never its token."""
     found = _run(connection, lambda admin: admin.get(_key(namespace, name)))
     text = describe_account(found) if output == "table" else format_document(_plain(found), output)
-    click.echo(text, nl=False)
+    echo(text, nl=False)
 
 
 @command.command("delete")
@@ -115,7 +116,7 @@ def delete(connection: ClusterConnection, name: str, wait: timedelta | None, **f
             await admin.wait_until_gone(key, wait)
 
     _run(connection, work)
-    click.echo(f"account {name} deleted from {key.namespace}")
+    echo(f"account {name} deleted from {key.namespace}")
 
 
 def account_row(obj: Object) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import click
 from watchword.cli.common_options import split, wait_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from watchword.accounts.exports import Exporter
@@ -41,9 +42,9 @@ def kubeconfig(connection: ClusterConnection, name: str, path: Path | None, **fl
     config = _config_with_token(connection, name, flags)
     if path is not None:
         write_kubeconfig(path, config)
-        click.echo(f"wrote {path}", err=True)
+        echo(f"wrote {path}", err=True)
     elif flags["as_exec"]:
-        click.echo(dump_kubeconfig(config).decode(), nl=False)
+        echo(dump_kubeconfig(config).decode(), nl=False)
     else:
         raise click.UsageError("name a file for the token with --file, or use --exec, which writes no secret")
 
@@ -82,7 +83,7 @@ def exec_credential(connection: ClusterConnection, name: str, cluster: str, name
     if not (cluster or named):
         raise click.UsageError("name the cluster with --cluster: the client does not say which one it means")
     token = _find_token(connection, name, cluster or named, namespace)
-    click.echo(orjson.dumps(plugin.exec_credential(token, version)).decode())
+    echo(orjson.dumps(plugin.exec_credential(token, version)).decode())
 
 
 @click.command("grant")
@@ -114,7 +115,7 @@ def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **fl
             return works
 
     for key in run(work()):
-        click.echo(f"account {name} is given {right.role} on {key.namespace}")
+        echo(f"account {name} is given {right.role} on {key.namespace}")
 
 
 @click.command("export")
@@ -141,7 +142,7 @@ async def _export(
     from watchword.runtime.tasks import run_until_stopped
 
     def report(change: TokenChange) -> None:
-        click.echo(f"{change.cluster}: {type(change).__name__}", err=True)
+        echo(f"{change.cluster}: {type(change).__name__}", err=True)
 
     async with connection.client() as client:
         exporter = make_exporter(tool, client, flags["to_namespace"])
