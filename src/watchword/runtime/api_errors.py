@@ -32,10 +32,10 @@ def describe_api_error(error: KubeError, target: ObjectRef) -> str:
 
 
 def describe_api_conflict(error: Conflict, target: ObjectRef) -> str:
-    """Return the sentence for fields that are somebody else's, or for an object that changes too fast."""
+    """Return the sentence for fields that another manager owns, or for an object that changes too fast."""
     if is_field_conflict(error):
         return f"{target} has fields that others manage ({_fields(error)}): leave them out, ignore them or use force"
-    return f"{target} was changed by somebody else at the same moment"
+    return f"{target} was changed by another client at the same moment"
 
 
 def is_field_conflict(error: Conflict) -> bool:

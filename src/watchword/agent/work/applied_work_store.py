@@ -138,7 +138,7 @@ class AppliedWorkStore:
         try:
             await self.client.delete(APPLIED_MANIFEST_WORKS, ObjectKey.of(record), uid=uid_of(record))
         except NotFound:
-            return  # somebody was faster
+            return  # another client was faster
 
     async def remove_finalizer(self, record: Object) -> None:
         """Let a record go: nothing that it speaks of is left."""

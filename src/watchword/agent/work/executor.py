@@ -26,7 +26,7 @@ DELETE_VERBS = ("delete",)
 def executor_of(work: Mapping[str, Any]) -> ObjectKey | None:
     """Return the ServiceAccount on whose behalf a work is applied, None when the agent acts on its own.
 
-    Raises `NotPermitted` for a subject of any other kind: whoever was meant, it was not the agent.
+    Raises `NotPermitted` for a subject of any other kind: the agent's own rights must not stand in for it.
     """
     executor = (work.get("spec") or {}).get("executor") or {}
     subject = executor.get("subject")

@@ -43,7 +43,7 @@ def choose_manifest_config(spec: Mapping[str, Any], target: ObjectRef) -> Manife
 
 
 def read_manifest_config(config: Mapping[str, Any]) -> ManifestConfig:
-    """Read one configuration; a strategy that nobody knows is the careful one that writes nothing."""
+    """Read one configuration; an unknown strategy is read as the one that writes nothing."""
     asked = config.get("updateStrategy") or {}
     kind = asked.get("type") or Strategy.UPDATE
     apply = asked.get("serverSideApply") or {}

@@ -71,7 +71,7 @@ class WorkReconciler:
             return await WorkFinalizer(self.hub, self.applied_work_store, self.remover).finalize(work)
         work = await self._add_finalizer(work)
         record = await self.applied_work_store.ensure(key.name)
-        if is_deleting(record):  # somebody removed it; everything is made anew once it is gone
+        if is_deleting(record):  # it is being removed; everything is applied again once it is gone
             return RetryAfter(RECHECK)
         plan = choose_apply_plan(work, record, await resolve_manifests(work, self.rest_mapper))
         plan = replace(plan, record=await self.applied_work_store.record_targets(record, plan.written))

@@ -85,7 +85,7 @@ class ObjectRemover:
         try:
             await self.objects.patch(target.resource, target.key, patch)
         except NotFound:
-            return  # somebody was faster
+            return  # another client was faster
 
 
 def owner_references_of(obj: Mapping[str, Any]) -> list[Object]:
@@ -110,7 +110,7 @@ class RemovalAction(Enum):
 def decide_removal(applied: AppliedResource, present: Object | None, *, owner_uid: str, keep: bool) -> RemovalAction:
     """Decide about an object from what it says itself: only what carries our reference is ours to delete.
 
-    Somebody who deleted and recreated it, took it over, or owns it with us must not lose it.
+    A client that deleted and recreated it, took it over, or owns it with us must not lose it.
     """
     if present is None or (applied.uid and uid_of(present) != applied.uid) or not is_owned_by(present, owner_uid):
         return RemovalAction.NOTHING

@@ -139,7 +139,7 @@ class ObjectWatches:
         return None if raw is None else _decoded(raw, target.resource)
 
     def store(self, target: ObjectRef, obj: Object) -> None:
-        """Take over a server's answer, so that nobody looks at what it replaced."""
+        """Take over a server's answer, so that no reconcile reads what it replaced."""
         watch = self._of.get(target)
         if watch is not None:
             watch.put(target.key, trimmed(orjson.dumps(obj)), str(obj["metadata"].get("resourceVersion") or ""))

@@ -63,7 +63,7 @@ def decide_available_condition(present: Object | None, trouble: str = "") -> Con
 
 def refused(meta: ManifestMeta, why: str) -> ManifestStatus:
     """ManifestStatus a manifest that stands for no object."""
-    message = "nobody can tell which object is meant"
+    message = "the manifest does not say which object is meant"
     unknown = Condition.unknown(ConditionType.WORK_AVAILABLE, "IncompleteResourceMeta", message)
     return ManifestStatus(meta, Condition.false(ConditionType.WORK_APPLIED, AppliedReason.FAILED, why), unknown)
 

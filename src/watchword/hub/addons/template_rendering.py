@@ -34,7 +34,7 @@ class TemplateContext:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What stands for `{{NAME}}`: nobody can replace the name of the cluster and the namespace."""
+        """What stands for `{{NAME}}`: variables cannot replace the name of the cluster and the namespace."""
         own = {"CLUSTER_NAME": self.cluster, "INSTALL_NAMESPACE": self.namespace}
         hub = {"HUB_KUBECONFIG": f"{HUB_KUBECONFIG_MOUNT}/kubeconfig"} if self.registrations else {}
         return {**hub, **self.config.variables, **own}

@@ -21,7 +21,7 @@ from watchword.testing.plane import Plane
 PATIENCE = 250
 PAUSE = 0.1
 LONGEST_ANSWER = 40.0
-NOBODY = "nobody"
+UNAUTHENTICATED = "nobody"
 
 Answer = dict[str, Any]
 
@@ -70,7 +70,7 @@ class Replay:
         return self._normaliser.comparable(response, among=shape.among, hide=shape.hide)
 
     async def _send(self, shape: Shape) -> Response:
-        transport = self._bare if shape.token or shape.user == NOBODY else self._transport
+        transport = self._bare if shape.token or shape.user == UNAUTHENTICATED else self._transport
         async with asyncio.timeout(LONGEST_ANSWER), transport.stream(self._request(shape)) as response:
             for inner in shape.during:
                 await self._send(inner)
@@ -86,7 +86,7 @@ class Replay:
             headers.setdefault("Content-Type", "application/json")
         if shape.token:
             headers["Authorization"] = f"Bearer {shape.token}"
-        if shape.user and shape.user != NOBODY:
+        if shape.user and shape.user != UNAUTHENTICATED:
             headers["Impersonate-User"] = shape.user
         query = tuple(
             (name, self._filled(str(value)))

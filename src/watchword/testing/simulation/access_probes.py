@@ -1,4 +1,4 @@
-"""Tries what must not work: credentials that were withdrawn, and good ones in the name of somebody else."""
+"""Tries what must not work: credentials that were withdrawn, and good ones in the name of another cluster."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class AccessProber:
             await self._expect_refusal(member, "a deleted cluster")
 
     async def expect_distrusted_ca_refused(self, member: SimulatedCluster, authority: Authority) -> None:
-        """An authority that the hub believes no longer can vouch for nobody, however fresh its signature."""
+        """An authority that the hub no longer trusts authenticates no client, however fresh its signature."""
         held = member.certificate()
         if held is None:
             return
@@ -84,7 +84,7 @@ class AccessProber:
             self.violations.add(f"the hub allowed {what}")
 
     async def expect_token_refused(self, name: str, token: str) -> None:
-        """The token of a ServiceAccount that is no more names nobody."""
+        """The token of a deleted ServiceAccount authenticates no client."""
         client = Client(self.fleet.hub.transport().with_identity(authorization=Sensitive(f"Bearer {token}")))
         try:
             await client.get(SERVICE_ACCOUNTS, ObjectKey(name, "default"))

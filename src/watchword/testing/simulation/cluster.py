@@ -135,7 +135,7 @@ class SimulatedCluster:
 
 @dataclass(frozen=True)
 class _Connector:
-    """Reaches the hub over the member's road, as whoever the agent is at the moment."""
+    """Reaches the hub over the cluster's network, with the agent's present identity."""
 
     hub: HubPlane
     link: Link

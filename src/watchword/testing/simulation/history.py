@@ -13,7 +13,7 @@ ROUTINE_WRITE = re.compile(r"/leases/[^/]+ 200$|/events 201$")
 """What happens all the time and explains nothing."""
 
 MOST_IN_AN_HOUR = 120
-"""In a small fleet nobody writes the same thing more often, whatever goes wrong: between attempts one waits."""
+"""In a small fleet no program writes the same thing more often: it waits between attempts."""
 
 MAX_ENTRIES = 4000
 """So many entries are kept for a trace; all of them count for the digest."""

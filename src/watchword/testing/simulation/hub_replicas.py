@@ -50,7 +50,7 @@ class HubReplicas:
             await process.end()
 
     def leader(self, stored: StoreReader) -> SimulatedProcess:
-        """Return the replica that leads, as the lease says; the first when nobody does."""
+        """Return the replica that leads, as the lease says; the first when none leads."""
         lease = stored.get(LEASES, LEASE) or {}
         holder = (lease.get("spec") or {}).get("holderIdentity")
         return next((process for process in self.processes if process.name == holder), self.processes[0])

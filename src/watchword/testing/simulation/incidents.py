@@ -36,7 +36,7 @@ class IncidentKind(StrEnum):
     DENIAL = "the cluster is denied, and accepted again"
     REMOVAL = "the cluster is deleted, and created again"
     OBJECT_DELETED = "something the hub made for the cluster is deleted"
-    ROTATION = "somebody asks for an early renewal"
+    ROTATION = "an early renewal is requested"
 
 
 EXPIRY_ALLOWED = frozenset(

@@ -48,7 +48,7 @@ RENEWAL_MARGIN = 8 * HOUR
 
 @dataclass
 class InvariantChecker:
-    """Looks at the stores themselves, so that looking disturbs nobody."""
+    """Looks at the stores themselves, so that the check disturbs no program."""
 
     fleet: SimulatedFleet
     violations: Violations
@@ -90,7 +90,7 @@ class InvariantChecker:
         return bool(member.profile.addon) and held is not None and held.expires_at > self.fleet.now
 
     def _check_requests(self) -> None:
-        """Every certificate that the hub has issued names the cluster that asked, and nobody else asks for add-ons."""
+        """Every certificate that the hub has issued names the cluster that asked, and only that cluster asks for its add-ons."""
         for csr in self.fleet.stored.list(CERTIFICATE_SIGNING_REQUESTS):
             for objection in (*validate_issued(csr), *validate_requester(csr)):
                 self.violations.add(objection, csr["metadata"]["name"])
@@ -195,7 +195,7 @@ def validate_issued(csr: Object) -> Iterable[str]:
 
 
 def validate_requester(csr: Object) -> Iterable[str]:
-    """Return what is wrong with a request whoever decides about it: only a cluster itself asks for its add-ons."""
+    """Return what is wrong with a request, independent of its approver: only a cluster itself asks for its add-ons."""
     labels, requester = labels_of(csr), str((csr.get("spec") or {}).get("username") or "")
     if Label.ADDON_NAME in labels and f":{labels.get(Label.CLUSTER_NAME)}:" not in requester:
         yield f"request {csr['metadata']['name']} for an add-on was made by {requester}, in vain"

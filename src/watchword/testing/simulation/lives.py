@@ -24,7 +24,7 @@ FIXED_LIVES = (
 
 
 def new_lives(random: Random) -> Iterator[SimulationSettings]:
-    """Return lives without end that nobody has simulated, of the same kinds as the fixed ones."""
+    """Return an endless series of new lives, of the same kinds as the fixed ones."""
     while True:
         clusters = random.choice((1, 2, 3, 3, 5, 8, 20))
         incidents = random.choice((SPARSE, DENSE / 4, DENSE / 2, DENSE))

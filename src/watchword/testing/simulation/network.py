@@ -22,7 +22,7 @@ THROTTLE_DELAY = 20.0  # seconds for each write of a program that never pauses, 
 
 @dataclass
 class ProcessRun:
-    """One run of a process, from its start until it is killed; nothing that it does afterwards reaches anybody."""
+    """One run of a process, from its start until it is killed; nothing that it does afterwards has an effect."""
 
     actor: str
     die: Callable[[], None]
@@ -109,7 +109,7 @@ class SimulatedTransport:
         self._faulty = FaultyTransport(noted, self.link.plan, self.link.random)
 
     async def send(self, request: Request) -> Response:
-        """Send one request, if there is a way and somebody to send it."""
+        """Send one request, if the network is up and the process runs."""
         self._require_way()
         self._faulty.plan = self.link.plan
         return await self._faulty.send(request)

@@ -141,7 +141,7 @@ class HubPlane:
         self.believed = tuple(known for known in self.believed if known != authority)
 
     def transport(self) -> InProcessTransport:
-        """Return a way in for nobody in particular: give it an identity by `with_identity`."""
+        """Return a transport without an identity: `with_identity` gives it one."""
         return InProcessTransport(self._handler.handle)
 
     def administrator(self) -> Client:

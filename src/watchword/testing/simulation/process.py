@@ -1,4 +1,4 @@
-"""A program of the simulation: started, killed at any instant, started again by whoever watches over it."""
+"""A program of the simulation: started, killed at any instant, restarted by its supervisor."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ KEPT_LINES = 20_000
 
 
 class CapturedLog:
-    """Every line of a run that warns, and the errors that nobody foresaw."""
+    """Every line of a run that warns, and unexpected errors."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -56,7 +56,7 @@ def capture_log() -> Iterator[CapturedLog]:
 
 @dataclass
 class LeakSearcher:
-    """Searches everything that people can read for what nobody may: each version of each object, and the log."""
+    """Searches everything that people can read for secrets: each version of each object, and the log."""
 
     fleet: SimulatedFleet
     log: CapturedLog

@@ -25,8 +25,8 @@ from watchword.testing.simulation.violations import Violation, Violations
 
 FIRST_ROUNDS = (15 * MINUTE, HOUR)
 ISOLATION_CHECK_EVERY = 4  # rounds
-NOBODY = "edge-0"
-MAX_REPORTED = 12  # violations, incidents: whoever reads a failure begins with the first
+UNKNOWN_CLUSTER = "edge-0"
+MAX_REPORTED = 12  # violations, incidents: a reader of a failure begins with the first
 
 
 Action: TypeAlias = Callable[["SimulatedFleet"], Awaitable[None]]
@@ -113,7 +113,7 @@ async def _run(
     await saboteur
     searcher.final()
     for line in log.errors:
-        violations.add(f"an error that nobody foresaw: {line[:2000]}")
+        violations.add(f"an unexpected error: {line[:2000]}")
     await fleet.stop()
     starts = {process.name: process.starts for process in fleet.processes}
     found = tuple(violations.all)
@@ -142,7 +142,7 @@ async def _check_periodically(
             look()
         if number % ISOLATION_CHECK_EVERY == 0:
             name, neighbour = (names[(number // ISOLATION_CHECK_EVERY + step) % len(names)] for step in (0, 1))
-            stranger = neighbour if neighbour != name else NOBODY
+            stranger = neighbour if neighbour != name else UNKNOWN_CLUSTER
             await prober.expect_isolated(fleet.members[name], stranger)
 
 
