@@ -90,7 +90,7 @@ class InvariantChecker:
         return bool(member.profile.addon) and held is not None and held.expires_at > self.fleet.now
 
     def _check_requests(self) -> None:
-        """Every certificate that the hub has issued names the cluster that asked, and only that cluster asks for its add-ons."""
+        """Each issued certificate names the cluster that asked; only that cluster asks for its add-ons."""
         for csr in self.fleet.stored.list(CERTIFICATE_SIGNING_REQUESTS):
             for objection in (*validate_issued(csr), *validate_requester(csr)):
                 self.violations.add(objection, csr["metadata"]["name"])
