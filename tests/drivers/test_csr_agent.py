@@ -58,7 +58,6 @@ def in_status(certificate: Certificate) -> dict[str, str]:
     [
         pytest.param(certificate_of(SERVING_USAGES), "client authentication", id="for servers"),
         pytest.param(certificate_of(begins=-2 * DAY), "expired", id="expired"),
-        pytest.param(certificate_of(begins=timedelta(hours=1)), "not valid yet", id="from later on"),
         pytest.param(certificate_of(life=DAY + timedelta(hours=1)), "longer than was requested", id="for too long"),
     ],
 )
@@ -101,6 +100,15 @@ def test_certificate_of_an_authority_is_never_used() -> None:
     assert isinstance(answer, Pending)
     assert (answer.reason, "authority" in answer.message) == ("CertificateMismatch", True)
     assert decide_certificate_validity(wanted, held(authority), now=NOW) is None
+
+
+def test_agent_whose_clock_is_behind_takes_a_certificate_that_begins_in_its_future() -> None:
+    spec, certificate = certificate_spec(WANTED, KEY, DAY), certificate_of(begins=timedelta(hours=1))
+
+    answer = decide_request_outcome(spec, KEY, decided("Approved", in_status(certificate)), now=NOW)
+
+    assert isinstance(answer, NewCredential)
+    assert answer.expires_at == certificate.not_after
 
 
 def test_held_certificate_stays_in_use_when_the_clock_is_set_back() -> None:

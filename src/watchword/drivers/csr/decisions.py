@@ -172,7 +172,9 @@ def _read_certificate(spec: CertificateSpec, key: PrivateKey, encoded: str, *, n
         issued = IssuedCertificate.from_status(key, encoded)
     except PkiError as cause:
         return str(cause)
-    objection = validate_issued_certificate(issued, spec.subject, now=now, lifetime=spec.lifetime)
+    # The hub's clock counts: an agent that is behind it must not refuse the only credential that it can get.
+    instant = max(now, issued.certificate.not_before)
+    objection = validate_issued_certificate(issued, spec.subject, now=instant, lifetime=spec.lifetime)
     if objection:
         return objection
     leaf = issued.certificate
