@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -13,14 +13,14 @@ import pytest
 from watchword.agent.hub_connection import HubConnection
 from watchword.agent.hub_endpoint import HubEndpoint
 from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor
-from watchword.agent.hub_session import ActiveCredential, HubSession
+from watchword.agent.hub_session import ActiveCredential, HubSession, is_new_refusal
 from watchword.agent.secret_data import hub_kubeconfig
 from watchword.api.http import Request, Response
 from watchword.api.meta import Resource
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.drivers.hub_connector import BootstrapCredential
-from watchword.drivers.interface import KUBECONFIG, NewCredential, SecretData, ValidCredential
+from watchword.drivers.interface import KUBECONFIG, NewCredential, Pending, SecretData, ValidCredential
 from watchword.kube.errors import ConfigError
 from watchword.kube.in_process_transport import InProcessTransport
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
@@ -237,3 +237,19 @@ async def test_the_endpoint_is_checked_seldom_and_at_most_once_a_minute_while_th
     assert idle <= 50
     assert 8 <= len(requests) - idle <= 11
     assert len(session.connector.used) == 1
+
+
+REFUSAL = Pending("CSRDenied", "the hub denied the request", recheck=timedelta(minutes=2), failed=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "known", "expected"),
+    [
+        pytest.param(replace(REFUSAL, failed=False), None, False, id="waiting is no refusal"),
+        pytest.param(replace(REFUSAL, recheck=timedelta(seconds=119)), REFUSAL, False, id="the same, a second later"),
+        pytest.param(replace(REFUSAL, message="for another reason"), REFUSAL, True, id="for another reason"),
+        pytest.param(REFUSAL, None, True, id="the first"),
+    ],
+)
+def test_is_new_refusal(answer: Pending, known: Pending | None, *, expected: bool) -> None:
+    assert is_new_refusal(answer, known) is expected

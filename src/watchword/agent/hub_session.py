@@ -62,6 +62,13 @@ def choose_active_credential(facts: CredentialFacts, *, now: datetime) -> Active
     return ActiveCredential.BOOTSTRAP if facts.has_bootstrap_credential else ActiveCredential.NONE
 
 
+def is_new_refusal(answer: Pending, known: Pending | None) -> bool:
+    """Whether the hub refuses for another reason than before; the time until the next attempt is no reason."""
+    if not answer.failed:
+        return False
+    return known is None or (answer.reason, answer.message) != (known.reason, known.message)
+
+
 @dataclass(kw_only=True)
 class HubSession:
     """The one owner of endpoint, credential and connection; others read it, or are triggered by `changed`."""
@@ -129,7 +136,7 @@ class HubSession:
                 self.endpoint.restore(data)
             await self.select_credential()
         else:
-            is_changed = answer.failed and answer != self.refusal
+            is_changed = is_new_refusal(answer, self.refusal)
             self.refusal = answer if answer.failed else self.refusal
         if is_changed:
             self._notify()
