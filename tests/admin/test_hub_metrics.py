@@ -42,7 +42,7 @@ def read_page(metrics: Metrics, name: str, **labels: str) -> float:
 async def shown(look: Callable[[], float], expected: float) -> None:
     """Wait until the page shows a number."""
     async with asyncio.timeout(60):
-        while look() != expected:  # noqa: ASYNC110 - a page of numbers rings no bell
+        while look() != expected:  # noqa: ASYNC110 - a metrics page cannot be watched
             await asyncio.sleep(0.05)
 
 

@@ -13,11 +13,9 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import SECRETS
 from watchword.drivers.interface import (
     AgentDriver,
-    NewCredential,
     ObtainResult,
     Pending,
     SecretData,
-    ValidCredential,
     WantedCredential,
 )
 from watchword.kube.client import Client
@@ -100,16 +98,3 @@ class CredentialKeeper:
 def is_worth_storing(answer: ObtainResult) -> bool:
     """Whether a response is reason enough to make a Secret: waiting alone is not."""
     return not isinstance(answer, Pending) or bool(answer.keep)
-
-
-def describe(answer: ObtainResult) -> str:
-    """Return what happened in one word, for logs and metrics."""
-    match answer:
-        case ValidCredential():
-            return "kept"
-        case NewCredential():
-            return "issued"
-        case Pending(failed=True):
-            return "refused"
-        case Pending():
-            return "pending"
