@@ -86,6 +86,8 @@ class Annotation:
     FIRST_KEY: Final = "watchword.dev/first-key"
     # Ours: when an administrator denied the cluster. Only who may accept clusters may write it.
     DENIED_ON: Final = "watchword.dev/denied-on"
+    # Ours: by which driver the cluster was accepted, on a hub that has several. Written like FIRST_KEY.
+    ACCEPTED_DRIVER: Final = "watchword.dev/accepted-driver"
     # Ours: when the cluster's own side took it out, by `unjoin`.
     LEFT_ON: Final = "watchword.dev/left-on"
     # Ours, on a ClusterManager: how long clusters that left are kept.
@@ -109,6 +111,7 @@ HUB_ANNOTATIONS = (
     Annotation.FIRST_KEY,
     Annotation.NAME_USED_BEFORE,
     Annotation.DENIED_ON,
+    Annotation.ACCEPTED_DRIVER,
 )
 """Annotations of the hub on a ManagedCluster; its agent may edit all others there, but not these."""
 

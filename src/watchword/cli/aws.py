@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from watchword.drivers.aws_irsa.iam import RoleWriter
 
 APPLIED_FORMS = ("text", "json")
-AWS_LIBRARIES = ("boto3", "botocore")
 FORMS = (*APPLIED_FORMS, "commands", "terraform")
 
 _hub_arn = click.option(
@@ -75,18 +74,20 @@ def prerequisites() -> None:
 
 @prerequisites.command("hub")
 @_hub_arn
+@click.option("--extended", is_flag=True, help="Also allow tags of roles and access entries, which this hub needs.")
 @with_options(*_role_options("the hub"))
 def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
     """Print or create the role by which a hub's controller makes the roles of accepted clusters.
 
     It is needed where the hub accepts clusters by itself. Its policy lets the controller attach any policy to roles
-    whose names begin with ocm-hub-.
+    whose names begin with ocm-hub-. Without --extended it is the policy that Open Cluster Management describes.
     """
     from watchword.drivers.aws_irsa.arn import EksClusterArn, parse_oidc_provider
     from watchword.drivers.aws_irsa.documents import identity_creator_role
 
     arn = EksClusterArn.parse(eks_hub_cluster_arn)
-    _print_or_apply(identity_creator_role(arn, parse_oidc_provider(oidc_provider)), arn.region, **flags)
+    role = identity_creator_role(arn, parse_oidc_provider(oidc_provider), extended=flags.pop("extended"))
+    _print_or_apply(role, arn.region, **flags)
 
 
 @prerequisites.command("cluster")
@@ -96,18 +97,21 @@ def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
 @click.option(
     "--agent-namespace", default="open-cluster-management-agent", show_default=True, help="Where the agent runs."
 )
+@click.option("--extended", is_flag=True, help="Also trust the ServiceAccount of Watchword's agent, KLUSTERLET-sa.")
 @with_options(*_role_options("the cluster that joins"))
 def cluster(eks_hub_cluster_arn: str, managed_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
     """Print or create the role of a cluster's agent, in the account of the cluster.
 
-    The role may assume one role in the hub's account and has no other right.
+    The role may assume one role in the hub's account and has no other right. Without --extended it trusts the two
+    ServiceAccounts of Open Cluster Management's agents.
     """
     from watchword.drivers.aws_irsa.arn import EksClusterArn, parse_oidc_provider
     from watchword.drivers.aws_irsa.documents import AgentAccounts, managed_cluster_role
 
     accounts = AgentAccounts(flags.pop("agent_namespace"), flags.pop("klusterlet_name"))
     hub_arn, managed_arn = EksClusterArn.parse(eks_hub_cluster_arn), EksClusterArn.parse(managed_cluster_arn)
-    role = managed_cluster_role(hub_arn, managed_arn, parse_oidc_provider(oidc_provider), accounts)
+    provider, extended = parse_oidc_provider(oidc_provider), flags.pop("extended")
+    role = managed_cluster_role(hub_arn, managed_arn, provider, accounts, extended=extended)
     _print_or_apply(role, managed_arn.region, **flags)
 
 
@@ -127,12 +131,9 @@ def _print_or_apply(role: IamRole, region: str, *, apply: bool, output: str) -> 
 
 def _role_writer(region: str) -> RoleWriter:
     """Return what writes roles; `LibraryMissing` where the extra is not installed."""
-    try:
-        from watchword.drivers.aws_irsa.iam import RoleWriter
-    except ModuleNotFoundError as missing:
-        if missing.name not in AWS_LIBRARIES:
-            raise
-        from watchword.drivers.aws_irsa.errors import LibraryMissing
+    from random import SystemRandom
 
-        raise LibraryMissing("--apply needs the AWS libraries: run pip install 'watchword[aws]'") from missing
-    return RoleWriter.connect(region)
+    from watchword.drivers.aws_irsa.connection import connect
+    from watchword.drivers.aws_irsa.iam import RoleWriter
+
+    return RoleWriter(connect(region), SystemRandom())

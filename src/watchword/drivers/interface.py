@@ -127,7 +127,7 @@ class HubDriver(Protocol):
     """Decides whether a cluster's proof is trusted, and what a trusted cluster may do."""
 
     async def grant(self, cluster: Cluster) -> None:
-        """Make the accepted cluster's proof work; the hub writes the RBAC."""
+        """Make the accepted cluster's proof work; the hub writes the RBAC. `NotGranted` until it works."""
         ...
 
     async def revoke(self, cluster: Cluster) -> None:
@@ -144,6 +144,15 @@ class HasReconcilers(Protocol):
 
     def controllers(self) -> Iterable[ControllerSpec]:
         """Return them as data."""
+        ...
+
+
+@runtime_checkable
+class HoldsRemoval(Protocol):
+    """A hub driver that made something outside the hub, which a deleted cluster waits for."""
+
+    def remaining(self, cluster: Cluster) -> list[str]:
+        """Return what is left of it after `revoke`; the ManagedCluster is kept until nothing is."""
         ...
 
 

@@ -65,9 +65,15 @@ class AgentAccounts:
 
 
 def managed_cluster_role(
-    hub: EksClusterArn, managed: EksClusterArn, oidc_provider: str, accounts: AgentAccounts
+    hub: EksClusterArn, managed: EksClusterArn, oidc_provider: str, accounts: AgentAccounts, *, extended: bool = False
 ) -> IamRole:
-    """Return the role of a cluster's agent, in the account of the cluster; `oidc_provider` is the cluster's."""
+    """Return the role of a cluster's agent, in the account of the cluster; `oidc_provider` is the cluster's.
+
+    It trusts the ServiceAccounts of the design; `extended` adds the one of Watchword's agent.
+    """
+    trust = templates.MANAGED_CLUSTER_TRUST
+    if extended:
+        trust = templates.extended(trust, templates.AGENT_STATEMENT)
     tags = RoleTags.of(hub, managed)
     values = _values(hub, managed, tags) | {
         "oidc-provider": oidc_provider,
@@ -79,7 +85,7 @@ def managed_cluster_role(
         managed.account,
         f"ocm-managed-cluster-{tags.identifier}",
         _fill(templates.MANAGED_CLUSTER_ACCESS, values),
-        _fill(templates.MANAGED_CLUSTER_TRUST, values),
+        _fill(trust, values),
         tags.as_dict(),
     )
 
@@ -98,20 +104,32 @@ def hub_role(hub: EksClusterArn, managed: EksClusterArn) -> IamRole:
     )
 
 
-def identity_creator_role(hub: EksClusterArn, oidc_provider: str) -> IamRole:
-    """Return the role of the hub's controller; `oidc_provider` is the hub's."""
+def identity_creator_role(hub: EksClusterArn, oidc_provider: str, *, extended: bool = False) -> IamRole:
+    """Return the role of the hub's controller; `oidc_provider` is the hub's.
+
+    It has the rights of the design; `extended` adds the tags of roles and the access entries of the hub.
+    """
+    access = templates.IDENTITY_CREATOR_ACCESS
+    if extended:
+        access = templates.extended(access, templates.HUB_STATEMENTS)
     name = f"{hub.name}{CREATOR_SUFFIX}"
     if len(name) > LONGEST_ROLE_NAME:
         raise InvalidName(
             f"role {name} has {len(name)} characters and IAM allows {LONGEST_ROLE_NAME}: "
             f"choose a hub whose EKS name has at most {LONGEST_ROLE_NAME - len(CREATOR_SUFFIX)}"
         )
-    values = {"partition": hub.partition, "hub-account-id": hub.account, "oidc-provider": oidc_provider}
+    values = {
+        "partition": hub.partition,
+        "hub-region": hub.region,
+        "hub-account-id": hub.account,
+        "hub-cluster-name": hub.name,
+        "oidc-provider": oidc_provider,
+    }
     return IamRole(
         hub.partition,
         hub.account,
         name,
-        _fill(templates.IDENTITY_CREATOR_ACCESS, values),
+        _fill(access, values),
         _fill(templates.IDENTITY_CREATOR_TRUST, values),
     )
 
