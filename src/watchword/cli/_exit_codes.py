@@ -64,6 +64,8 @@ EXIT_CODES: tuple[tuple[str, str, ExitCode], ...] = (
     ("watchword.drivers.aws_irsa.errors", "AwsUnreachable", ExitCode.UNREACHABLE),
     ("watchword.drivers.aws_irsa.errors", "WrongAccount", ExitCode.REFUSED),
     ("watchword.drivers.aws_irsa.errors", "ForeignRole", ExitCode.REFUSED),
+    ("watchword.drivers.aws_irsa.errors", "RoleTaken", ExitCode.REFUSED),
+    ("watchword.drivers.aws_irsa.errors", "StillAccepted", ExitCode.REFUSED),
     ("watchword.pullsecrets.errors", "CredentialRequestRefused", ExitCode.NOT_USABLE),
     ("watchword.pki.errors", "PkiError", ExitCode.NOT_USABLE),
     ("watchword.kube.errors", "ConfigError", ExitCode.NOT_USABLE),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.common_options import with_options
+from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -113,6 +114,31 @@ def cluster(eks_hub_cluster_arn: str, managed_cluster_arn: str, oidc_provider: s
     provider, extended = parse_oidc_provider(oidc_provider), flags.pop("extended")
     role = managed_cluster_role(hub_arn, managed_arn, provider, accounts, extended=extended)
     _print_or_apply(role, managed_arn.region, **flags)
+
+
+@command.command("revoke")
+@click.argument("cluster")
+@connection_options
+def revoke(cluster: str, connection: ClusterConnection) -> None:
+    """Delete the IAM role of a cluster that was denied or deleted, with your own AWS credentials.
+
+    It is needed on hubs where people create the roles (--aws-identity-mode accept). The hub takes the rights of the
+    cluster first.
+    """
+    from watchword.runtime.event_loop import run
+
+    deleted = run(_revoke(connection, cluster))
+    for arn in deleted:
+        echo(f"role {arn} is deleted")
+    if not deleted:
+        echo(f"cluster {cluster} has no IAM role")
+
+
+async def _revoke(connection: ClusterConnection, cluster: str) -> list[str]:
+    from watchword.drivers.aws_irsa.people import revoke_identities
+
+    async with connection.client() as client:
+        return await revoke_identities(client, cluster)
 
 
 def _print_or_apply(role: IamRole, region: str, *, apply: bool, output: str) -> None:

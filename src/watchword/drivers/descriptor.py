@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from watchword.api.addon import Addon, AddonSubject, Registration
@@ -10,7 +10,15 @@ from watchword.api.conditions import Condition, find_condition
 from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
-from watchword.drivers.interface import AgentContext, AgentDriver, HubContext, HubDriver, SecretData, WantedCredential
+from watchword.drivers.interface import (
+    AcceptanceContext,
+    AgentContext,
+    AgentDriver,
+    HubContext,
+    HubDriver,
+    SecretData,
+    WantedCredential,
+)
 from watchword.drivers.kubeconfig_connector import KubeconfigConnector
 from watchword.drivers.options import DriverOption, Settings
 from watchword.runtime.reconcile import ControllerSpec, Reader
@@ -93,6 +101,10 @@ def no_manifests(_settings: Settings) -> Iterable[Manifest]:
     return ()
 
 
+async def prepare_nothing(_context: AcceptanceContext) -> None:
+    """Need nothing before a person accepts a cluster."""
+
+
 def no_controllers(_context: HubContext) -> Iterable[ControllerSpec]:
     """Bring no controllers."""
     return ()
@@ -109,6 +121,8 @@ class ClusterRegistration:
     annotate: Callable[[Settings], Mapping[str, str]] = no_annotations  # what the agent puts on the ManagedCluster
     connector: Callable[[ConnectorContext], HubConnector] = KubeconfigConnector.make  # how the hub is reached
     account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the agent's ServiceAccount
+    hub_account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the hub's ServiceAccount
+    prepare: Callable[[AcceptanceContext], Awaitable[None]] = prepare_nothing  # before `accept`; `DriverError`: refused
     read_held: Callable[[SecretData], HeldCredential | None] = read_nothing  # for people; `DriverError` when unreadable
     read_pending_key: Callable[[SecretData], str] = no_pending_key  # the thumbprint of the key that is to be certified
     needs_approval: bool = False  # `accept` approves a certificate request together with the cluster

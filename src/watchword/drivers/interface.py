@@ -197,6 +197,16 @@ class AgentContext:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AcceptanceContext:
+    """What a driver may use when a person accepts a cluster."""
+
+    client: Client  # with the rights of the person
+    cluster: Object  # the ManagedCluster
+    settings: Settings = field(default_factory=dict)  # of the hub
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class HubContext:
     """What the hub's side of a driver may use."""
 

@@ -6,6 +6,8 @@ AwsError
 ├── WrongAccount         the credentials belong to another account than the role
 ├── ForeignRole          a role or an access entry of that name belongs to another cluster
 ├── IdentityMissing      what was to be made outside differs from what the cluster needs, or is not there
+├── RoleTaken            the role belongs to another cluster, or to an earlier acceptance
+├── StillAccepted        the cluster has rights on the hub, which go before its role
 ├── AwsAuthUnreadable    the ConfigMap aws-auth is missing or cannot be read
 ├── AwsRefused           AWS answered with an error
 └── AwsUnreachable       AWS did not answer, or there are no credentials to ask it with
@@ -38,6 +40,14 @@ class ForeignRole(AwsError):
 
 class IdentityMissing(AwsError):
     """The role or its mapping is not as the cluster needs it, and this hub only verifies them."""
+
+
+class RoleTaken(AwsError):
+    """Another cluster has the role, or an earlier acceptance that is not deleted yet; the message names it."""
+
+
+class StillAccepted(AwsError):
+    """The hub has not taken the rights of the cluster."""
 
 
 class AwsAuthUnreadable(AwsError):

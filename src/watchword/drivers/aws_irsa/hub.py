@@ -52,7 +52,7 @@ class AwsIrsaHubDriver:
 
     async def grant(self, cluster: Cluster) -> None:
         """Record what the cluster claims at its acceptance; `NotGranted` until its identity is ready."""
-        known = records_of(self.records.reader, cluster.name)
+        known = records_of(self.context.cache, cluster.name)
         earlier = [record for record in known if record.identity.uid != cluster.uid]
         if earlier:
             raise NotGranted(
@@ -88,13 +88,13 @@ class AwsIrsaHubDriver:
 
     async def revoke(self, cluster: Cluster) -> None:
         """Note that mapping and role have to go, now that the cluster has no rights."""
-        for record in records_of(self.records.reader, cluster.name):
+        for record in records_of(self.context.cache, cluster.name):
             if record.phase is not IdentityPhase.REVOKING:
                 await self.records.set_phase(record, IdentityPhase.REVOKING)
 
     def remaining(self, cluster: Cluster) -> list[str]:
         """Return the roles that AWS has not confirmed as deleted."""
-        return [f"IAM role {record.identity.role.arn}" for record in records_of(self.records.reader, cluster.name)]
+        return [f"IAM role {record.identity.role.arn}" for record in records_of(self.context.cache, cluster.name)]
 
     def is_auto_accepted(self, cluster: Cluster) -> bool:
         """Whether a pattern matches the whole ARN that the cluster claims; its role must prove the claim."""
@@ -117,8 +117,9 @@ def make_hub_driver(context: HubContext, *, api: AwsApi | None = None) -> AwsIrs
     hub, mode = hub_arn(context.settings), identity_mode(context.settings)
     random = Random(str(hub))  # noqa: S311 - spreads requests, guards nothing
     identities = make_identities(context.client, hub, mode, PacedAwsApi(api or LazyAwsApi(hub.region), random))
-    records = IdentityRecords(context.cache, context.client)
+    records = IdentityRecords(context.client)
     reconciler = IdentityReconciler(
+        context.cache,
         records,
         identities,
         StatusWriter(context.client, context.clock),

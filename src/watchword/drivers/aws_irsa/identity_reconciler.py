@@ -21,7 +21,7 @@ from watchword.drivers.aws_irsa.role_mapping import RoleMappings
 from watchword.kube.retry import Backoff
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
-from watchword.runtime.reconcile import Done, Outcome, RetryAfter
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.renewal import RenewalWindow, choose_renewal_time
 from watchword.runtime.status import StatusChange, StatusWriter
 
@@ -77,6 +77,7 @@ class AwsIdentities:
 class IdentityReconciler:
     """Reconciles ManagedCluster; triggered by it and by the records of roles."""
 
+    reader: Reader
     records: IdentityRecords
     identities: AwsIdentities
     status: StatusWriter
@@ -88,8 +89,8 @@ class IdentityReconciler:
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring the identities that are recorded under this name in line with the ManagedCluster."""
-        found = self.records.reader.get(MANAGED_CLUSTERS, key)
-        records = records_of(self.records.reader, key.name)
+        found = self.reader.get(MANAGED_CLUSTERS, key)
+        records = records_of(self.reader, key.name)
         if not records and found is not None:
             await self.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(READY,)))
         delays = [await self._reconcile_record(found, record) for record in records]
@@ -102,6 +103,8 @@ class IdentityReconciler:
         revoked = record.phase is IdentityPhase.REVOKING or not is_own
         if not revoked and cluster is not None and (cluster.deleting or not cluster.accepted):
             return None  # its rights on the hub go first; then its record says so
+        if record.phase is IdentityPhase.CREATING and self.identities.mode is IdentityMode.ACCEPT:
+            return None  # `watchword accept` is at it
         waiting = self._time_left(record, revoked=revoked)
         if waiting > timedelta(0):
             if found is not None and record.key.name not in self._failures:
@@ -136,7 +139,7 @@ class IdentityReconciler:
         if self.identities.mode is IdentityMode.ACCEPT:
             raise IdentityMissing(
                 f"role {record.identity.role.arn} has to be deleted with your AWS credentials: "
-                f"run `watchword deny --clusters {record.identity.cluster}`"
+                f"run `watchword aws revoke {record.identity.cluster}`"
             )
         await self.identities.delete(record)
         await self.records.delete(record)

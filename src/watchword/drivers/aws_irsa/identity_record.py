@@ -5,6 +5,7 @@ The Lease is named after the role, so the API server itself refuses a second clu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -99,9 +100,8 @@ def records_of(reader: Reader, cluster: str) -> list[IdentityRecord]:
 
 @dataclass(frozen=True, slots=True)
 class IdentityRecords:
-    """Writes records; each change is valid only for the version that was read."""
+    """Writes records; each change is valid only for the phase that was read."""
 
-    reader: Reader
     client: Client
 
     async def create(self, identity: ClusterIdentity, phase: IdentityPhase = IdentityPhase.CREATING) -> IdentityRecord:
@@ -114,18 +114,25 @@ class IdentityRecords:
         return record
 
     async def set_phase(self, record: IdentityRecord, phase: IdentityPhase, mapped_by: str = "") -> None:
-        """Note how far the identity is; nothing when the record is gone."""
-        lease = self.reader.get(LEASES, record.key)
-        if lease is None:
+        """Note how far the identity is; nothing when the record is gone, or has another phase meanwhile."""
+        lease = await self.client.find(LEASES, record.key)
+        if lease is None or read_record(lease) != record:
             return
         notes = {PHASE: str(phase), MAPPED_BY: mapped_by or record.mapped_by}
+        patch = with_preconditions(lease, {"metadata": {"annotations": notes}})
         with suppress(NotFound):
-            await self.client.patch(LEASES, record.key, with_preconditions(lease, {"metadata": {"annotations": notes}}))
+            await self.client.patch(LEASES, record.key, patch)
+
+    async def list(self, cluster: str) -> Sequence[IdentityRecord]:
+        """Return the records of a name, from the server."""
+        labels = f"{Label.CLUSTER_NAME}={cluster}"
+        found = await self.client.list(LEASES, namespace=HUB_NAMESPACE, labels=labels)
+        return [record for record in map(read_record, found.items) if record is not None]
 
     async def delete(self, record: IdentityRecord) -> None:
         """Remove a record: its role may be given to another cluster from then on."""
-        lease = self.reader.get(LEASES, record.key)
-        if lease is not None:
+        lease = await self.client.find(LEASES, record.key)
+        if lease is not None and read_record(lease) == record:
             with suppress(NotFound):
                 await self.client.delete(LEASES, record.key, uid=uid_of(lease))
 
