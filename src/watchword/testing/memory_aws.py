@@ -12,10 +12,17 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
+from watchword.drivers.aws_irsa.claims import ANNOTATIONS
 from watchword.drivers.aws_irsa.errors import AwsRefused, AwsUnreachable
+from watchword.drivers.aws_irsa.hub import HUB_OPTIONS, make_hub_driver
+from watchword.drivers.aws_irsa.identity_conditions import READY
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.descriptor import ClusterRegistration, CredentialCondition, CredentialKind, Driver
+from watchword.drivers.interface import AgentContext
 
+NAME = "aws-irsa"
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -46,6 +53,7 @@ class MemoryAws:
     roles: dict[str, MemoryRole] = field(default_factory=dict)
     entries: dict[str, dict[str, Any]] = field(default_factory=dict)
     requests: Counter[str] = field(default_factory=Counter)
+    throttled: int = 0
     _recent: list[float] = field(default_factory=list, init=False)
 
     async def call(self, service: str, operation: str, **arguments: Any) -> Mapping[str, Any]:
@@ -55,6 +63,7 @@ class MemoryAws:
         if not self.reachable:
             raise AwsUnreachable("AWS cannot be asked (EndpointConnectionError): check the network")
         if service == "iam" and self._is_throttled():
+            self.throttled += 1
             raise _refusal("Throttling")
         if operation in self.denied:
             raise _refusal("AccessDenied")
@@ -185,3 +194,24 @@ class MemoryAws:
 
 def _refusal(code: str) -> AwsRefused:
     return AwsRefused(f"AWS refused the request with {code}", code=code)
+
+
+def hub_catalog(aws: MemoryAws) -> Catalog:
+    """Return the catalog with a driver whose hub asks this account; no agent can use it."""
+    credential = CredentialKind(
+        name="cluster IAM role",
+        conditions=(CredentialCondition(READY, "AwsIdentityReady"),),
+        consequence="{cluster} is refused by the hub",
+    )
+    registration = ClusterRegistration(
+        agent=_no_agent,
+        hub=lambda context: make_hub_driver(context, api=aws),
+        annotations=ANNOTATIONS,
+        credential=credential,
+    )
+    others = tuple(driver for driver in CATALOG.drivers if driver.name != NAME)
+    return Catalog((*others, Driver(name=NAME, options=HUB_OPTIONS, cluster=registration)))
+
+
+def _no_agent(_context: AgentContext) -> NoReturn:
+    raise AssertionError("an account in memory serves hubs, not agents")

@@ -11,45 +11,19 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.drivers.aws_irsa.arn import EksClusterArn
-from watchword.drivers.aws_irsa.claims import ANNOTATIONS, MANAGED_ARN
-from watchword.drivers.aws_irsa.hub import HUB_OPTIONS, make_hub_driver
+from watchword.drivers.aws_irsa.claims import MANAGED_ARN
 from watchword.drivers.aws_irsa.hub_options import HUB_ARN, MODE, PATTERNS
 from watchword.drivers.aws_irsa.identity import ClusterIdentity
 from watchword.drivers.aws_irsa.identity_conditions import READY
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.descriptor import ClusterRegistration, CredentialCondition, CredentialKind, Driver
-from watchword.drivers.interface import AgentContext, AgentDriver
 from watchword.drivers.options import Settings
 from watchword.hub.process import HubOptions, run_hub
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.fleet import FleetHarness
-from watchword.testing.memory_aws import MemoryAws, MemoryRole
+from watchword.testing.memory_aws import NAME, MemoryAws, MemoryRole, hub_catalog
 
-NAME = "aws-irsa"
 HUB = EksClusterArn("aws", "us-west-2", "111122223333", "fleet-hub")
 SETTINGS = {HUB_ARN.flag: str(HUB)}
-
-
-def no_agent(_context: AgentContext) -> AgentDriver:
-    raise AssertionError("these tests run no agent")
-
-
-def catalog_with(aws: MemoryAws) -> Catalog:
-    """Return the catalog with the driver whose hub asks this account."""
-    kept = tuple(driver for driver in CATALOG.drivers if driver.name != NAME)
-    credential = CredentialKind(
-        name="cluster IAM role",
-        conditions=(CredentialCondition("IamRoleUsed", "IamRoleUsed"),),
-        consequence="{cluster} is refused by the hub",
-    )
-    registration = ClusterRegistration(
-        agent=no_agent,
-        hub=lambda context: make_hub_driver(context, api=aws),
-        annotations=ANNOTATIONS,
-        credential=credential,
-    )
-    return Catalog((*kept, Driver(name=NAME, options=HUB_OPTIONS, cluster=registration)))
 
 
 def arn_of(name: str, *, region: str = "eu-central-1", account: str = "444455556666") -> EksClusterArn:
@@ -69,7 +43,7 @@ class AwsFleet:
         """Run the hub's controllers."""
         options = HubOptions(
             drivers=drivers,
-            catalog=catalog_with(self.aws),
+            catalog=hub_catalog(self.aws),
             settings=settings,
             auto_approval=auto,
             elect=False,

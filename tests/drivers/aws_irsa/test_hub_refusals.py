@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.drivers.aws_irsa.aws_fleet import HUB, NAME, AwsFleet, arn_of, in_mode, with_pattern
+from tests.drivers.aws_irsa.aws_fleet import HUB, AwsFleet, arn_of, in_mode, with_pattern
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
@@ -15,7 +15,7 @@ from watchword.drivers.aws_irsa.claims import MANAGED_ARN, OCM_MANAGED_ARN, OCM_
 from watchword.drivers.aws_irsa.documents import hub_role
 from watchword.drivers.aws_irsa.identifier import RoleTags
 from watchword.drivers.aws_irsa.identity_reconciler import DRIFT_PERIOD
-from watchword.testing.memory_aws import MemoryRole
+from watchword.testing.memory_aws import NAME, MemoryRole
 
 ACCEPTED = ConditionType.HUB_ACCEPTED
 

@@ -15,6 +15,8 @@ THROTTLING = frozenset({"Throttling", "ThrottlingException", "TooManyRequestsExc
 REQUESTS_PER_SECOND = 8.0
 """Below what IAM allows an account; IAM is one service for all programs in the account."""
 
+SLOWEST = 0.5
+RECOVERY = 0.02  # by how much the rate grows again with each answer
 BACKOFF = Backoff(first=1.0, limit=20.0)
 ATTEMPTS = 5
 
@@ -39,11 +41,11 @@ async def find(api: AwsApi, service: str, operation: str, **arguments: Any) -> M
 
 @dataclass
 class PacedAwsApi:
-    """Spaces the requests of all clusters, and repeats what AWS throttles after a growing delay."""
+    """Spaces the requests of all clusters, more widely after AWS throttled one, and repeats that one later."""
 
     api: AwsApi
     random: Random
-    rate: float = REQUESTS_PER_SECOND
+    _rate: float = field(default=REQUESTS_PER_SECOND, init=False)
     _next: float = field(default=0.0, init=False)
 
     async def call(self, service: str, operation: str, **arguments: Any) -> Mapping[str, Any]:
@@ -51,10 +53,14 @@ class PacedAwsApi:
         for failures in range(1, ATTEMPTS):
             await self._wait_for_turn()
             try:
-                return await self.api.call(service, operation, **arguments)
+                answer = await self.api.call(service, operation, **arguments)
             except AwsRefused as refusal:
                 if refusal.code not in THROTTLING:
                     raise
+            else:
+                self._rate = min(REQUESTS_PER_SECOND, self._rate + RECOVERY)
+                return answer
+            self._rate = max(SLOWEST, self._rate / 2)
             delay = BACKOFF.delay(failures, self.random)
             self._next = max(self._next, asyncio.get_running_loop().time() + delay)  # all others wait, too
         await self._wait_for_turn()
@@ -63,6 +69,6 @@ class PacedAwsApi:
     async def _wait_for_turn(self) -> None:
         now = asyncio.get_running_loop().time()
         turn = max(now, self._next)
-        self._next = turn + 1 / self.rate
+        self._next = turn + 1 / self._rate
         if turn > now:
             await asyncio.sleep(turn - now)

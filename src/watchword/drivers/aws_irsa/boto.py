@@ -35,6 +35,7 @@ class BotoApi:
     """Runs each request in a thread, because boto3 blocks; makes the clients of a service once."""
 
     region: str
+    client_options: Mapping[str, Any] = field(default_factory=dict)  # of boto3, such as another endpoint
     _clients: dict[str, Any] = field(default_factory=dict, init=False)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -55,12 +56,12 @@ class BotoApi:
     async def _client(self, service: str) -> Any:
         async with self._lock:  # sessions of boto3 are not safe to share between threads
             if service not in self._clients:
-                self._clients[service] = await asyncio.to_thread(_make_client, service, self.region)
+                self._clients[service] = await asyncio.to_thread(self._make_client, service)
             return self._clients[service]
 
-
-def _make_client(service: str, region: str) -> Any:
-    return boto3.Session(region_name=region).client(service, config=_CONFIG)
+    def _make_client(self, service: str) -> Any:
+        session = boto3.Session(region_name=self.region)
+        return session.client(service, config=_CONFIG, **self.client_options)
 
 
 def _refused(error: ClientError, role: str) -> AwsRefused:

@@ -69,7 +69,7 @@ class EksService:
             self.roles.authorize(principal, f"eks:{action}", "*")
             return _json({"clusters": [each.name for arn, each in self.clusters.items() if arn.startswith(owner)]})
         cluster = self._cluster(owner + parts[1])
-        self.roles.authorize(principal, f"eks:{action}", cluster.arn)
+        self.roles.authorize(principal, f"eks:{action}", _resource(cluster, parts))
         if action == "DescribeCluster":
             return _json({"cluster": _description(cluster)})
         if not cluster.has_entries:
@@ -171,6 +171,15 @@ _HANDLERS = {
     "UpdateAccessEntry": "update_entry",
     "DeleteAccessEntry": "delete_entry",
 }
+
+
+def _resource(cluster: EksClusterState, parts: list[str]) -> str:
+    """Return the ARN that policies have to name: that of the access entry, where the request is about one."""
+    if len(parts) < 4:
+        return cluster.arn
+    owner, role = cluster.arn.rpartition(":")[0], parts[3].partition(":role/")[2]
+    account = cluster.arn.split(":")[4]
+    return f"{owner}:access-entry/{cluster.name}/role/{account}/{role}/0"
 
 
 def _segments(request: Request) -> list[str]:
