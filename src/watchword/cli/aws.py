@@ -98,21 +98,18 @@ def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
 @click.option(
     "--agent-namespace", default="open-cluster-management-agent", show_default=True, help="Where the agent runs."
 )
-@click.option("--extended", is_flag=True, help="Also trust the ServiceAccount of Watchword's agent, KLUSTERLET-sa.")
 @with_options(*_role_options("the cluster that joins"))
 def cluster(eks_hub_cluster_arn: str, managed_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
     """Print or create the role of a cluster's agent, in the account of the cluster.
 
-    The role may assume one role in the hub's account and has no other right. Without --extended it trusts the two
-    ServiceAccounts of Open Cluster Management's agents.
+    The role may assume one role in the hub's account and has no other right.
     """
     from watchword.drivers.aws_irsa.arn import EksClusterArn, parse_oidc_provider
     from watchword.drivers.aws_irsa.documents import AgentAccounts, managed_cluster_role
 
     accounts = AgentAccounts(flags.pop("agent_namespace"), flags.pop("klusterlet_name"))
     hub_arn, managed_arn = EksClusterArn.parse(eks_hub_cluster_arn), EksClusterArn.parse(managed_cluster_arn)
-    provider, extended = parse_oidc_provider(oidc_provider), flags.pop("extended")
-    role = managed_cluster_role(hub_arn, managed_arn, provider, accounts, extended=extended)
+    role = managed_cluster_role(hub_arn, managed_arn, parse_oidc_provider(oidc_provider), accounts)
     _print_or_apply(role, managed_arn.region, **flags)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -42,13 +42,6 @@ def driver_settings(flags: Mapping[str, Any], side: Side) -> Settings:
     """Return what those flags configure."""
     values = {option.flag: _text(flags.get(_parameter(option))) for option in _options(side)}
     return {flag: text for flag, text in values.items() if text}
-
-
-def with_context(settings: Settings, drivers: Iterable[str], names: Iterable[str]) -> Settings:
-    """Return the settings with what the names of a kubeconfig's context say about options that are not given."""
-    options = [option for driver in drivers for option in CATALOG.options(Side.HUB, driver)]
-    found = {option.flag: value for option in options for name in names if (value := option.from_context(name))}
-    return {**found, **settings}
 
 
 def _options(side: Side, *, stored: bool = False) -> list[DriverOption]:

@@ -24,7 +24,7 @@ from watchword.cli.common_options import (
 )
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
-from watchword.cli.driver_options import driver_options, driver_settings, with_context
+from watchword.cli.driver_options import driver_options, driver_settings
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
@@ -126,13 +126,12 @@ def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
 
 def _setup(connection: ClusterConnection, flags: dict[str, Any]) -> HubSetup:
     drivers = tuple(dict.fromkeys(CATALOG.cluster_driver(name) for name in split(flags["drivers"])))
-    chosen = connection.choice()
-    settings = with_context(driver_settings(flags, Side.HUB), drivers, (chosen.context, chosen.cluster_name))
+    settings = driver_settings(flags, Side.HUB)
     objections = CATALOG.validate(Side.HUB, settings)
     if objections:
         raise click.UsageError("; ".join(objections))
     endpoints = tuple(parse_endpoint(text) for text in split(flags["endpoints"]))
-    info = cluster_info_from_kubeconfig(chosen)
+    info = cluster_info_from_kubeconfig(connection.choice())
     return HubSetup(
         info=replace(info, endpoints=endpoints or info.endpoints),
         drivers=drivers,

@@ -95,15 +95,6 @@ def test_extended_role_of_the_identity_creator_adds_statements_only() -> None:
     assert extended.trust_policy == plain.trust_policy
 
 
-def test_extended_role_of_an_agent_trusts_one_more_account() -> None:
-    role = managed_cluster_role(HUB, MANAGED, PROVIDER, AgentAccounts(), extended=True)
-
-    assert role.trust["Statement"][:2] == agent_role().trust["Statement"]
-    subjects = [statement["Condition"]["StringEquals"][f"{PROVIDER}:sub"] for statement in role.trust["Statement"]]
-    assert subjects[2:] == ["system:serviceaccount:open-cluster-management-agent:klusterlet-sa"]
-    assert role.trust_policy.startswith(agent_role().trust_policy.removesuffix("\n   ]\n}\n"))
-
-
 @pytest.mark.parametrize(
     ("partition", "region"),
     [("aws-cn", "cn-north-1"), ("aws-us-gov", "us-gov-west-1"), ("aws-iso-b", "us-isob-east-1")],

@@ -65,15 +65,9 @@ class AgentAccounts:
 
 
 def managed_cluster_role(
-    hub: EksClusterArn, managed: EksClusterArn, oidc_provider: str, accounts: AgentAccounts, *, extended: bool = False
+    hub: EksClusterArn, managed: EksClusterArn, oidc_provider: str, accounts: AgentAccounts
 ) -> IamRole:
-    """Return the role of a cluster's agent, in the account of the cluster; `oidc_provider` is the cluster's.
-
-    It trusts the ServiceAccounts of the design; `extended` adds the one of Watchword's agent.
-    """
-    trust = templates.MANAGED_CLUSTER_TRUST
-    if extended:
-        trust = templates.extended(trust, templates.AGENT_STATEMENT)
+    """Return the role of a cluster's agent, in the account of the cluster; `oidc_provider` is the cluster's."""
     tags = RoleTags.of(hub, managed)
     values = _values(hub, managed, tags) | {
         "oidc-provider": oidc_provider,
@@ -85,7 +79,7 @@ def managed_cluster_role(
         managed.account,
         f"ocm-managed-cluster-{tags.identifier}",
         _fill(templates.MANAGED_CLUSTER_ACCESS, values),
-        _fill(trust, values),
+        _fill(templates.MANAGED_CLUSTER_TRUST, values),
         tags.as_dict(),
     )
 

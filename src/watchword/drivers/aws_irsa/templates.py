@@ -151,22 +151,6 @@ HUB_TRUST = """\
 """
 """Lets the agent's role assume the role of its cluster, when all four tags agree."""
 
-AGENT_STATEMENT = """\
-      {
-         "Effect": "Allow",
-         "Principal": {
-            "Federated": "arn:<partition>:iam::<managed-cluster-account-id>:oidc-provider/<oidc-provider>"
-         },
-         "Action": "sts:AssumeRoleWithWebIdentity",
-         "Condition": {
-            "StringEquals": {
-               "<oidc-provider>:sub": "system:serviceaccount:<agent-namespace>:<klusterlet-name>-sa",
-               "<oidc-provider>:aud": "sts.amazonaws.com"
-            }
-         }
-      }"""
-"""Not part of the design: lets the one ServiceAccount of Watchword's agent assume the agent's role."""
-
 HUB_STATEMENTS = """\
     {
       "Effect": "Allow",
