@@ -121,11 +121,10 @@ class ClusterRegistration:
     annotate: Callable[[Settings], Mapping[str, str]] = no_annotations  # what the agent puts on the ManagedCluster
     connector: Callable[[ConnectorContext], HubConnector] = KubeconfigConnector.make  # how the hub is reached
     account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the agent's ServiceAccount
-    hub_account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the hub's ServiceAccount
-    prepare: Callable[[AcceptanceContext], Awaitable[None]] = prepare_nothing  # before `accept`; `DriverError`: refused
     read_held: Callable[[SecretData], HeldCredential | None] = read_nothing  # for people; `DriverError` when unreadable
     read_pending_key: Callable[[SecretData], str] = no_pending_key  # the thumbprint of the key that is to be certified
     needs_approval: bool = False  # `accept` approves a certificate request together with the cluster
+    prepare: Callable[[AcceptanceContext], Awaitable[None]] = prepare_nothing  # before `accept`; `DriverError`: refused
     signer: str = ""  # the signer that its certificates need; `init` tries it
     manifests: Callable[[Settings], Iterable[Manifest]] = no_manifests  # what it brings to the hub: servers, jobs, RBAC
 
