@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from tests.drivers.aws_irsa.aws_fleet import AwsFleet, arn_of
 
 from watchword.api.meta import ObjectKey
@@ -13,6 +14,8 @@ from watchword.drivers.aws_irsa.aws_auth import AWS_AUTH
 from watchword.drivers.aws_irsa.aws_auth_text import read_entries
 from watchword.drivers.aws_irsa.identity_reconciler import DRIFT_PERIOD
 from watchword.testing.eventually import eventually, is_gone
+
+pytestmark = pytest.mark.planes("embedded")  # hours of virtual time
 
 
 async def test_accepted_cluster_has_role_policy_tags_and_access_entry(aws_fleet: AwsFleet) -> None:

@@ -17,6 +17,8 @@ from watchword.drivers.aws_irsa.identifier import RoleTags
 from watchword.drivers.aws_irsa.identity_reconciler import DRIFT_PERIOD
 from watchword.testing.memory_aws import NAME, MemoryRole
 
+pytestmark = pytest.mark.planes("embedded")  # hours of virtual time
+
 ACCEPTED = ConditionType.HUB_ACCEPTED
 
 

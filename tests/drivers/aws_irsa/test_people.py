@@ -15,6 +15,8 @@ from watchword.drivers.aws_irsa.identity import ClusterIdentity
 from watchword.drivers.aws_irsa.people import prepare_acceptance, revoke_identities
 from watchword.drivers.interface import AcceptanceContext
 
+pytestmark = pytest.mark.planes("embedded")  # hours of virtual time
+
 BY_PEOPLE = in_mode("accept")
 
 
