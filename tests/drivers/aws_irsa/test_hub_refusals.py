@@ -9,12 +9,14 @@ from tests.drivers.aws_irsa.aws_fleet import HUB, AwsFleet, arn_of, in_mode, wit
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
-from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS
+from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS
 from watchword.drivers.aws_irsa.aws_auth import AWS_AUTH
 from watchword.drivers.aws_irsa.claims import MANAGED_ARN, OCM_MANAGED_ARN, OCM_ROLE_SUFFIX
 from watchword.drivers.aws_irsa.documents import hub_role
 from watchword.drivers.aws_irsa.identifier import RoleTags
+from watchword.drivers.aws_irsa.identity import ClusterIdentity
 from watchword.drivers.aws_irsa.identity_reconciler import DRIFT_PERIOD
+from watchword.drivers.aws_irsa.identity_record import record_key
 from watchword.testing.memory_aws import NAME, MemoryRole
 
 pytestmark = pytest.mark.planes("embedded")  # hours of virtual time
@@ -71,6 +73,20 @@ async def test_two_clusters_never_share_a_role(aws_fleet: AwsFleet, region: str)
     assert f"belongs to cluster {identity.cluster}" in row["message"]
     await aws_fleet.members.remove(second)
     assert aws_fleet.is_in_aws(identity)
+
+
+async def test_record_that_another_program_wrote_is_left_as_it_is(aws_fleet: AwsFleet) -> None:
+    key = record_key(ClusterIdentity("edge", "uid", HUB, arn_of("edge-1")))
+    client = aws_fleet.members.client
+    foreign = await client.create(LEASES, LEASES.manifest(key, spec={"holderIdentity": "another program"}))
+    aws_fleet.start_hub()
+
+    name = await aws_fleet.ask(arn_of("edge-1"), accepted=True)
+
+    row = await aws_fleet.reported(name, "RoleTaken", type_=ACCEPTED)
+    assert f"Lease {key} cannot be read" in row["message"]
+    assert await client.get(LEASES, key) == foreign
+    assert aws_fleet.aws.roles == {}
 
 
 async def test_new_cluster_of_a_name_waits_for_the_role_of_the_old_one(aws_fleet: AwsFleet) -> None:

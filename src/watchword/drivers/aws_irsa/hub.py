@@ -15,7 +15,7 @@ from watchword.drivers.aws_irsa.aws_api import AwsApi, PacedAwsApi
 from watchword.drivers.aws_irsa.aws_auth import AwsAuthConfigMap
 from watchword.drivers.aws_irsa.claims import read_claimed_arn
 from watchword.drivers.aws_irsa.connection import LazyAwsApi
-from watchword.drivers.aws_irsa.errors import InvalidName
+from watchword.drivers.aws_irsa.errors import InvalidName, RoleTaken
 from watchword.drivers.aws_irsa.hub_options import HUB_OPTIONS, IdentityMode, hub_arn, identity_mode, is_allowed_arn
 from watchword.drivers.aws_irsa.iam import RoleWriter
 from watchword.drivers.aws_irsa.identity import ClusterIdentity
@@ -77,14 +77,10 @@ class AwsIrsaHubDriver:
                 f"role {identity.role.name} has to be created with your AWS credentials: "
                 f"run `watchword accept --clusters {cluster.name}`",
             )
-        record = await self.records.create(identity)
-        if record.identity != identity:
-            raise NotGranted(
-                "RoleTaken",
-                f"role {identity.role.name} belongs to cluster {record.identity.cluster}, which is "
-                f"{record.identity.managed}: a role serves one cluster; deny the one that is not right",
-            )
-        return record
+        try:
+            return await self.records.create(identity)
+        except RoleTaken as objection:
+            raise NotGranted("RoleTaken", str(objection)) from objection
 
     async def revoke(self, cluster: Cluster) -> None:
         """Note that mapping and role have to go, now that the cluster has no rights."""

@@ -14,7 +14,7 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid
 from watchword.api.names import HUB_NAMESPACE, Label
 from watchword.api.resources import LEASES
 from watchword.drivers.aws_irsa.arn import EksClusterArn
-from watchword.drivers.aws_irsa.errors import InvalidName
+from watchword.drivers.aws_irsa.errors import InvalidName, RoleTaken
 from watchword.drivers.aws_irsa.identity import ClusterIdentity
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
@@ -105,12 +105,14 @@ class IdentityRecords:
     client: Client
 
     async def create(self, identity: ClusterIdentity, phase: IdentityPhase = IdentityPhase.CREATING) -> IdentityRecord:
-        """Record an identity and return what is on record for its role, which may be that of another cluster."""
+        """Record an identity and return it; `RoleTaken` when its role is on record for another cluster."""
         record = IdentityRecord(identity, phase)
         try:
             await self.client.create(LEASES, record.manifest())
         except AlreadyExists:
-            return read_record(await self.client.get(LEASES, record.key)) or record
+            known = read_record(await self.client.get(LEASES, record.key))
+            validate_owner(known, identity)
+            return known or record
         return record
 
     async def set_phase(self, record: IdentityRecord, phase: IdentityPhase, mapped_by: str = "") -> None:
@@ -135,6 +137,20 @@ class IdentityRecords:
         if lease is not None and read_record(lease) == record:
             with suppress(NotFound):
                 await self.client.delete(LEASES, record.key, uid=uid_of(lease))
+
+
+def validate_owner(known: IdentityRecord | None, identity: ClusterIdentity) -> None:
+    """Raise `RoleTaken` unless what is on record for a role is this very identity."""
+    if known is None:
+        raise RoleTaken(
+            f"Lease {record_key(identity)} cannot be read: something else than the hub wrote it; "
+            "find out which, then delete the Lease"
+        )
+    if known.identity != identity:
+        raise RoleTaken(
+            f"role {identity.role.name} belongs to cluster {known.identity.cluster}, which is "
+            f"{known.identity.managed}: a role serves one cluster; deny the one that is not right"
+        )
 
 
 def cluster_of_record(lease: Object) -> list[ObjectKey]:

@@ -31,7 +31,7 @@ async def prepare_acceptance(context: AcceptanceContext, *, api: AwsApi | None =
         return
     records = IdentityRecords(context.client)
     record = await records.create(identity)
-    validate_owner(record, identity)
+    validate_not_revoking(record)
     identities = make_identities(context.client, hub, IdentityMode.ACCEPT, api or LazyAwsApi(hub.region))
     if record.phase is IdentityPhase.READY:
         await identities.repair(record)
@@ -39,17 +39,12 @@ async def prepare_acceptance(context: AcceptanceContext, *, api: AwsApi | None =
         await records.set_phase(record, IdentityPhase.READY, await identities.create(record))
 
 
-def validate_owner(record: IdentityRecord, identity: ClusterIdentity) -> None:
-    """Raise `RoleTaken` when the role belongs to another cluster, or is being deleted."""
-    if record.identity != identity:
-        raise RoleTaken(
-            f"role {identity.role.name} belongs to cluster {record.identity.cluster}, which is "
-            f"{record.identity.managed}: a role serves one cluster; deny the one that is not right"
-        )
+def validate_not_revoking(record: IdentityRecord) -> None:
+    """Raise `RoleTaken` when the role of an earlier acceptance is not deleted yet."""
     if record.phase is IdentityPhase.REVOKING:
         raise RoleTaken(
-            f"role {identity.role.name} of an earlier acceptance is not deleted yet: "
-            f"run `watchword aws revoke {identity.cluster}`, then accept the cluster"
+            f"role {record.identity.role.name} of an earlier acceptance is not deleted yet: "
+            f"run `watchword aws revoke {record.identity.cluster}`, then accept the cluster"
         )
 
 
