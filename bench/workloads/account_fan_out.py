@@ -14,8 +14,9 @@ import orjson
 from bench.rig.finish import FinishLine
 from bench.rig.result import Result
 from bench.rig.run import Cluster, Run, bounded
-from watchword.accounts.hub.process import install
+from watchword.accounts.hub.installation import install
 from watchword.api.accounts import ADDON_NAME, SELECTOR, content_digest
+from watchword.api.addon import SERVED_IN_HUB
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
 from watchword.api.names import Annotation, ConditionType, Label
@@ -44,7 +45,7 @@ async def run(one: Run) -> Result:
     """Tell beside it how long the same objects take by bare requests, eight at a time."""
     hub = await one.cluster("hub")
     await prerequisites.install(hub.client)
-    await install(hub.client)
+    await install(hub.client, served=SERVED_IN_HUB)
     names = [f"edge{number:04}" for number in range(one.parameters["clusters"])]
     await _prepare(hub, names)
     one.launch_all()

@@ -11,7 +11,8 @@ from typing import Any
 
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
 from watchword.accounts.hub.definition import agent_manifests
-from watchword.accounts.hub.process import AccountsManagerOptions, install, run_accounts_manager
+from watchword.accounts.hub.installation import install
+from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
 from watchword.addons.definition import AddonInstance
 from watchword.api.accounts import ADDON_NAME, AccountSecret
 from watchword.api.addon import Addon, certificate_subject
@@ -38,6 +39,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.in_process_transport import InProcessTransport
 from watchword.kube.tokens import request_token
+from watchword.operator.account_manifests import MANAGER, manager_bundle
 from watchword.runtime.status import StatusWriter
 from watchword.runtime.virtual_time import VirtualLoop
 from watchword.testing.builders import a_cluster, an_addon
@@ -48,6 +50,9 @@ from watchword.testing.plane import Plane
 PRESENT = ConditionType.ALL_ACCOUNTS_PRESENT
 REPORTED = ConditionType.TOKEN_REPORTED
 RESOURCES = {kind.kind: kind for kind in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, DEPLOYMENTS)}
+
+MANAGER_USER = f"system:serviceaccount:{MANAGER.namespace}:{MANAGER.name}"
+MANAGER_GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{MANAGER.namespace}", "system:authenticated")
 
 
 @dataclass
@@ -79,14 +84,17 @@ class AccountsFleet:
         return self.plane.client()
 
     async def start(self) -> None:
-        """Install the kinds, and run the hub side."""
+        """Install the kinds, give the hub side its published rights, and run it."""
         await install(self.client)
+        for resource, obj in manager_bundle():
+            if resource is not DEPLOYMENTS:
+                await self.client.apply(resource, obj, force=True)
         self.start_manager()
 
     def start_manager(self) -> None:
         """Run the hub side."""
         options = AccountsManagerOptions(install=False, clock=self.plane.clock, random=Random("manager"))
-        self.manager = self._run(run_accounts_manager(self.plane.fresh_client(), options))
+        self.manager = self._run(run_accounts_manager(self.plane.fresh_client(MANAGER_USER, MANAGER_GROUPS), options))
 
     async def stop_manager(self) -> None:
         """End the hub side as a killed process would."""

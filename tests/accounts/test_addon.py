@@ -1,38 +1,24 @@
-"""The add-on as users install it: a manager on the hub, an agent that a node of the cluster runs, either driver."""
+"""The add-on as users install it: served by the hub, its agent run by a node of the cluster, either driver."""
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from tests.addons.node_clusters import connected, is_available, join, watchword
 
+from watchword.admin.accounts_addon import accounts_bundle
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
 from watchword.kube.access_reviews import who_am_i
+from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Unauthorized
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.node_cluster import a_cluster_with_node
 
 CLUSTER = "edge-1"
-
-
-@asynccontextmanager
-async def accounts_manager(hub: Path) -> AsyncIterator[None]:
-    """Run the hub side as a process."""
-    argv = ("managed-serviceaccount", "--manager", "--disable-leader-election", "--kubeconfig", str(hub))
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "watchword", *argv)
-    try:
-        yield
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 @pytest.mark.real_time
@@ -41,7 +27,7 @@ async def accounts_manager(hub: Path) -> AsyncIterator[None]:
 async def test_account_of_an_installed_add_on_is_usable_and_revoked(tmp_path: Path, driver: str) -> None:
     async with a_cluster_with_node(tmp_path / "hub") as hub, a_cluster_with_node(tmp_path / "edge") as edge:
         await join(hub, edge, tmp_path, "--addon-kubeclient-registration-auth", driver)
-        async with accounts_manager(hub), connected(hub) as hub_client, connected(edge) as edge_client:
+        async with connected(hub) as hub_client, connected(edge) as edge_client:
             assert await watchword(hub, "addon", "enable", ADDON_NAME, "--clusters", CLUSTER) == 0
             key = ObjectKey(CLUSTER, ADDON_NAME)
             await eventually(hub_client, MANAGED_CLUSTER_ADDONS, key, is_available, within=90)
@@ -64,3 +50,13 @@ async def test_account_of_an_installed_add_on_is_usable_and_revoked(tmp_path: Pa
                 await eventually(edge_client, SERVICE_ACCOUNTS, local, is_gone)
                 with pytest.raises(Unauthorized):
                     await who_am_i(robot)
+            assert await watchword(hub, "addon", "uninstall", ADDON_NAME) == 0
+            await nothing_is_left(hub_client, edge_client)
+
+
+async def nothing_is_left(hub: Client, edge: Client) -> None:
+    """Check that neither kinds nor rights nor the agent remain."""
+    for resource, obj in accounts_bundle():
+        await eventually(hub, resource, ObjectKey.of(obj), is_gone)
+    assert await hub.find(MANAGED_CLUSTER_ADDONS, ObjectKey(CLUSTER, ADDON_NAME)) is None
+    await eventually(edge, SERVICE_ACCOUNTS, ObjectKey(ADDON_NAMESPACE, ADDON_NAME), is_gone)

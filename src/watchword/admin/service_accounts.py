@@ -40,9 +40,10 @@ class ServiceAccountAdmin:
     progress: Progress = field(default=ignore_progress)
 
     async def create(self, key: ObjectKey, spec: Mapping[str, Any]) -> bool:
-        """Create an account; return False when it exists already."""
+        """Create an account, held from its first instant; return False when it exists already."""
+        account = MANAGED_SERVICE_ACCOUNTS.manifest(key, metadata={"finalizers": [Finalizer.ACCOUNT]}, spec=dict(spec))
         try:
-            await self.client.create(MANAGED_SERVICE_ACCOUNTS, MANAGED_SERVICE_ACCOUNTS.manifest(key, spec=dict(spec)))
+            await self.client.create(MANAGED_SERVICE_ACCOUNTS, account)
         except AlreadyExists:
             return False
         except NotFound as cause:
@@ -139,8 +140,8 @@ class ServiceAccountAdmin:
 
     def _missing(self, namespace: str) -> str:
         return (
-            f"namespace {namespace} or the kind ManagedServiceAccount is not on this hub: check the namespace, and run "
-            "the manager of the add-on with `watchword managed-serviceaccount --manager`"
+            f"namespace {namespace} or the kind ManagedServiceAccount is not on this hub: check the namespace, and "
+            f"enable the add-on with `watchword addon enable {ADDON_NAME} -c CLUSTER`"
         )
 
 

@@ -74,6 +74,7 @@ class Annotation:
     ADDON_PRE_DELETE: Final = "addon.open-cluster-management.io/addon-pre-delete"  # on manifests that are hooks
     ADDON_TRUSTED_GRANTS: Final = "addon.watchword.dev/trusted-grants"  # rights an administrator allows by name
     ADDON_INSTALLED_BY: Final = "addon.watchword.dev/installed-by"  # how an add-on came to be enabled
+    ADDON_MANAGER: Final = "addon.watchword.dev/manager"  # on a built-in add-on: which process serves it
     DISABLE_AUTOMATIC_INSTALLATION: Final = "addon.open-cluster-management.io/disable-automatic-installation"
     IMAGE_REGISTRIES: Final = "open-cluster-management.io/image-registries"  # of a cluster, for its add-ons
     HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"

@@ -22,6 +22,7 @@ from watchword.runtime.status import StatusChange, StatusWriter
 
 CONFLICT_RECHECK = timedelta(seconds=10)
 SHORTEST_DELAY = timedelta(seconds=1)
+GRANT_PATIENCE = timedelta(seconds=10)  # the hub grants names of new Secrets together, after a moment
 LONGEST_DELAY = timedelta(days=1)
 
 
@@ -69,6 +70,7 @@ class AccountReconciler:
 
     async def _keep_token(self, account: Account, declared: Sequence[Object], uid: str) -> Outcome:
         now = self.clock.now()
+        held: HeldToken | None = None
         try:
             held = await self.secrets.held(account, declared)
             decision = decide_token(account, uid, held, self.secrets.ca, now=now)
@@ -76,6 +78,8 @@ class AccountReconciler:
                 held = await self._request(account, declared, uid, decision.request_because)
                 decision = decide_token(account, uid, held, self.secrets.ca, now=now)
         except NameConflict as conflict:
+            if held is not None and now - held.issued_at < GRANT_PATIENCE:
+                return RetryAfter(SHORTEST_DELAY)
             await self._report(account, declared, report.unstored_token(str(conflict)))
             return RetryAfter(CONFLICT_RECHECK)
         except KubeError as trouble:

@@ -57,7 +57,7 @@ class TokenSecrets:
     ) -> HeldToken | None:
         """Store a token; raises `NameConflict` when a Secret of that name belongs to something else."""
         wanted = self._manifest(account, declared, issued, now)
-        held = self._held.pop(account.key, None)
+        held = self._held.get(account.key)
         stored = await self._replace(held.secret_uid, wanted) if held is not None else None
         if stored is None:
             try:

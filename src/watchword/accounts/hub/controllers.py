@@ -11,7 +11,7 @@ from watchword.accounts.hub.replicas import ReplicaWriter
 from watchword.accounts.hub.secret_access import SecretAccessReconciler
 from watchword.accounts.hub.set_account import SetAccountReconciler
 from watchword.accounts.hub.set_members import BY_NAMESPACE, BY_SET, BY_SOURCE, accounts_of_namespace
-from watchword.addons.controllers import AddonParts
+from watchword.addons.controllers import USER_MANAGED_ROLES, AddonParts
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import (
@@ -42,6 +42,13 @@ def register_informers(cache: Cache) -> None:
     cache.index(MANAGED_CLUSTER_SET_BINDINGS, BY_SET, lambda obj: [set_members.set_of(obj)])
 
 
+def register_shared_informers(cache: Cache) -> None:
+    """Ask for what the controllers of a hub follow already, in the scopes in which they do."""
+    cache.informer(MANAGED_CLUSTERS)
+    cache.informer(MANAGED_CLUSTER_ADDONS)
+    cache.informer(ROLES, USER_MANAGED_ROLES[ROLES])
+
+
 def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
     """Return every promise of the hub side: the kind it is about, what else triggers it, who keeps it."""
     reader = parts.cache
@@ -49,7 +56,7 @@ def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
         guard = AccountGuardReconciler(reader, parts.client, parts.status, parts.clock, kind)
         group = kind.group.partition(".")[0]
         yield ControllerSpec(f"account-guard-{group}", kind, guard, _guard_triggers(reader))
-    access = SecretAccessReconciler(reader, parts.ensurer)
+    access = SecretAccessReconciler(reader, parts.ensurer, parts.clock)
     of_secret = Trigger(SECRETS, lambda obj: [ObjectKey(obj["metadata"]["namespace"], ADDON_NAME)])
     triggers = (of_secret, Trigger(ROLES, _own_role))
     yield ControllerSpec("account-secret-access", MANAGED_CLUSTER_ADDONS, access, triggers)
