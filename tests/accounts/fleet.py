@@ -131,9 +131,9 @@ class AccountsFleet:
         for obj in agent_manifests(instance, "watchword"):
             await self.client.create(RESOURCES[obj["kind"]], obj)
 
-    async def start_agent(self, member: Member) -> None:
+    async def start_agent(self, member: Member, *, local: Client | None = None) -> None:
         """Run the agent of a cluster, with its own identity on either side."""
-        hub, local = self.hub_client(member), await self.local_client(member)
+        hub, local = self.hub_client(member), local or await self.local_client(member)
         endpoint = Endpoint(self.server, member.ca)
         options = AccountsAgentOptions(
             member.name, member.namespace, endpoint, clock=self.plane.clock, random=Random(member.name)

@@ -73,10 +73,10 @@ class AccountReconciler:
         held: HeldToken | None = None
         try:
             held = await self.secrets.held(account, declared)
-            decision = decide_token(account, uid, held, self.secrets.ca, now=now)
+            decision = decide_token(account, uid, held, self.secrets.trust, now=now)
             if decision.request_because:
                 held = await self._request(account, declared, uid, decision.request_because)
-                decision = decide_token(account, uid, held, self.secrets.ca, now=now)
+                decision = decide_token(account, uid, held, self.secrets.trust, now=now)
         except NameConflict as conflict:
             if held is not None and now - held.issued_at < GRANT_PATIENCE:
                 return RetryAfter(SHORTEST_DELAY)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from watchword.api.accounts import Account, AccountSecret
 from watchword.api.meta import uid_of
 from watchword.api.names import Annotation
 from watchword.pki.errors import InvalidJwt
-from watchword.pki.unverified_jwt import read_unverified_claims
+from watchword.pki.unverified_jwt import split_token
 from watchword.runtime.renewal import choose_renewal_time
 
 REVOKED = "Revoked"
+KEY_PATIENCE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,13 @@ class HeldToken:
     request: str
     ca_digest: str
     rotation_request: str
+    key_id: str = ""  # of the key that signed it, as its header says
 
     @classmethod
     def read(cls, secret: AccountSecret) -> HeldToken | None:
         """Return what a Secret says, None when it holds no token that was written by an agent."""
         try:
-            claims = read_unverified_claims(secret.token.reveal())
+            header, claims = split_token(secret.token.reveal())
         except InvalidJwt:
             return None
         issued, expires = _instant(claims.get("iat")), _instant(claims.get("exp"))
@@ -48,7 +50,16 @@ class HeldToken:
             request=secret.annotations.get(Annotation.TOKEN_REQUEST, ""),
             ca_digest=digest(secret.ca),
             rotation_request=secret.annotations.get(Annotation.ROTATION_REQUEST, ""),
+            key_id=str(header.get("kid") or ""),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTrust:
+    """What the cluster says of itself now: the authority of its server, and the keys that it accepts tokens of."""
+
+    ca: bytes
+    key_ids: frozenset[str] = frozenset()  # empty: not known, and then no key is missed
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,7 @@ class TokenDecision:
 
 
 def decide_token(
-    account: Account, account_uid: str, held: HeldToken | None, ca: bytes, *, now: datetime
+    account: Account, account_uid: str, held: HeldToken | None, trust: ClusterTrust, *, now: datetime
 ) -> TokenDecision:
     """Decide from facts alone whether the token at the hub is the one that the account asks for."""
     if held is None:
@@ -68,7 +79,8 @@ def decide_token(
     reasons = {
         "the token is of another service account": held.account_uid != account_uid,
         "validity or audiences have changed": held.request != account.request,
-        "the certificate authority has changed": held.ca_digest != digest(ca),
+        "the certificate authority has changed": held.ca_digest != digest(trust.ca),
+        "the cluster has withdrawn the key that signed it": is_key_withdrawn(held, trust, now=now),
         "a rotation was requested": held.rotation_request != account.rotation_request,
     }
     because = next((reason for reason, applies in reasons.items() if applies), "")
@@ -76,6 +88,15 @@ def decide_token(
         return TokenDecision(because)
     renew_at = choose_renewal_time(held.issued_at, held.expires_at, seed=account.uid)
     return TokenDecision("its time to be renewed has come" if now >= renew_at else "", renew_at)
+
+
+def is_key_withdrawn(held: HeldToken, trust: ClusterTrust, *, now: datetime) -> bool:
+    """Whether the cluster refuses the token because of its key.
+
+    Servers of one cluster get another key one by one: a token that was issued a moment ago is given time.
+    """
+    known = not trust.key_ids or not held.key_id or held.key_id in trust.key_ids
+    return not known and now - held.issued_at >= KEY_PATIENCE
 
 
 def digest(ca: bytes) -> str:
