@@ -40,6 +40,7 @@ from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.in_process_transport import InProcessTransport
 from watchword.kube.tokens import request_token
 from watchword.operator.account_manifests import MANAGER, manager_bundle
+from watchword.runtime.metrics import Metrics
 from watchword.runtime.status import StatusWriter
 from watchword.runtime.virtual_time import VirtualLoop
 from watchword.testing.builders import a_cluster, an_addon
@@ -72,6 +73,7 @@ class AccountsFleet:
     harness: FleetHarness
     members: dict[str, Member] = field(default_factory=dict)
     manager: asyncio.Task[None] | None = None
+    metrics: Metrics = field(default_factory=Metrics)  # of the hub side
 
     @property
     def plane(self) -> Plane:
@@ -93,7 +95,10 @@ class AccountsFleet:
 
     def start_manager(self) -> None:
         """Run the hub side."""
-        options = AccountsManagerOptions(install=False, clock=self.plane.clock, random=Random("manager"))
+        self.metrics = Metrics()
+        options = AccountsManagerOptions(
+            install=False, metrics=self.metrics, clock=self.plane.clock, random=Random("manager")
+        )
         self.manager = self._run(run_accounts_manager(self.plane.fresh_client(MANAGER_USER, MANAGER_GROUPS), options))
 
     async def stop_manager(self) -> None:
@@ -221,6 +226,12 @@ class AccountsFleet:
         key = ObjectKey(namespace, set_name)
         manifest = MANAGED_CLUSTER_SET_BINDINGS.manifest(key, spec={"clusterSet": set_name})
         await self.client.create(MANAGED_CLUSTER_SET_BINDINGS, manifest)
+
+    async def shows(self, metric: str, value: float, **labels: str) -> None:
+        """Wait until a metric of the hub side has a value."""
+        async with asyncio.timeout(30):
+            while self.metrics.registry.get_sample_value(metric, labels) != value:  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0.1)
 
     async def pass_time(self, duration: timedelta) -> None:
         """Let virtual time pass."""

@@ -10,6 +10,7 @@ from watchword._structlog import structlog
 from watchword.accounts.agent.account import AccountReconciler
 from watchword.accounts.agent.service_accounts import AgentAccount, ServiceAccounts
 from watchword.accounts.agent.token_secrets import TokenSecrets
+from watchword.accounts.metrics import AgentAccountMetrics
 from watchword.addons.lease import AddonLease, own_account
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -79,7 +80,8 @@ async def _keep_accounts(
     secrets = TokenSecrets(at_hub.client, options.endpoint)
     accounts = ServiceAccounts(at_cluster.cache, at_cluster.client, options.namespace, agent)
     source = TriggerSource()
-    reconciler = AccountReconciler(at_hub.cache, at_hub.status, accounts, secrets, options.clock, kinds)
+    metrics = AgentAccountMetrics(manager.metrics.registry)
+    reconciler = AccountReconciler(at_hub.cache, at_hub.status, accounts, secrets, options.clock, kinds, metrics)
     manager.add(account_controller(options.cluster, kinds, reconciler, source))
     manager.add_job("authority", lambda: _follow_authority(secrets, at_hub.cache, kinds, source))
     manager.add_job("signing keys", lambda: _follow_signing_keys(secrets, local, source, options.random))

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from watchword.api.accounts import Account, AccountSecret
@@ -17,6 +18,19 @@ from watchword.runtime.renewal import choose_renewal_time
 
 REVOKED = "Revoked"
 KEY_PATIENCE = timedelta(minutes=5)
+
+
+class RefreshReason(StrEnum):
+    """Why a token is requested; a label of the metrics."""
+
+    NONE = ""
+    NO_TOKEN = "no-token"  # noqa: S105 - the hub holds none that can be read
+    SERVICE_ACCOUNT_REPLACED = "service-account-replaced"
+    REQUEST_CHANGED = "request-changed"  # validity or audiences
+    AUTHORITY_CHANGED = "authority-changed"
+    KEY_WITHDRAWN = "key-withdrawn"
+    ROTATION_REQUESTED = "rotation-requested"
+    RENEWAL_DUE = "renewal-due"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +80,7 @@ class ClusterTrust:
 class TokenDecision:
     """Whether a token is requested now, and until when the held one is kept."""
 
-    request_because: str = ""  # empty: the held token is kept
+    request_because: RefreshReason = RefreshReason.NONE  # none: the held token is kept
     renew_at: datetime | None = None  # None: it is not renewed
 
 
@@ -75,19 +89,19 @@ def decide_token(
 ) -> TokenDecision:
     """Decide from facts alone whether the token at the hub is the one that the account asks for."""
     if held is None:
-        return TokenDecision("the hub holds no token that can be read")
+        return TokenDecision(RefreshReason.NO_TOKEN)
     reasons = {
-        "the token is of another service account": held.account_uid != account_uid,
-        "validity or audiences have changed": held.request != account.request,
-        "the certificate authority has changed": held.ca_digest != digest(trust.ca),
-        "the cluster has withdrawn the key that signed it": is_key_withdrawn(held, trust, now=now),
-        "a rotation was requested": held.rotation_request != account.rotation_request,
+        RefreshReason.SERVICE_ACCOUNT_REPLACED: held.account_uid != account_uid,
+        RefreshReason.REQUEST_CHANGED: held.request != account.request,
+        RefreshReason.AUTHORITY_CHANGED: held.ca_digest != digest(trust.ca),
+        RefreshReason.KEY_WITHDRAWN: is_key_withdrawn(held, trust, now=now),
+        RefreshReason.ROTATION_REQUESTED: held.rotation_request != account.rotation_request,
     }
-    because = next((reason for reason, applies in reasons.items() if applies), "")
+    because = next((reason for reason, applies in reasons.items() if applies), RefreshReason.NONE)
     if because or not account.rotates:
         return TokenDecision(because)
     renew_at = choose_renewal_time(held.issued_at, held.expires_at, seed=account.uid)
-    return TokenDecision("its time to be renewed has come" if now >= renew_at else "", renew_at)
+    return TokenDecision(RefreshReason.RENEWAL_DUE if now >= renew_at else RefreshReason.NONE, renew_at)
 
 
 def is_key_withdrawn(held: HeldToken, trust: ClusterTrust, *, now: datetime) -> bool:

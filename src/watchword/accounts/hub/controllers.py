@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable
 
 from watchword.accounts.hub import set_members
 from watchword.accounts.hub.account_guard import AccountGuardReconciler
+from watchword.accounts.hub.account_metrics import AccountMetricsReconciler
 from watchword.accounts.hub.definition import SECRETS_ROLE
 from watchword.accounts.hub.replicas import ReplicaWriter
 from watchword.accounts.hub.secret_access import SecretAccessReconciler
 from watchword.accounts.hub.set_account import SetAccountReconciler
 from watchword.accounts.hub.set_members import BY_NAMESPACE, BY_SET, BY_SOURCE, accounts_of_namespace
+from watchword.accounts.metrics import HubAccountMetrics
 from watchword.addons.controllers import USER_MANAGED_ROLES, AddonParts
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR
 from watchword.api.meta import Object, ObjectKey
@@ -49,13 +51,15 @@ def register_shared_informers(cache: Cache) -> None:
     cache.informer(ROLES, USER_MANAGED_ROLES[ROLES])
 
 
-def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
+def controllers(parts: AddonParts, metrics: HubAccountMetrics) -> Iterable[ControllerSpec]:
     """Return every promise of the hub side: the kind it is about, what else triggers it, who keeps it."""
     reader = parts.cache
     for kind in ACCOUNT_KINDS:
-        guard = AccountGuardReconciler(reader, parts.client, parts.status, parts.clock, kind)
+        guard = AccountGuardReconciler(reader, parts.client, parts.status, parts.clock, kind, metrics)
         group = kind.group.partition(".")[0]
         yield ControllerSpec(f"account-guard-{group}", kind, guard, _guard_triggers(reader))
+        measuring = AccountMetricsReconciler(reader, metrics, kind, uids={})
+        yield ControllerSpec(f"account-metrics-{group}", kind, measuring, workers=1)
     access = SecretAccessReconciler(reader, parts.ensurer, parts.clock)
     of_secret = Trigger(SECRETS, lambda obj: [ObjectKey(obj["metadata"]["namespace"], ADDON_NAME)])
     triggers = (of_secret, Trigger(ROLES, _own_role))

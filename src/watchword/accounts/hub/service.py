@@ -8,6 +8,7 @@ from random import Random
 
 from watchword.accounts.hub import controllers as accounts
 from watchword.accounts.hub.installation import install
+from watchword.accounts.metrics import HubAccountMetrics
 from watchword.addons.controllers import AddonParts
 from watchword.addons.process import no_definitions
 from watchword.api.accounts import ADDON_NAME
@@ -32,22 +33,25 @@ class AccountsService:
         """Start with the add-on's entry in the list of add-ons, and end with it; never returns."""
         if self.installs:
             await install(hub.client, served=SERVED_IN_HUB)
+        metrics = HubAccountMetrics(manager.metrics.registry, now=manager.clock.now)
         changed = asyncio.Event()
         hub.cache.add_handler(CLUSTER_MANAGEMENT_ADDONS, lambda _: changed.set())
         while True:
             if _is_installed(hub):
-                await self._serve(manager, hub, changed)
+                await self._serve(manager, hub, metrics, changed)
             changed.clear()
             await changed.wait()
 
-    async def _serve(self, manager: Manager, hub: ApiServerConnection, changed: asyncio.Event) -> None:
+    async def _serve(
+        self, manager: Manager, hub: ApiServerConnection, metrics: HubAccountMetrics, changed: asyncio.Event
+    ) -> None:
         within = replace(manager.options, lease=None, health=None)  # leads and serves health as the outer one
         inner = Manager(within, clock=manager.clock, random=self.random, metrics=manager.metrics)
         connection = inner.connect(manager.client_of(hub), beside=hub.cache)
         accounts.register_shared_informers(connection.cache)
         accounts.register_informers(connection.cache)
         parts = AddonParts(connection.cache, connection.client, connection.events, manager.clock, no_definitions)
-        inner.add(*accounts.controllers(parts))
+        inner.add(*accounts.controllers(parts, metrics))
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(inner.run(stop))
