@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import stat
 import sys
 from pathlib import Path
@@ -51,6 +52,7 @@ async def test_account_is_created_shown_and_deleted(fleet: AccountsFleet, capsys
     assert (await fleet.secret(ObjectKey(member.name, "robot"))).token.reveal() not in shown
 
     assert await watchword(fleet, "serviceaccount", "delete", "robot", *where, "--wait") == 0
+    assert re.search(rf"{member.name}: token refused \d+\.\d s after the deletion", capsys.readouterr().out)
     assert await fleet.client.find(MSA, ObjectKey(member.name, "robot")) is None
 
 

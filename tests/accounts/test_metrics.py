@@ -10,6 +10,8 @@ from tests.accounts.fleet import AccountsFleet
 
 from watchword.accounts.agent.token_decision import RefreshReason
 from watchword.accounts.metrics import AccountPhase, AccountState, AgentAccountMetrics, HubAccountMetrics, decide_phase
+from watchword.admin.doctor.accounts import decide_account_findings
+from watchword.admin.doctor.model import Level
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
@@ -46,6 +48,20 @@ def an_account(conditions: dict[str, str] | None = None, **metadata: str) -> Obj
 )
 def test_phase_follows_the_conditions(account: Object, phase: AccountPhase) -> None:
     assert decide_phase(account) is phase
+
+
+@pytest.mark.parametrize(
+    ("accounts", "expected"),
+    [
+        pytest.param([], [], id="no account"),
+        pytest.param([an_account({PRESENT: "False"})], [Level.FAILURE], id="not on the cluster"),
+        pytest.param([an_account({REPORTED: "True"}, deletionTimestamp="2026")], [Level.WARNING], id="not revoked"),
+        pytest.param([an_account()], [Level.WARNING], id="no agent"),
+        pytest.param([an_account({REPORTED: "True"})], [Level.OK], id="well"),
+    ],
+)
+def test_doctor_judges_accounts_by_their_phase(accounts: list[Object], expected: list[Level]) -> None:
+    assert [finding.level for finding in decide_account_findings(accounts)] == expected
 
 
 def test_age_and_expiry_are_those_of_the_worst_token() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 
 from watchword.accounts.tokens import AccountToken, find_token
 from watchword.admin.errors import OperationRefused
+from watchword.admin.revocation_probe import Refusal, RevocationProbe
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, resource_of
 from watchword.api.addon import Addon
@@ -75,6 +77,26 @@ class ServiceAccountAdmin:
         if abandon:
             for obj in [found, *await self.replicas(key)]:
                 await self._abandon(obj)
+
+    async def delete_measured(self, key: ObjectKey, within: timedelta) -> list[Refusal]:
+        """Delete an account, wait until it is revoked everywhere, and say when each cluster refused its token."""
+        probe = RevocationProbe(await self._tokens(key))
+        await self.delete(key)
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(probe.run())
+            await self.wait_until_gone(key, within)
+        return asking.result()
+
+    async def _tokens(self, key: ObjectKey) -> list[AccountToken]:
+        """Return the tokens of an account, as far as the user may read them and the hub says where they are used."""
+        try:
+            found = [
+                await find_token(self.client, key.name, cluster, namespace=key.namespace)
+                for cluster in await self.clusters(key)
+            ]
+        except Forbidden:
+            return []
+        return [token for token in found if token is not None and token.server]
 
     async def wait_until_reported(self, key: ObjectKey, within: timedelta) -> Object:
         """Wait until the token of an account is at the hub."""
