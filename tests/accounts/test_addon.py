@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.accounts.guides import GUIDE, command
 from tests.addons.node_clusters import connected, is_available, join, watchword
 
 from watchword.admin.accounts_addon import accounts_bundle
@@ -28,29 +29,30 @@ async def test_account_of_an_installed_add_on_is_usable_and_revoked(tmp_path: Pa
     async with a_cluster_with_node(tmp_path / "hub") as hub, a_cluster_with_node(tmp_path / "edge") as edge:
         await join(hub, edge, tmp_path, "--addon-kubeclient-registration-auth", driver)
         async with connected(hub) as hub_client, connected(edge) as edge_client:
-            assert await watchword(hub, "addon", "enable", ADDON_NAME, "--clusters", CLUSTER) == 0
+            enable = command(GUIDE, "addon enable", **{"edge_1,edge_2": CLUSTER})
+            assert await watchword(hub, *enable) == 0
             key = ObjectKey(CLUSTER, ADDON_NAME)
             await eventually(hub_client, MANAGED_CLUSTER_ADDONS, key, is_available, within=90)
 
             account = ObjectKey(CLUSTER, "robot")
-            assert await watchword(hub, "msa", "create", "robot", "-n", CLUSTER, "--wait") == 0
+            assert await watchword(hub, *command(GUIDE, "serviceaccount create")) == 0
             config = tmp_path / "robot.yaml"
-            argv = ("msa", "kubeconfig", "robot", "--cluster", CLUSTER, "--file", str(config))
+            argv = command(GUIDE, "serviceaccount kubeconfig", robot_kubeconfig=str(config))
             assert await watchword(hub, *argv) == 0
             async with connected(config) as robot:
                 assert (await who_am_i(robot)).username == f"system:serviceaccount:{ADDON_NAMESPACE}:robot"
                 with pytest.raises(Forbidden):
                     await robot.list(CONFIG_MAPS, namespace="kube-public")
-                grant = ("msa", "grant", "robot", "-n", CLUSTER, "--cluster-role", "view", "--in", "kube-public")
-                assert await watchword(hub, *grant, "--wait") == 0
+                grant = command(GUIDE, "serviceaccount grant", **{"shop,billing": "kube-public"})
+                assert await watchword(hub, *grant) == 0
                 await robot.list(CONFIG_MAPS, namespace="kube-public")
-                assert await watchword(hub, "msa", "delete", "robot", "-n", CLUSTER, "--wait") == 0
+                assert await watchword(hub, *command(GUIDE, "serviceaccount delete", team=CLUSTER)) == 0
                 await eventually(hub_client, MANAGED_SERVICE_ACCOUNTS, account, is_gone)
                 local = ObjectKey(ADDON_NAMESPACE, "robot")
                 await eventually(edge_client, SERVICE_ACCOUNTS, local, is_gone)
                 with pytest.raises(Unauthorized):
                     await who_am_i(robot)
-            assert await watchword(hub, "addon", "uninstall", ADDON_NAME) == 0
+            assert await watchword(hub, *command(GUIDE, "addon uninstall")) == 0
             await nothing_is_left(hub_client, edge_client)
 
 
