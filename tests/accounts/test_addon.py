@@ -9,13 +9,22 @@ from tests.accounts.guides import GUIDE, command
 from tests.addons.node_clusters import connected, is_available, join, watchword
 
 from watchword.admin.accounts_addon import accounts_bundle
+from watchword.admin.service_accounts import WORK_GRANTS_ROLE
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import ObjectKey
-from watchword.api.names import ADDON_NAMESPACE
-from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
+from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE
+from watchword.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_SERVICE_ACCOUNTS,
+    SERVICE_ACCOUNTS,
+)
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Unauthorized
+from watchword.testing.builders import a_cluster_role_binding
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.node_cluster import a_cluster_with_node
 
@@ -46,6 +55,8 @@ async def test_account_of_an_installed_add_on_is_usable_and_revoked(tmp_path: Pa
                 grant = command(GUIDE, "serviceaccount grant", **{"shop,billing": "kube-public"})
                 assert await watchword(hub, *grant) == 0
                 await robot.list(CONFIG_MAPS, namespace="kube-public")
+                await grant_on_the_whole_cluster(hub, edge_client)
+                await robot.list(CONFIG_MAPS)
                 assert await watchword(hub, *command(GUIDE, "serviceaccount delete", team=CLUSTER)) == 0
                 await eventually(hub_client, MANAGED_SERVICE_ACCOUNTS, account, is_gone)
                 local = ObjectKey(ADDON_NAMESPACE, "robot")
@@ -54,6 +65,25 @@ async def test_account_of_an_installed_add_on_is_usable_and_revoked(tmp_path: Pa
                     await who_am_i(robot)
             assert await watchword(hub, *command(GUIDE, "addon uninstall")) == 0
             await nothing_is_left(hub_client, edge_client)
+
+
+async def grant_on_the_whole_cluster(hub: Path, edge: Client) -> None:
+    """Do what a refused grant advises an administrator of the cluster to do, and see it granted."""
+    grant = ("msa", "grant", "robot", "-n", CLUSTER, "--cluster-role", "view", "--wait")
+    assert await watchword(hub, *grant, "--timeout", "5s") != 0
+    rule = {
+        "apiGroups": [CLUSTER_ROLE_BINDINGS.group],
+        "resources": [CLUSTER_ROLE_BINDINGS.plural],
+        "verbs": ["get", "create", "patch", "delete"],
+    }
+    key = ObjectKey.cluster(WORK_GRANTS_ROLE)
+    await edge.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(key, rules=[rule]))
+    for role in (WORK_GRANTS_ROLE, "view"):
+        binding = a_cluster_role_binding(
+            f"grants-{role}", role=role, users=[f"system:serviceaccount:{AGENT_NAMESPACE}:klusterlet-sa"]
+        )
+        await edge.create(CLUSTER_ROLE_BINDINGS, binding)
+    assert await watchword(hub, *grant) == 0
 
 
 async def nothing_is_left(hub: Client, edge: Client) -> None:

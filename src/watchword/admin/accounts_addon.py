@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from watchword.accounts.grants import GRANTS
 from watchword.accounts.hub.installation import FIELD_MANAGER, manifests
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
@@ -14,6 +15,7 @@ from watchword.api.meta import Manifest, Object, ObjectKey, Resource, uid_of
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import (
     CLUSTER_MANAGEMENT_ADDONS,
+    CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     LEASES,
     MANAGED_CLUSTER_ADDONS,
@@ -66,6 +68,7 @@ class AccountsAddonAdmin:
         await self._delete_all(MANAGED_CLUSTER_ADDONS, addons, patience)
         for resource, obj in reversed(accounts_bundle()):
             await self._remove(resource, ObjectKey.of(obj))
+        await self._remove(CONFIG_MAPS, GRANTS)
         return sorted(obj["metadata"]["namespace"] for obj in addons)
 
     async def _all_of(self, kind: Resource) -> Sequence[Object]:

@@ -56,6 +56,7 @@ class Label:
     SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
     MANAGED_BY: Final = "app.kubernetes.io/managed-by"
     MANAGED_ACCOUNT: Final = "authentication.open-cluster-management.io/is-managed-serviceaccount"
+    ACCOUNT_GRANT: Final = "accounts.watchword.dev/grant"  # on a ManifestWork that grants an account a right
     ACCOUNT_NAMESPACE: Final = "accounts.watchword.dev/namespace"  # on replicas and copies: where the account is
 
 
@@ -95,6 +96,8 @@ class Annotation:
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
     # Ours: a new value requests the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
+    # Ours: for which ManagedServiceAccount a ManifestWork grants a right, as namespace/name.
+    GRANT_OF: Final = "accounts.watchword.dev/grant-of"
     # Ours: which ManagedServiceAccount a ServiceAccount or a replica was made for, by UID.
     ACCOUNT_UID: Final = "accounts.watchword.dev/account-uid"
     # Ours, on the Secret of a managed service account: facts about the token, none of them secret.

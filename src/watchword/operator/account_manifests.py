@@ -37,6 +37,7 @@ ACCOUNTS_RIGHTS = (
         ("secrets",),
         (*READ, "create", "update", "patch", "delete"),
     ),
+    RbacRule("rights of accounts are recorded there", "", ("configmaps",), READ, (f"{ADDON_NAME}-grants",)),
     RbacRule("accounts of sets are replicated to clusters", MANAGED_SERVICE_ACCOUNTS.group, (_PLURAL,), ("create",)),
     *(
         RbacRule("accounts are held until they are revoked", kind.group, (_PLURAL,), (*READ, "patch", "delete"))

@@ -45,6 +45,7 @@ async def run_accounts_manager(
     manager = Manager(options.manager, clock=options.clock, random=options.random, metrics=options.metrics)
     hub = manager.connect(client)
     addons.register_informers(hub.cache, ADDON_NAME)
+    accounts.register_own_informers(hub.cache)
     accounts.register_informers(hub.cache)
     metrics = HubAccountMetrics(manager.metrics.registry, now=options.clock.now)
     definitions = single_addon_lookup(options.definition)
