@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -87,7 +88,7 @@ class HubAccountMetrics:
         self.known = known = KnownAccounts()
         accounts = Gauge("watchword_accounts", "Managed service accounts by phase", ["phase"], registry=registry)
         for phase in AccountPhase:
-            accounts.labels(phase.value).set_function(lambda phase=phase: known.count(phase))
+            accounts.labels(phase.value).set_function(partial(known.count, phase))
         Gauge(
             "watchword_account_oldest_token_age_seconds",
             "Age of the oldest token of a managed service account",

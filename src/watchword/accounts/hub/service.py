@@ -37,10 +37,11 @@ class AccountsService:
         changed = asyncio.Event()
         hub.cache.add_handler(CLUSTER_MANAGEMENT_ADDONS, lambda _: changed.set())
         while True:
+            changed.clear()  # before the look, so that no change is missed while the controllers end
             if _is_installed(hub):
                 await self._serve(manager, hub, metrics, changed)
-            changed.clear()
-            await changed.wait()
+            else:
+                await changed.wait()
 
     async def _serve(
         self, manager: Manager, hub: ApiServerConnection, metrics: HubAccountMetrics, changed: asyncio.Event
