@@ -66,13 +66,19 @@ async def run(one: Run) -> Result:
 
 
 async def _prepare(hub: Cluster, names: list[str]) -> None:
-    spaces = [ACCOUNT.namespace, "bare", *names]
-    await bounded(hub.client.create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name))) for name in spaces)
+    for name in (ACCOUNT.namespace, "bare"):
+        await hub.client.create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name)))
+    await bounded(hub.client.create(NAMESPACES, a_cluster_namespace(name)) for name in names)
     await bounded(_add_cluster(hub, name) for name in names)
     binding = MANAGED_CLUSTER_SET_BINDINGS.manifest(
         ObjectKey(ACCOUNT.namespace, "global"), spec={"clusterSet": "global"}
     )
     await hub.client.create(MANAGED_CLUSTER_SET_BINDINGS, binding)
+
+
+def a_cluster_namespace(name: str) -> Object:
+    """Return the namespace of a cluster, as a hub makes it."""
+    return NAMESPACES.manifest(ObjectKey.cluster(name), metadata={"labels": {Label.CLUSTER_NAME: name}})
 
 
 async def _add_cluster(hub: Cluster, name: str) -> None:

@@ -7,6 +7,7 @@ import time
 from bench.rig.finish import FinishLine
 from bench.rig.result import Result
 from bench.rig.run import Cluster, Run, bounded
+from bench.workloads.account_fan_out import a_cluster_namespace
 from watchword.accounts.hub.installation import install
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.addon import SERVED_IN_HUB
@@ -35,7 +36,8 @@ async def run(one: Run) -> Result:
     hub = await one.cluster("hub")
     await prerequisites.install(hub.client)
     await install(hub.client, served=SERVED_IN_HUB)
-    for name in (CLUSTER, AGENT_NAMESPACE, "bare"):
+    await hub.client.create(NAMESPACES, a_cluster_namespace(CLUSTER))
+    for name in (AGENT_NAMESPACE, "bare"):
         await hub.client.create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name)))
     await hub.client.create(MANAGED_CLUSTERS, a_cluster(CLUSTER, accepted=True))
     await hub.client.create(MANAGED_CLUSTER_ADDONS, an_addon(ADDON_NAME, cluster=CLUSTER))
