@@ -53,12 +53,17 @@ test-repeat: setup ## run the suite ROUNDS=10 times, each in another random orde
 coverage: setup ## the same suite with its branch coverage reported; half as fast
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term:skip-covered
 
-envtest: setup ## build a real kube-apiserver, its etcd and companions with Go; instant when present
+# VERSION=v1.34.4 chooses another release for `envtest` and the suites that run on it.
+ifdef VERSION
+export ENVTEST_K8S_VERSION := $(VERSION)
+endif
+
+envtest: setup ## build a real kube-apiserver, its etcd and companions with Go: VERSION=(release); instant when present
 	$(BIN)/python tools/envtest.py
 
 REAL_SUITES := tests/kube tests/runtime tests/registration tests/conformance tests/discovery tests/security tests/testing tests/pullsecrets
 
-test-envtest: setup ## run the core suites on the real kube-apiserver
+test-envtest: setup ## run the core suites on the real kube-apiserver: VERSION=(release)
 	$(BIN)/pytest --plane=kube-apiserver $(REAL_SUITES)
 
 test-envtest-all: setup ## run every test that needs a control plane on the real kube-apiserver
