@@ -7,10 +7,12 @@ import importlib
 import sys
 
 BARS = {
+    "crashes": "kill -9 after any write of any program",
     "herd": "how evenly many credentials are renewed",
     "outage": "recovery from an outage that is longer than a life of a credential",
     "revocation": "how long a revoked credential is still honoured",
     "rotations": "rotations that finish in time while requests fail and the hub restarts",
+    "secrets": "secret bytes outside Secrets",
     "skew": "clocks of hub and clusters that differ",
 }
 

@@ -70,6 +70,14 @@ class FleetSize:
     lifetime: timedelta = timedelta(hours=1)
 
 
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """The first run of a program ends after so many of its writes, as kill -9 would end it."""
+
+    process: str
+    writes: int
+
+
 @dataclass
 class CredentialFleet:
     """Hub and clusters share the control plane; each program has its own link to it."""
@@ -79,8 +87,10 @@ class CredentialFleet:
     cluster_clock: Clock  # of every program that runs on a cluster
     history: History
     namespace: str
+    crash: Crash | None = None
     processes: dict[str, SimulatedProcess] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
+    metrics: list[Metrics] = field(default_factory=list)  # of every run of a program that has some
     places: list[CredentialPlace] = field(default_factory=list)
 
     @property
@@ -113,6 +123,8 @@ class CredentialFleet:
         """Start a program over a link of its own."""
         self.links[name] = Link(name, Random(name))
         self.processes[name] = SimulatedProcess(name, program, self.history)
+        if self.crash is not None and self.crash.process == name:
+            self.processes[name].first_crash = self.crash.writes
         self.processes[name].start()
 
     async def stop(self) -> None:
@@ -183,24 +195,31 @@ class CredentialFleet:
         secret = ObjectKey(self.namespace, annotations_of(found)[ANNOTATION_PULL_SECRET])
         self.places.append(CredentialPlace(CredentialKind.PULL_SECRET, secret))
 
-    def _over_link(self, client: Client, run: ProcessRun) -> Client:
+    def _new_metrics(self) -> Metrics:
+        self.metrics.append(Metrics())
+        return self.metrics[-1]
+
+    def over_link(self, client: Client, run: ProcessRun) -> Client:
+        """Return the client over the link of a program; what is sent after its end has no effect."""
         return client.over(self._wrap(client.transport, run))
 
     def _wrap(self, transport: Transport, run: ProcessRun) -> Transport:
         return SimulatedTransport(transport, self.links[run.actor], run, self.history)
 
     async def _run_hub(self, run: ProcessRun) -> None:
-        options = HubOptions(settings=AUTOMATIC, auto_approval=True, elect=False, install=False, metrics=Metrics())
-        client = self._over_link(self.plane.fresh_client(), run)
+        options = HubOptions(
+            settings=AUTOMATIC, auto_approval=True, elect=False, install=False, metrics=self._new_metrics()
+        )
+        client = self.over_link(self.plane.fresh_client(), run)
         await run_hub(client, options, clock=self.plane.clock, random=Random(HUB), extensions=(hub_addon_controllers,))
 
     async def _run_accounts_hub(self, run: ProcessRun) -> None:
         options = AccountsManagerOptions(install=False, clock=self.plane.clock, random=Random(ACCOUNTS_HUB))
-        await run_accounts_manager(self._over_link(self.plane.fresh_client(), run), options)
+        await run_accounts_manager(self.over_link(self.plane.fresh_client(), run), options)
 
     async def _run_pull_secrets(self, run: ProcessRun) -> None:
-        options = PullSecretOptions(elect=False, config_map=self._pull_secret_settings)
-        client = self._over_link(self.plane.fresh_client(), run)
+        options = PullSecretOptions(elect=False, config_map=self._pull_secret_settings, metrics=self._new_metrics())
+        client = self.over_link(self.plane.fresh_client(), run)
         await run_pull_secrets(client, options, clock=self.cluster_clock, random=Random(PULL_SECRETS))
 
     async def _run_agent(self, run: ProcessRun, name: str, driver: str) -> None:
@@ -218,8 +237,9 @@ class CredentialFleet:
             random=Random(name),
             connector=PlaneConnector(self.plane, through=lambda transport: self._wrap(transport, run)),
             controllers=[addon_controllers],
+            metrics=self._new_metrics(),
         )
-        await run_agent(self._over_link(self.plane.fresh_client(), run), options, runtime=runtime)
+        await run_agent(self.over_link(self.plane.fresh_client(), run), options, runtime=runtime)
 
     async def _run_accounts_agent(self, run: ProcessRun, cluster: str) -> None:
         subject = certificate_subject(cluster, ACCOUNTS_ADDON)
@@ -229,19 +249,19 @@ class CredentialFleet:
             cluster, cluster, endpoint, clock=self.cluster_clock, random=Random(f"accounts of {cluster}")
         )
         local = self.plane.fresh_client()
-        await run_accounts_agent(self._over_link(hub, run), self._over_link(local, run), options)
+        await run_accounts_agent(self.over_link(hub, run), self.over_link(local, run), options)
 
 
 @asynccontextmanager
 async def open_credential_fleet(
-    plane: Plane, size: FleetSize, *, skew: timedelta = timedelta(0)
+    plane: Plane, size: FleetSize, *, skew: timedelta = timedelta(0), crash: Crash | None = None
 ) -> AsyncIterator[CredentialFleet]:
     """Run a fleet on a control plane; the clocks of clusters differ from the hub's by `skew` in virtual time."""
     loop = asyncio.get_running_loop()
     clock = VirtualClock(loop, skew=skew) if isinstance(loop, VirtualLoop) else plane.clock
     async with run_fleet(plane) as harness:
         history = History(loop.time, WITHOUT_LIMIT)
-        fleet = CredentialFleet(harness, size, clock, history, await plane.namespace("build"))
+        fleet = CredentialFleet(harness, size, clock, history, await plane.namespace("build"), crash)
         try:
             await fleet.start()
             yield fleet

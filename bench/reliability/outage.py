@@ -13,7 +13,7 @@ from datetime import timedelta
 from bench.reliability.credentials import CredentialKind
 from bench.reliability.figure import Figure, markdown_table
 from bench.reliability.fleet import CredentialFleet, FleetSize
-from bench.reliability.virtual_run import pass_time, run_fleet_virtually
+from bench.reliability.virtual_run import VirtualRun, pass_time, run_fleet_virtually
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.errors import NotReady
 from watchword.admin.hub_admin import HubAdmin
@@ -41,7 +41,7 @@ def measure(options: argparse.Namespace) -> Figure:
     """Return how long after the outage, or after the person's step, the slowest credential was valid again."""
     size = FleetSize(clusters=1, accounts=2, pull_secrets=2, lifetime=LIFETIME)
     runs = [
-        run_fleet_virtually(lambda fleet: _recover(fleet, options.lives), size, seed=seed)
+        run_fleet_virtually(lambda fleet: _recover(fleet, options.lives), size, VirtualRun(seed))
         for seed in range(1, options.seeds + 1)
     ]
     slowest = {kind: _slowest([run[kind] for run in runs]) for kind in CredentialKind}

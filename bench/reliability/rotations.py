@@ -10,7 +10,7 @@ from datetime import timedelta
 from bench.reliability.credentials import CredentialKind, CredentialPlace, HeldCredential
 from bench.reliability.figure import Figure, markdown_table
 from bench.reliability.fleet import CredentialFleet, FleetSize
-from bench.reliability.virtual_run import pass_time, run_fleet_virtually
+from bench.reliability.virtual_run import VirtualRun, pass_time, run_fleet_virtually
 from watchword.testing.simulation.settings import BACKGROUND_FAULTS, HOUR, MINUTE
 
 LEAST_LEFT = 0.1
@@ -68,7 +68,7 @@ def measure(options: argparse.Namespace) -> Figure:
     left: dict[CredentialKind, list[float]] = defaultdict(list)
     total = in_time = 0
     for seed in range(1, options.seeds + 1):
-        log = run_fleet_virtually(lambda fleet: _rotate(fleet, options.hours), size, seed=seed)
+        log = run_fleet_virtually(lambda fleet: _rotate(fleet, options.hours), size, VirtualRun(seed))
         total, in_time = total + log.total, in_time + log.in_time
         for kind, found in log.left.items():
             left[kind] += found

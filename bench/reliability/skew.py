@@ -9,7 +9,7 @@ from bench.reliability.credentials import CredentialKind
 from bench.reliability.figure import Figure, markdown_table
 from bench.reliability.fleet import CredentialFleet, FleetSize
 from bench.reliability.rotations import RotationLog
-from bench.reliability.virtual_run import pass_time, run_fleet_virtually
+from bench.reliability.virtual_run import VirtualRun, pass_time, run_fleet_virtually
 from watchword.testing.simulation.settings import HOUR, MINUTE
 
 Refusals = Counter[CredentialKind]
@@ -28,7 +28,7 @@ def measure(options: argparse.Namespace) -> Figure:
     rotated: dict[int, RotationLog] = {}
     for minutes in (-options.minutes, options.minutes):
         refused[minutes], rotated[minutes] = run_fleet_virtually(
-            lambda fleet: _watch(fleet, options.hours), size, skew=minutes * MINUTE
+            lambda fleet: _watch(fleet, options.hours), size, VirtualRun(skew=minutes * MINUTE)
         )
     head = ("credential", *(f"clusters {minutes:+d} min: refused looks (rotations)" for minutes in refused))
     rows = [
