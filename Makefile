@@ -12,7 +12,7 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up setup fmt lint types imports test test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore bench bench-planes docs all lock clean
+.PHONY: help up setup fmt lint types imports test test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore fuzz bench bench-planes docs all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,11 @@ simulate-ci: setup ## the simulated lives of CI: fixed seeds of mixed sizes and 
 
 simulate-explore: setup ## live new lives of mixed sizes for WITHIN=600 seconds; a seed that fails belongs into lives.py
 	$(SIMULATE) --explore --within=$(WITHIN) --jobs=$(JOBS)
+
+CASES ?= 1000000
+
+fuzz: setup ## feed damaged input to every decoder, the API and every reconcile loop: CASES=1000000 JOBS=(cores)
+	$(BIN)/python -m bench.reliability fuzz --cases=$(CASES) --jobs=$(JOBS)
 
 bench: envtest $(BENCH_STAMP) ## measure the client and the runtime against their peers, in one run
 	PYTHONPATH=src $(BENCH_VENV)/bin/python -m bench

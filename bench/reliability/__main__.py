@@ -8,6 +8,7 @@ import sys
 
 BARS = {
     "crashes": "kill -9 after any write of any program",
+    "fuzz": "damaged input for every decoder, the API and every reconcile loop",
     "herd": "how evenly many credentials are renewed",
     "outage": "recovery from an outage that is longer than a life of a credential",
     "revocation": "how long a revoked credential is still honoured",
