@@ -68,7 +68,7 @@ def measure(options: argparse.Namespace) -> Figure:
 
 def _crash_everywhere(name: str, *, step: int, expected: Outcome) -> tuple[int, list[str]]:
     """Kill one program after each of its writes; return how often, and what went wrong."""
-    troubles = []
+    troubles: list[str] = []
     for tried in count():
         crash = Crash(name, 1 + tried * step)
         outcome = live(crash)

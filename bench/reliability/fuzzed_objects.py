@@ -76,9 +76,9 @@ async def _fuzz(cases: int, random: Random, fleet: CredentialFleet) -> tuple[lis
 
 async def _write(fleet: CredentialFleet, kind: Resource, obj: Object) -> bool:
     """Store a damaged object, or its status; the API server refuses many."""
-    subresource = {"subresource": "status"} if "status" in obj and len(str(obj)) % 2 else {}
+    subresource = "status" if "status" in obj and len(str(obj)) % 2 else ""
     try:
-        await fleet.client.update(kind, obj, **subresource)
+        await fleet.client.update(kind, obj, subresource=subresource)
     except KubeError:
         return False
     return True

@@ -14,9 +14,6 @@ from watchword.testing.errors import AssetsMissing
 KUBERNETES_VERSION = "v1.35.4"
 """The release that `make envtest` builds and the suites run on unless VERSION names another."""
 
-TESTED_KUBERNETES = ("v1.33.13", "v1.34.4", KUBERNETES_VERSION)
-"""The releases that the core suites pass on, one per supported minor."""
-
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 VERSION_VARIABLE = "ENVTEST_K8S_VERSION"
 RELEASE = re.compile(r"v1\.\d{1,3}\.\d{1,3}")
