@@ -12,8 +12,8 @@ from random import Random
 from bench.reliability.credentials import CredentialKind, CredentialPlace, read_credential
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
 from watchword.accounts.hub.definition import agent_manifests
+from watchword.accounts.hub.installation import install as install_accounts
 from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
-from watchword.accounts.hub.process import install as install_accounts
 from watchword.addons.definition import AddonInstance
 from watchword.agent.addons.controllers import addon_controllers
 from watchword.agent.options import AgentOptions
