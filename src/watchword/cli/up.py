@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 @click.option(
     "--audit", is_flag=True, help="Write audit.log beside the data of each control plane: one line per request."
 )
+@click.option(
+    "--encryption-key-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Encrypt Secrets in each data file with the first key of this file (base64, 32 bytes, one per line).",
+)
 @click.option("--exit", "leave", is_flag=True, help="End with status 0 once all is healthy; for scripts.")
 @click.option("--timeout", default="60s", show_default=True, help="With --exit: how long to wait for that.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each thing that happens.")
@@ -46,6 +51,8 @@ def command(**flags: Any) -> None:
     """
     if flags["ephemeral"] and flags["data_dir"] is not None:
         raise click.UsageError("--ephemeral keeps nothing, so --data-dir has no meaning: leave one of them out")
+    if flags["ephemeral"] and flags["encryption_key_file"] is not None:
+        raise click.UsageError("--ephemeral keeps nothing to encrypt: leave --encryption-key-file out, or --ephemeral")
     patience = parse_duration_flag(flags["timeout"], "--timeout")
     if sys.stdout.isatty() and not flags["as_json"]:
         click.echo("starting…\r", nl=False)  # before a second of imports; the first picture covers it
@@ -57,6 +64,7 @@ def command(**flags: Any) -> None:
         requested=LayoutRequest(flags["clusters"], flags["port"]),
         in_memory=flags["ephemeral"],
         audit=flags["audit"],
+        encryption_key_file=flags["encryption_key_file"],
         leave=flags["leave"],
         patience=patience if flags["leave"] else None,
     )
