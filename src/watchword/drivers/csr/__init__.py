@@ -13,7 +13,7 @@ from watchword.drivers.csr.addons import (
 )
 from watchword.drivers.csr.agent import CsrAgentDriver
 from watchword.drivers.csr.decisions import read_held_certificate, read_pending_key
-from watchword.drivers.csr.hub import CsrHubDriver
+from watchword.drivers.csr.hub import make_hub_driver
 from watchword.drivers.csr.options import OPTIONS
 from watchword.drivers.descriptor import (
     AddonRegistration,
@@ -28,7 +28,7 @@ DRIVER = Driver(
     options=OPTIONS,
     cluster=ClusterRegistration(
         agent=CsrAgentDriver.make,
-        hub=CsrHubDriver.make,
+        hub=make_hub_driver,
         credential=CredentialKind(
             name="cluster certificate",
             conditions=(
