@@ -35,6 +35,7 @@ from watchword.api.meta import Object, annotations_of, labels_of
 from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
 from watchword.certificates.approval import is_pending
 from watchword.certificates.name_ownership import read_name_owner
+from watchword.certificates.requester import requester_of
 from watchword.discovery.token_secret import TokenRecord
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.descriptor import CredentialKind
@@ -128,9 +129,7 @@ def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> boo
     """Whether another key requests a credential under the cluster's name."""
     own = f"{cluster_group(cluster)}:"
     return any(
-        is_pending(csr)
-        and Label.ADDON_NAME not in labels_of(csr)
-        and not str((csr.get("spec") or {}).get("username") or "").startswith(own)
+        is_pending(csr) and Label.ADDON_NAME not in labels_of(csr) and not requester_of(csr).user.startswith(own)
         for csr in requests
     )
 

@@ -3,7 +3,8 @@
 GrpcDriverError
 ├── MalformedEvent       bytes that are no event of this protocol
 ├── UnknownEventType     a data type, subresource or action that this protocol does not have
-└── MalformedStatus      a refusal that contains no Status
+├── MalformedStatus      a refusal that contains no Status
+└── TlsFilesUnusable     the certificate, key or client CA of the server cannot be used
 """
 
 from __future__ import annotations
@@ -25,3 +26,7 @@ class UnknownEventType(GrpcDriverError):
 
 class MalformedStatus(GrpcDriverError):
     """The message of a gRPC error contains no Status object."""
+
+
+class TlsFilesUnusable(GrpcDriverError):
+    """The files of the server do not contain what they should; the message names them."""
