@@ -26,6 +26,7 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.grpc.client.channel import EventChannel, GrpcCredential
+from watchword.drivers.grpc.client.object_store import ObjectStores
 from watchword.drivers.grpc.client.transport import GrpcTransport
 from watchword.drivers.grpc.event_types import DataType
 from watchword.kube.client import Client
@@ -67,7 +68,7 @@ async def client(server: ScriptedServer) -> AsyncIterator[Client]:
 def connect(server: ScriptedServer, **endpoint: object) -> Client:
     credential = GrpcCredential(token=Sensitive("abcdef.0123456789abcdef"))
     channel = EventChannel(replace(server.endpoint, **endpoint), credential, cluster="edge")  # type: ignore[arg-type]
-    return Client(GrpcTransport(channel), retry=NO_RETRY)
+    return Client(GrpcTransport(channel, ObjectStores()), retry=NO_RETRY)
 
 
 def cluster(version: str, **fields: object) -> Object:

@@ -11,6 +11,7 @@ from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.certificate_decisions import CERTIFICATE, KEY
 from watchword.drivers.grpc.client.channel import CONNECT_SECONDS, EventChannel, GrpcCredential, make_tls_context
+from watchword.drivers.grpc.client.object_store import ObjectStores
 from watchword.drivers.grpc.client.transport import GrpcTransport
 from watchword.drivers.grpc.config import GrpcConfig, GrpcEndpoint, hub_config, parse_config, read_token
 from watchword.drivers.hub_connector import BootstrapCredential, ConnectorContext
@@ -30,6 +31,7 @@ class GrpcConnector:
     cluster: str
     api_server: KubeconfigConnector
     endpoint: GrpcEndpoint | None = field(default=None, init=False)  # the one in use; None: nothing is recorded yet
+    _stores: tuple[GrpcEndpoint, ObjectStores] | None = field(default=None, init=False)  # what that one has sent
 
     @classmethod
     def make(cls, context: ConnectorContext) -> GrpcConnector:
@@ -62,8 +64,7 @@ class GrpcConnector:
     def joining(self) -> Transport:
         """Return a transport with the bootstrap token."""
         config = self._parse(self._read())
-        credential = GrpcCredential(token=read_token(config))
-        return GrpcTransport(EventChannel(config.endpoint, credential, cluster=self.cluster))
+        return self._connect(config.endpoint, GrpcCredential(token=read_token(config)))
 
     def own(self, data: SecretData) -> Transport:
         """Return a transport with the certificate that lies in the Secret."""
@@ -71,7 +72,12 @@ class GrpcConnector:
             self.api_server.known = parse_kubeconfig(data[KUBECONFIG]).choose().cluster
         endpoint = parse_config(data.get(ENDPOINT_CONFIG, b"")).endpoint
         certificate = ClientCertificate(data.get(CERTIFICATE, b""), Sensitive(data.get(KEY, b"")))
-        return GrpcTransport(EventChannel(endpoint, GrpcCredential(certificate=certificate), cluster=self.cluster))
+        return self._connect(endpoint, GrpcCredential(certificate=certificate))
+
+    def _connect(self, endpoint: GrpcEndpoint, credential: GrpcCredential) -> Transport:
+        if self._stores is None or self._stores[0] != endpoint:  # another server may be that of another hub
+            self._stores = endpoint, ObjectStores()
+        return GrpcTransport(EventChannel(endpoint, credential, cluster=self.cluster), self._stores[1])
 
     def restore_endpoint(self, data: SecretData) -> None:
         """Continue with the endpoint in the Secret; where there is none, with the configured one."""

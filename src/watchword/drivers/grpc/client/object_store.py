@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import orjson
 
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.drivers.grpc.client.object_events import ObjectCodec, ObjectEvent
+from watchword.drivers.grpc.event_types import DataType
 
 REMEMBERED_DELETIONS = 256
 
@@ -146,3 +148,19 @@ def _is_same(one: Object, other: Object) -> bool:
 def _without_version(obj: Object) -> dict[str, Any]:
     metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
     return {**obj, "metadata": metadata}
+
+
+class ObjectStores:
+    """The stores of all kinds; they outlive a connection, so that the next one asks only for what is newer."""
+
+    def __init__(self, *, now: Callable[[], int] = time.time_ns) -> None:
+        # Revisions do not repeat after a restart: a watch that continues with older ones is told to list again.
+        self._first_revision = now() // 1000
+        self._stores: dict[DataType, ObjectStore] = {}
+
+    def of(self, codec: ObjectCodec) -> ObjectStore:
+        """Return the store of a kind."""
+        found = self._stores.get(codec.data_type)
+        if found is None:
+            found = self._stores[codec.data_type] = ObjectStore(codec, first_revision=self._first_revision)
+        return found

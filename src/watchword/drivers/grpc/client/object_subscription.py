@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from watchword.drivers.grpc.client.channel import EventChannel
-from watchword.drivers.grpc.client.object_events import ObjectCodec, resync_request
+from watchword.drivers.grpc.client.object_events import resync_request
 from watchword.drivers.grpc.client.object_store import ObjectStore
 from watchword.drivers.grpc.cloud_events import CloudEvent
 from watchword.drivers.grpc.errors import GrpcDriverError
@@ -23,11 +23,8 @@ _log = logging.getLogger(__name__)
 class ObjectSubscription:
     """Follows one kind while anything uses it; the objects stay for the next use, which asks only for newer ones."""
 
-    def __init__(
-        self, channel: EventChannel, codec: ObjectCodec, *, first_revision: int, lingers: bool = False
-    ) -> None:
-        self.store = ObjectStore(codec, first_revision=first_revision)
-        self.codec = codec
+    def __init__(self, channel: EventChannel, store: ObjectStore, *, lingers: bool = False) -> None:
+        self.store = store
         self._channel = channel
         self._lingers = lingers  # stays open without users: it is used again and again
         self._users = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from watchword.api.resources import (
 from watchword.drivers.grpc.client.channel import EventChannel
 from watchword.drivers.grpc.client.channel_errors import make_refusal
 from watchword.drivers.grpc.client.object_events import ObjectCodec, creation, replacement, status_update
+from watchword.drivers.grpc.client.object_store import ObjectStores
 from watchword.drivers.grpc.client.object_subscription import ObjectSubscription
 from watchword.drivers.grpc.client.object_writes import ObjectWriter
 from watchword.drivers.grpc.client.request_target import ObjectFilter, RequestTarget, parse_target
@@ -90,11 +90,10 @@ class GrpcTransport:
     there is a newer version. What the protocol does not carry is refused as an API server would refuse it.
     """
 
-    def __init__(self, channel: EventChannel, *, now: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, channel: EventChannel, stores: ObjectStores) -> None:
         self._channel = channel
+        self._stores = stores
         self._kinds = served_kinds()
-        # Revisions never repeat over connections: a watch that continues on another one is told to list again.
-        self._first_revision = now() // 1000
         self._subscriptions: dict[DataType, ObjectSubscription] = {}
         self._writer = ObjectWriter(channel)
         self._in_flight = 0
@@ -211,9 +210,8 @@ class GrpcTransport:
         data_type = kind.codec.data_type
         found = self._subscriptions.get(data_type)
         if found is None:
-            found = self._subscriptions[data_type] = ObjectSubscription(
-                self._channel, kind.codec, first_revision=self._first_revision, lingers=kind.lingers
-            )
+            store = self._stores.of(kind.codec)
+            found = self._subscriptions[data_type] = ObjectSubscription(self._channel, store, lingers=kind.lingers)
         return found
 
 
