@@ -163,7 +163,7 @@ class GrpcHub:
         self.task = asyncio.create_task(
             run_grpc_server(client, options, clock=self.fleet.plane.clock, stop=self.stop, started=started.set_result)
         )
-        self.task.add_done_callback(lambda task: started.done() or started.set_exception(task.exception() or OSError()))
+        self.task.add_done_callback(lambda task: fail(started, task))
         self.port = await started
 
     async def close(self) -> None:
@@ -243,3 +243,9 @@ async def run_grpc_hub(fleet: FleetHarness, protocol: PublishedProtocol, folder:
 
 LEASE = DataType.LEASE.value
 CLUSTER = DataType.MANAGED_CLUSTER.value
+
+
+def fail(started: asyncio.Future[int], task: asyncio.Task[None]) -> None:
+    """Let a test that waits for the start see why there was none."""
+    if not started.done():
+        started.set_exception(task.exception() or RuntimeError("the server ended"))

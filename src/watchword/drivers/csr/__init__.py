@@ -13,7 +13,7 @@ from watchword.drivers.csr.addons import (
     rbac_group,
     wanted_certificate,
 )
-from watchword.drivers.csr.hub import CsrHubDriver
+from watchword.drivers.csr.hub import make_hub_driver
 from watchword.drivers.csr.options import OPTIONS
 from watchword.drivers.descriptor import (
     AddonRegistration,
@@ -28,7 +28,7 @@ DRIVER = Driver(
     options=OPTIONS,
     cluster=ClusterRegistration(
         agent=CertificateAgentDriver.make,
-        hub=CsrHubDriver.make,
+        hub=make_hub_driver,
         credential=CredentialKind(
             name="cluster certificate",
             conditions=(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from watchword.drivers.certificate_hub import AllowList
 from watchword.drivers.certificate_options import LIFETIME
 from watchword.drivers.interface import HubContext
 from watchword.drivers.options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Side
@@ -27,20 +26,7 @@ GROUPS = DriverOption(
 OPTIONS = (LIFETIME, USERS, GROUPS)
 
 
-@dataclass(frozen=True, slots=True)
-class AllowList:
-    """The users whose first request is approved automatically."""
-
-    enabled: bool = False  # the feature gate
-    users: frozenset[str] = frozenset()
-    groups: frozenset[str] = frozenset()
-
-    @classmethod
-    def read(cls, context: HubContext) -> AllowList:
-        """Read the list from the settings of the hub."""
-        users, groups = (frozenset(option.read_list(context.settings)) for option in (USERS, GROUPS))
-        return cls(context.auto_approval, users, groups)
-
-    def allows(self, user: str, groups: frozenset[str]) -> bool:
-        """Whether a requester, as the API server authenticated it, is on the list."""
-        return self.enabled and (user in self.users or bool(groups & self.groups))
+def read_allow_list(context: HubContext) -> AllowList:
+    """Return whose first request is approved automatically, from the settings of the hub."""
+    users, groups = (frozenset(option.read_list(context.settings)) for option in (USERS, GROUPS))
+    return AllowList(context.auto_approval, users, groups)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from watchword.api.names import GRPC_SIGNER, ConditionType
 from watchword.drivers.descriptor import ClusterRegistration, CredentialCondition, CredentialKind, Driver
 from watchword.drivers.grpc.agent import make_agent_driver, read_held, read_pending
+from watchword.drivers.grpc.hub import make_hub_driver
+from watchword.drivers.grpc.hub_options import HUB_OPTIONS
 from watchword.drivers.grpc.options import ANNOTATION, JOIN_OPTIONS, annotate, bootstrap_data
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
-from watchword.drivers.interface import HubContext, HubDriver
 from watchword.kube.errors import ConfigError
 
 
@@ -20,16 +21,9 @@ def make_connector(context: ConnectorContext) -> HubConnector:
     return GrpcConnector.make(context)
 
 
-def make_hub_driver(context: HubContext) -> HubDriver:
-    """Return the hub's side."""
-    from watchword.drivers.grpc.hub import make_hub_driver as make
-
-    return make(context)
-
-
 DRIVER = Driver(
     name="grpc",
-    options=JOIN_OPTIONS,
+    options=(*JOIN_OPTIONS, *HUB_OPTIONS),
     cluster=ClusterRegistration(
         agent=make_agent_driver,
         hub=make_hub_driver,
