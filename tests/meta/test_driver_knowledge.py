@@ -92,7 +92,7 @@ def test_no_driver_imports_another(folder: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        pytest.param("from watchword.drivers.csr.agent import KEY", id="internals of one"),
+        pytest.param("from watchword.drivers.csr.options import OPTIONS", id="internals of one"),
         pytest.param("from watchword.drivers import token", id="one itself"),
     ],
 )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from watchword.api.addon import Addon, AddonSubject, Registration
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource
+from watchword.api.sensitive import Sensitive
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
 from watchword.drivers.interface import AgentContext, AgentDriver, HubContext, HubDriver, SecretData, WantedCredential
 from watchword.drivers.kubeconfig_connector import KubeconfigConnector
@@ -93,9 +95,21 @@ def no_manifests(_settings: Settings) -> Iterable[Manifest]:
     return ()
 
 
+def no_bootstrap_data(_settings: Settings, _token: Sensitive[str], _present: SecretData) -> SecretData:
+    """Add nothing to the bootstrap Secret."""
+    return {}
+
+
 def no_controllers(_context: HubContext) -> Iterable[ControllerSpec]:
     """Bring no controllers."""
     return ()
+
+
+BootstrapData: TypeAlias = Callable[[Settings, Sensitive[str], SecretData], SecretData]
+"""Given the flags of `join`, the bootstrap token and the present content: what lies beside the kubeconfig.
+
+Raises `ConfigError` when a flag cannot be used.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +122,7 @@ class ClusterRegistration:
     annotations: tuple[str, ...] = ()  # a ManagedCluster with any of these registers by this driver
     annotate: Callable[[Settings], Mapping[str, str]] = no_annotations  # what the agent puts on the ManagedCluster
     connector: Callable[[ConnectorContext], HubConnector] = KubeconfigConnector.make  # how the hub is reached
+    bootstrap_data: BootstrapData = no_bootstrap_data  # what `join` adds to the bootstrap Secret
     account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the agent's ServiceAccount
     read_held: Callable[[SecretData], HeldCredential | None] = read_nothing  # for people; `DriverError` when unreadable
     read_pending_key: Callable[[SecretData], str] = no_pending_key  # the thumbprint of the key that is to be certified

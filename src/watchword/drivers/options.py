@@ -23,6 +23,7 @@ class Side(Enum):
     """Where an option belongs."""
 
     CLUSTER = auto()  # flags of `join` and `agent`, fields of the Klusterlet
+    JOIN = auto()  # flags of `join` alone: they are stored in the bootstrap Secret
     HUB = auto()  # flags of `init` and `hub`, fields of the ClusterManager
 
 

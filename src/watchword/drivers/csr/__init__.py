@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from watchword.api.addon import certificate_subject
 from watchword.api.names import KUBE_CLIENT_SIGNER, ConditionType
+from watchword.drivers.certificate_agent import CertificateAgentDriver
+from watchword.drivers.certificate_decisions import read_held_certificate, read_pending_key
 from watchword.drivers.csr.addons import (
     certificate_subject_in_reused_name,
     choose_certificate_subject,
@@ -11,8 +13,6 @@ from watchword.drivers.csr.addons import (
     rbac_group,
     wanted_certificate,
 )
-from watchword.drivers.csr.agent import CsrAgentDriver
-from watchword.drivers.csr.decisions import read_held_certificate, read_pending_key
 from watchword.drivers.csr.hub import make_hub_driver
 from watchword.drivers.csr.options import OPTIONS
 from watchword.drivers.descriptor import (
@@ -27,7 +27,7 @@ DRIVER = Driver(
     name="csr",
     options=OPTIONS,
     cluster=ClusterRegistration(
-        agent=CsrAgentDriver.make,
+        agent=CertificateAgentDriver.make,
         hub=make_hub_driver,
         credential=CredentialKind(
             name="cluster certificate",
@@ -44,7 +44,7 @@ DRIVER = Driver(
         signer=KUBE_CLIENT_SIGNER,
     ),
     addons=AddonRegistration(
-        agent=CsrAgentDriver.make,
+        agent=CertificateAgentDriver.make,
         credential=CredentialKind(
             name="add-on certificate",
             conditions=(CredentialCondition(ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated"),),

@@ -1,1 +1,48 @@
 """Clusters register and work over gRPC, with CloudEvents, where the hub's API server is not reachable."""
+
+from __future__ import annotations
+
+from watchword.api.names import GRPC_SIGNER, ConditionType
+from watchword.drivers.descriptor import ClusterRegistration, CredentialCondition, CredentialKind, Driver
+from watchword.drivers.grpc.agent import make_agent_driver, read_held, read_pending
+from watchword.drivers.grpc.hub import make_hub_driver
+from watchword.drivers.grpc.hub_options import HUB_OPTIONS
+from watchword.drivers.grpc.options import ANNOTATION, JOIN_OPTIONS, annotate, bootstrap_data
+from watchword.drivers.hub_connector import ConnectorContext, HubConnector
+from watchword.kube.errors import ConfigError
+
+
+def make_connector(context: ConnectorContext) -> HubConnector:
+    """Return how the hub is reached; `ConfigError` when the extra is not installed."""
+    try:
+        from watchword.drivers.grpc.connector import GrpcConnector
+    except ImportError as cause:
+        raise ConfigError("the library for gRPC is not installed: pip install 'watchword[grpc]'") from cause
+    return GrpcConnector.make(context)
+
+
+DRIVER = Driver(
+    name="grpc",
+    options=(*JOIN_OPTIONS, *HUB_OPTIONS),
+    cluster=ClusterRegistration(
+        agent=make_agent_driver,
+        hub=make_hub_driver,
+        annotations=(ANNOTATION,),
+        annotate=annotate,
+        connector=make_connector,
+        bootstrap_data=bootstrap_data,
+        credential=CredentialKind(
+            name="cluster certificate",
+            conditions=(
+                CredentialCondition(
+                    ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated", "ClientCertificateUpdateFailed"
+                ),
+            ),
+            consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
+        ),
+        read_held=read_held,
+        read_pending_key=read_pending,
+        needs_approval=True,
+        signer=GRPC_SIGNER,
+    ),
+)

@@ -24,6 +24,11 @@ SUBSCRIBE = f"/{SERVICE}/Subscribe"
 SUBSCRIPTION_ID = "subscription-id"
 """The header of the response to Subscribe; a client waits for it before it asks for a resync."""
 
+RESYNC_END = "resync-end"
+"""The header of a response to Subscribe by which a server promises to mark the end of each resync: with a heartbeat
+that has the identifier of the request. Agents of Open Cluster Management take it for any other heartbeat.
+"""
+
 
 class PublishRequest:
     """The type of the request of Publish; the message itself is a `CloudEvent`."""

@@ -54,11 +54,11 @@ class EventStream:
         self._wake = asyncio.Event()
 
     def offer(self, uid: str, change: Pending) -> None:
-        """Let a change wait to be sent; it replaces an earlier one of the same object."""
-        earlier = self._pending.pop(uid, None)
+        """Let a change wait to be sent, in place of an earlier one of the same object: what came later stays later."""
+        earlier = self._pending.get(uid)
         if isinstance(change, PendingObject) and isinstance(earlier, PendingObject) and earlier.action is Action.CREATE:
             change = PendingObject(change.key, Action.CREATE)
-        if len(self._pending) >= MOST_PENDING:
+        if earlier is None and len(self._pending) >= MOST_PENDING:
             self.end(RequestRefused(429, "too many events wait to be read: subscribe again and ask for a resync"))
             return
         self._pending[uid] = change

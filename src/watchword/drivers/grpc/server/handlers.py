@@ -26,7 +26,7 @@ from watchword.drivers.grpc.server.object_events import heartbeat
 from watchword.drivers.grpc.server.payloads import require_cluster_name
 from watchword.drivers.grpc.server.publishing import Publisher
 from watchword.drivers.grpc.server.refusals import RequestRefused, grpc_error
-from watchword.drivers.grpc.service import PUBLISH, SUBSCRIBE, SUBSCRIPTION_ID, Empty, PublishRequest
+from watchword.drivers.grpc.service import PUBLISH, RESYNC_END, SUBSCRIBE, SUBSCRIPTION_ID, Empty, PublishRequest
 
 _WATCH = Action.WATCH
 
@@ -80,7 +80,9 @@ class EventService:
             await self.objects.ensure_followed(data_type)
             events = EventStream(cluster, data_type, caller, call.connection)
             with self.objects.streams.registered(events):
-                await stream.send_initial_metadata(metadata={SUBSCRIPTION_ID: str(uuid.uuid4())})
+                await stream.send_initial_metadata(
+                    metadata={SUBSCRIPTION_ID: str(uuid.uuid4()), RESYNC_END: "heartbeat"}
+                )
                 await self._send_events(call, events)
 
         await self._ended("Subscribe", work)

@@ -25,6 +25,7 @@ from watchword.drivers.grpc.server.event_streams import (
 from watchword.drivers.grpc.server.object_events import (
     cluster_of_object,
     deletion_event,
+    heartbeat,
     is_work_changed,
     object_event,
     version_of,
@@ -46,6 +47,7 @@ FOLLOWED = (
 
 MOST_RESYNC_ROWS = 100_000
 SYNC_SECONDS = 10.0
+LONGEST_IDENTIFIER = 128
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class HubObjects:
         return None if obj is None or uid_of(obj) != uid else object_event(obj, kind, now=now)
 
     def resync(self, request: CloudEvent, data_type: DataType, streams: Sequence[EventStream], cluster: str) -> None:
-        """Offer what is newer than the agent's versions, and the deletion of what it has and the hub has not."""
+        """Offer what is newer than the agent's versions, the deletion of what the hub has not, and then the end."""
         known = read_resource_versions(request)
         present = {uid_of(obj): obj for obj in self.list(data_type, cluster)}
         for uid, obj in present.items():
@@ -132,6 +134,8 @@ class HubObjects:
                 _offer(streams, uid, PendingObject(ObjectKey.of(obj), Action.RESYNC_RESPONSE))
         for uid in known.keys() - present.keys():
             _offer(streams, uid, PendingDeletion(Action.RESYNC_RESPONSE))
+        if len(request.id) <= LONGEST_IDENTIFIER:
+            _offer(streams, f"resync {request.id}", PendingAnswer(heartbeat(request.id)))
 
     def list(self, data_type: DataType, cluster: str) -> Sequence[Object]:
         """Return the objects of a cluster."""

@@ -53,9 +53,9 @@ def token_event(answer: Object, request_id: str, cluster: str, kind: EventType, 
     return _event(kind, _identity(cluster, request_id), orjson.dumps(answer), now)
 
 
-def heartbeat() -> CloudEvent:
-    """Return the event that shows that the stream is alive."""
-    return CloudEvent(id=str(uuid.uuid4()), source="", type=HEARTBEAT)
+def heartbeat(id_: str = "") -> CloudEvent:
+    """Return the event that shows that the stream is alive; with the identifier of a resync, that it has ended."""
+    return CloudEvent(id=id_ or str(uuid.uuid4()), source="", type=HEARTBEAT)
 
 
 def version_of(obj: Object, data_type: DataType) -> str | int:
@@ -71,7 +71,9 @@ def manifest_bundle(work: Object) -> Object:
     spec: Object = work.get("spec") or {}
     bundle: Object = {"manifests": (spec.get("workload") or {}).get("manifests") or []}
     names = (("deleteOption", "deleteOption"), ("manifestConfigs", "manifestConfigs"), ("executor", "executer"))
-    return bundle | {theirs: spec[ours] for ours, theirs in names if spec.get(ours)}
+    bundle |= {theirs: spec[ours] for ours, theirs in names if spec.get(ours)}
+    # Agents of Open Cluster Management leave it unread; ours continues with it after a restart.
+    return {**bundle, "status": work["status"]} if work.get("status") else bundle
 
 
 def is_work_changed(old: Object, new: Object) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from watchword.api.meta import Object
 from watchword.api.names import Label
 from watchword.api.time import rfc3339
-from watchword.drivers.csr.decisions import (
+from watchword.drivers.certificate_decisions import (
     ISSUANCE_TIMEOUT,
     RETRY_AFTER_REFUSAL,
     certificate_spec,
