@@ -12,6 +12,7 @@ from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
+from watchword.drivers.hub_server import HubServer
 from watchword.drivers.interface import AgentContext, AgentDriver, HubContext, HubDriver, SecretData, WantedCredential
 from watchword.drivers.kubeconfig_connector import KubeconfigConnector
 from watchword.drivers.options import DriverOption, Settings
@@ -128,7 +129,8 @@ class ClusterRegistration:
     read_pending_key: Callable[[SecretData], str] = no_pending_key  # the thumbprint of the key that is to be certified
     needs_approval: bool = False  # `accept` approves a certificate request together with the cluster
     signer: str = ""  # the signer that its certificates need; `init` tries it
-    manifests: Callable[[Settings], Iterable[Manifest]] = no_manifests  # what it brings to the hub: servers, jobs, RBAC
+    manifests: Callable[[Settings], Iterable[Manifest]] = no_manifests  # what it brings to the hub: jobs, RBAC
+    server: HubServer | None = None  # the server that it brings to the hub; the operator renders it
 
     def is_named_by(self, annotations: Mapping[str, str]) -> bool:
         """Whether the annotations of a ManagedCluster name this driver."""

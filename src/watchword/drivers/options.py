@@ -52,6 +52,7 @@ class DriverOption:
     type: OptionType = OptionType.TEXT
     required: bool = False  # where its driver is chosen
     trial: str = ""  # what `watchword up` sets
+    exposure: str = ""  # the protocol whose hosts in `serverConfiguration.endpointsExposure` are its value
     gate: str = ""  # the feature gate without which it has no effect
     validate: Callable[[str], str] = accept_any  # why a value is refused; empty when it is not
     warn: Callable[[str], str] = accept_any  # why a value is unwise; empty when it is not

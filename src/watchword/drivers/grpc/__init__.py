@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from watchword.api.names import GRPC_SIGNER, ConditionType
+from watchword.api.names import ConditionType
 from watchword.drivers.descriptor import ClusterRegistration, CredentialCondition, CredentialKind, Driver
 from watchword.drivers.grpc.agent import make_agent_driver, read_held, read_pending
 from watchword.drivers.grpc.hub import make_hub_driver
 from watchword.drivers.grpc.hub_options import HUB_OPTIONS
+from watchword.drivers.grpc.manifests import SERVER
 from watchword.drivers.grpc.options import ANNOTATION, JOIN_OPTIONS, annotate, bootstrap_data
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
 from watchword.kube.errors import ConfigError
@@ -43,6 +44,6 @@ DRIVER = Driver(
         read_held=read_held,
         read_pending_key=read_pending,
         needs_approval=True,
-        signer=GRPC_SIGNER,
+        server=SERVER,
     ),
 )

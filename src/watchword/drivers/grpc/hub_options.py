@@ -42,7 +42,7 @@ HOSTS = DriverOption(
     help="Host names and addresses by which agents reach the gRPC server, for its certificate; separated by commas.",
     side=Side.HUB,
     type=OptionType.LIST,
-    paths=((DRIVER_LIST, "grpc", "serverHosts"),),
+    exposure="grpc",
     validate=validate_hosts,
 )
 HUB_OPTIONS = (USERS, HOSTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -11,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from watchword._structlog import structlog
+from watchword.drivers.grpc.errors import TlsFilesUnusable
 from watchword.drivers.grpc.server.authentication import Authenticator
 from watchword.drivers.grpc.server.authorization import Authorizer
 from watchword.drivers.grpc.server.event_streams import EventStreams
@@ -36,6 +38,7 @@ from watchword.runtime.tasks import run_until_stopped
 from watchword.runtime.write_transports import WriteThroughTransport
 
 STALE_AFTER = timedelta(minutes=10)
+FILES_PATIENCE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,8 @@ async def run_grpc_server(
 
     Raises `TlsFilesUnusable`, or the error with which following the hub's objects ended.
     """
-    options.tls.load()
+    if not await run_until_stopped(stop, load_files(options.tls)):
+        return
     logging.getLogger("grpclib").setLevel(logging.CRITICAL)  # the service logs how calls end
     cache = Cache.of(client, options.follow)
     writer = client.over(WriteThroughTransport(client.transport, cache.observe_write))
@@ -83,6 +87,24 @@ async def run_grpc_server(
                 await serve(listener, objects.streams, options, stop, started)
     except BaseExceptionGroup as failed:
         raise first_error(failed) from failed
+
+
+async def load_files(tls: TlsFiles, patience: timedelta = FILES_PATIENCE) -> None:
+    """Read the files; on a new hub they appear some seconds after the server. Raises `TlsFilesUnusable` in the end."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(patience.total_seconds()):
+            while not is_loaded(tls):  # noqa: ASYNC110 - files announce nothing
+                await asyncio.sleep(1)
+    tls.load()
+
+
+def is_loaded(tls: TlsFiles) -> bool:
+    """Whether the files can be used by now."""
+    try:
+        tls.load()
+    except TlsFilesUnusable:
+        return False
+    return True
 
 
 async def serve(
