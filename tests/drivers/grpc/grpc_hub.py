@@ -7,7 +7,7 @@ import contextlib
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,26 +19,49 @@ from tests.drivers.grpc.published_protocol import PublishedProtocol
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import (
+    BOOTSTRAP_NAMESPACE,
+    BOOTSTRAP_SERVICE_ACCOUNT,
     CLUSTER_LEASE,
     GRPC_SERVER_SERVICE_ACCOUNT,
+    GRPC_SIGNER,
     HUB_NAMESPACE,
     MANAGED_CLUSTERS_GROUP,
+    Label,
     agent_user,
     cluster_group,
     service_account_user,
 )
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, LEASES, MANAGED_CLUSTERS
+from watchword.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    EVENTS,
+    LEASES,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    NAMESPACES,
+    RBAC_GROUP,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+)
+from watchword.api.sensitive import Sensitive
+from watchword.api.time import rfc3339, rfc3339_micro
+from watchword.certificates.request import CertificateSpec, certificate_request_manifest
 from watchword.drivers.grpc.event_types import DataType
 from watchword.drivers.grpc.server.limits import GrpcLimits
 from watchword.drivers.grpc.server.process import GrpcServerOptions, run_grpc_server
 from watchword.drivers.grpc.server.tls_files import TlsFiles
 from watchword.drivers.grpc.server_rbac import SERVER_RULES
+from watchword.hub import cluster_rbac
+from watchword.kube.access_reviews import review_token
 from watchword.kube.client import Client
+from watchword.kube.tokens import request_token
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, CertificateSubject
+from watchword.pki.usages import CLIENT_USAGES
 from watchword.runtime.metrics import Metrics
-from watchword.testing.builders import a_cluster, a_cluster_role_binding
+from watchword.testing.builders import a_cluster, a_cluster_role_binding, a_config_map, a_namespace, a_service_account
 from watchword.testing.fleet import FleetHarness
 
 SERVER_USER = service_account_user(HUB_NAMESPACE, GRPC_SERVER_SERVICE_ACCOUNT)
@@ -96,7 +119,17 @@ class GrpcAgent:
         )
         call = self.stub.Subscribe(request, metadata=self.metadata)
         header = await call.initial_metadata()
-        assert header["subscription-id"]
+        assert header["subscription-id"], await call.details()
+        try:
+            yield call
+        finally:
+            call.cancel()
+
+    @asynccontextmanager
+    async def unsubscribed(self, data_type: str, *, cluster: str = "") -> AsyncIterator[Any]:
+        """Ask for a subscription that is refused."""
+        request = self.protocol.messages.SubscriptionRequest(cluster_name=cluster or self.cluster, data_type=data_type)
+        call = self.stub.Subscribe(request, metadata=self.metadata)
         try:
             yield call
         finally:
@@ -106,12 +139,12 @@ class GrpcAgent:
         await self.publish(f"{data_type}.spec.resync_request", {"resourceVersions": list(rows)})
 
 
-async def refusal(call: Any) -> tuple[str, Object]:
+async def refusal(call: Any, *, raw: bool = False) -> tuple[str, Object]:
     """Return the code and the Status with which a call is refused, as Open Cluster Management's client reads it."""
     try:
         await call
     except grpc.aio.AioRpcError as error:
-        return error.code().name, orjson.loads(error.details() or "{}")["ErrStatus"]
+        return error.code().name, {} if raw else orjson.loads(error.details() or "{}")["ErrStatus"]
     raise AssertionError("the call was not refused")
 
 
@@ -216,6 +249,74 @@ class GrpcHub:
         await self.fleet.condition(name, "HubAcceptedManagedCluster", "True")
         return name
 
+    def limits(self, **changes: Any) -> GrpcLimits:
+        return replace(QUICK, **changes)
+
+    def new_authority(self) -> Authority:
+        return Authority.make("successor", now=self.fleet.plane.clock.now())
+
+    def condition(self, type_: str) -> Object:
+        now = rfc3339(self.fleet.plane.clock.now())
+        return {"type": type_, "status": "True", "reason": "Test", "message": "", "lastTransitionTime": now}
+
+    def event(self, name: str, cluster: str) -> Object:
+        return EVENTS.manifest(
+            ObjectKey(cluster, name),
+            eventTime=rfc3339_micro(self.fleet.plane.clock.now()),
+            reportingController="test.example.com/agent",
+            reportingInstance="agent-1",
+            action="Start",
+            reason="Started",
+            type="Normal",
+            note="the agent started",
+            regarding={"kind": "Lease", "namespace": cluster, "name": CLUSTER_LEASE},
+        )
+
+    async def work(self, agent: GrpcAgent, name: str) -> Object:
+        """Create a work and wait until the server has seen it."""
+        async with agent.subscribed(WORK) as call:
+            created = await self.client.create(MANIFEST_WORKS, a_work(name, agent.cluster))
+            await next_event(call)
+        return created
+
+    @property
+    def bootstrap_user(self) -> str:
+        return service_account_user(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT)
+
+    async def bootstrap_token(self) -> str:
+        """Return a token of the account by which clusters join."""
+        account = ObjectKey(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT)
+        await self.client.apply(NAMESPACES, a_namespace(account.namespace), force=True)
+        await self.client.apply(
+            SERVICE_ACCOUNTS, a_service_account(account.name, namespace=account.namespace), force=True
+        )
+        return (await request_token(self.client, account, expiration_seconds=3600)).token.reveal()
+
+    async def allow_tokens(self, cluster: str, account: str) -> None:
+        """Give a cluster the right to tokens of an account, as the token driver does."""
+        await self.client.create(SERVICE_ACCOUNTS, a_service_account(account, namespace=cluster))
+        tokens = {"apiGroups": [""], "resources": ["serviceaccounts/token"]}
+        rules = [{**tokens, "verbs": ["create"], "resourceNames": [account]}, {**tokens, "verbs": ["subscribe"]}]
+        reference = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": "tokens"}
+        key = ObjectKey(cluster, "tokens")
+        await self.client.create(ROLES, ROLES.manifest(key, rules=rules))
+        subjects = cluster_rbac.cluster_subjects(cluster)
+        await self.client.create(ROLE_BINDINGS, ROLE_BINDINGS.manifest(key, roleRef=reference, subjects=subjects))
+
+    async def user_of(self, token: str) -> str:
+        found = await review_token(self.client, Sensitive(token))
+        return "" if found is None else found.username
+
+    @asynccontextmanager
+    async def replica(self) -> AsyncIterator[GrpcHub]:
+        """Run another server for the same hub."""
+        other = GrpcHub(self.fleet, self.protocol, self.folder, self.authority)
+        await other.start()
+        try:
+            yield other
+        finally:
+            await other.close()
+
     async def lease(self, cluster: str) -> Object:
         return await self.client.get(LEASES, ObjectKey(cluster, CLUSTER_LEASE))
 
@@ -241,8 +342,32 @@ async def run_grpc_hub(fleet: FleetHarness, protocol: PublishedProtocol, folder:
             await hub.close()
 
 
-LEASE = DataType.LEASE.value
+ADDON = DataType.ADDON.value
 CLUSTER = DataType.MANAGED_CLUSTER.value
+CSR = DataType.CERTIFICATE_REQUEST.value
+EVENT = DataType.EVENT.value
+LEASE = DataType.LEASE.value
+TOKEN = DataType.TOKEN_REQUEST.value
+WORK = DataType.MANIFEST_BUNDLE.value
+
+
+def a_work(name: str, cluster: str) -> Object:
+    """Return a ManifestWork with one ConfigMap."""
+    manifest = a_config_map("settings", namespace="default", data={"a": "b"})
+    return MANIFEST_WORKS.manifest(ObjectKey(cluster, name), spec={"workload": {"manifests": [manifest]}})
+
+
+def a_certificate_request(
+    cluster: str, key: PrivateKey, *, signer: str = GRPC_SIGNER, user: str = "", label: str = ""
+) -> Object:
+    """Return the request of a cluster's agent."""
+    spec = CertificateSpec(
+        CertificateSubject(user or agent_user(cluster, "agent-1"), (cluster_group(cluster), MANAGED_CLUSTERS_GROUP)),
+        signer,
+        usages=CLIENT_USAGES,
+        labels={Label.CLUSTER_NAME: label or cluster},
+    )
+    return certificate_request_manifest(spec, key)
 
 
 def fail(started: asyncio.Future[int], task: asyncio.Task[None]) -> None:

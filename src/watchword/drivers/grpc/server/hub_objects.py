@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,6 +46,7 @@ FOLLOWED = (
 """What is followed from the start; Event and TokenRequest are written only."""
 
 MOST_RESYNC_ROWS = 100_000
+SYNC_SECONDS = 10.0
 LONGEST_IDENTIFIER = 128
 
 
@@ -68,13 +70,20 @@ class HubObjects:
         self.cache.index(LEASES, "cluster", lambda o: [o["metadata"].get("namespace", "")])
 
     async def ensure_followed(self, data_type: DataType) -> None:
-        """Follow a data type that is rarely used, from its first subscription on."""
+        """Follow a data type that is rarely used, from its first request on; `RequestRefused` when the hub has none."""
         resource = RESOURCES.get(data_type)
-        if resource is None or data_type is DataType.EVENT or self.cache.informers(resource):
+        if resource is None or data_type is DataType.EVENT:
             return
-        informer = self.cache.informer(resource)
-        self._handle(data_type)
-        await informer.sync()
+        known = self.cache.informers(resource)
+        informer = known[0] if known else self.cache.informer(resource)
+        if not known:
+            self._handle(data_type)
+        try:
+            async with asyncio.timeout(SYNC_SECONDS):
+                await informer.sync()
+        except TimeoutError as cause:
+            self.cache.drop(informer)
+            raise RequestRefused(503, f"the hub's API server does not serve {data_type} now: try again") from cause
 
     def _handle(self, data_type: DataType) -> None:
         self.cache.add_handler(RESOURCES[data_type], lambda delta: self._changed(data_type, delta))

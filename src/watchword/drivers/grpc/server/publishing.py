@@ -62,8 +62,9 @@ class Publisher:
         kind = EventType.parse(event.type)
         cluster = payloads.cluster_of(event)
         published = Published(event, kind, cluster, caller, connection)
-        if kind.action is Action.RESYNC_REQUEST:
+        if kind.action is Action.RESYNC_REQUEST and kind.subresource is SubResource.SPEC:
             await self.authorizer.authorize(caller, cluster, choose_access(kind, cluster))
+            await self.objects.ensure_followed(kind.data_type)
             self._resync(published)
         elif kind.data_type is DataType.MANIFEST_BUNDLE:
             await self._report_work(published)
