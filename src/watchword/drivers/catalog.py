@@ -12,6 +12,7 @@ from watchword.api.meta import Object, annotations_of
 from watchword.drivers.csr import DRIVER as CSR
 from watchword.drivers.descriptor import AddonRegistration, ClusterRegistration, Driver, HeldCredential
 from watchword.drivers.errors import AmbiguousDriver, CredentialUnreadable, UnknownDriver
+from watchword.drivers.grpc import DRIVER as GRPC
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
 from watchword.drivers.hub_server import HubServer
 from watchword.drivers.interface import SecretData
@@ -134,4 +135,4 @@ class Catalog:
         return None if registration is None else registration.credential.find_condition(addon.object)
 
 
-CATALOG = Catalog((CSR, TOKEN))
+CATALOG = Catalog((CSR, TOKEN, GRPC))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from watchword.api.addon import certificate_subject
 from watchword.api.names import KUBE_CLIENT_SIGNER, ConditionType
 from watchword.drivers.certificate_agent import CertificateAgentDriver
-from watchword.drivers.certificate_decisions import read_held_certificate, read_pending_key
+from watchword.drivers.certificate_decisions import read_api_server_certificate, read_pending_key
 from watchword.drivers.csr.addons import (
     certificate_subject_in_reused_name,
     choose_certificate_subject,
@@ -38,7 +38,7 @@ DRIVER = Driver(
             ),
             consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
         ),
-        read_held=read_held_certificate,
+        read_held=read_api_server_certificate,
         read_pending_key=read_pending_key,
         needs_approval=True,
         signer=KUBE_CLIENT_SIGNER,

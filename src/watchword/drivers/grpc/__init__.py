@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from watchword.api.names import ConditionType
+from watchword.drivers.certificate_decisions import read_endpoint_certificate, read_pending_key
 from watchword.drivers.descriptor import ClusterRegistration, CredentialCondition, CredentialKind, Driver
-from watchword.drivers.grpc.agent import make_agent_driver, read_held, read_pending
+from watchword.drivers.grpc.agent import make_agent_driver
 from watchword.drivers.grpc.hub import make_hub_driver
 from watchword.drivers.grpc.hub_options import HUB_OPTIONS
 from watchword.drivers.grpc.manifests import SERVER
@@ -41,8 +42,8 @@ DRIVER = Driver(
             ),
             consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
         ),
-        read_held=read_held,
-        read_pending_key=read_pending,
+        read_held=read_endpoint_certificate,
+        read_pending_key=read_pending_key,
         needs_approval=True,
         server=SERVER,
     ),

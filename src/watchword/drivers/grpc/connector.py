@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from typing import Self
 
 from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.sensitive import Sensitive
@@ -34,7 +35,7 @@ class GrpcConnector:
     _stores: tuple[GrpcEndpoint, ObjectStores] | None = field(default=None, init=False)  # what that one has sent
 
     @classmethod
-    def make(cls, context: ConnectorContext) -> GrpcConnector:
+    def make(cls, context: ConnectorContext) -> Self:
         """Return the connector, ready to use."""
         return cls(context.cluster, KubeconfigConnector(context.bootstrap))
 

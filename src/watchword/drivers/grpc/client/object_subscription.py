@@ -30,13 +30,18 @@ class ObjectSubscription:
         self._users = 0
         self._stream: EventFeed | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether events are coming in."""
+        return self._stream is not None and not self._stream.is_over
+
     @asynccontextmanager
     async def use(self) -> AsyncIterator[EventFeed]:
         """Provide the feed of a synced store; raises the server's refusal, or `Unreachable`."""
         self._users += 1
         try:
             feed = self._stream
-            if feed is None or feed.is_over:
+            if feed is None or not self.is_open:
                 feed = self._stream = EventFeed(self._channel, self.store)
             await feed.wait_synced()
             yield feed

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.drivers.grpc.client.channel import EventChannel
 from watchword.drivers.grpc.client.channel_errors import make_refusal
-from watchword.drivers.grpc.client.object_events import ObjectCodec
 from watchword.drivers.grpc.client.object_store import ObjectStore, StoredObject
 from watchword.drivers.grpc.event_types import DataType, EventType
 
@@ -24,11 +24,12 @@ class ObjectWriter:
     channel: EventChannel
     locks: dict[DataType, asyncio.Lock] = field(default_factory=dict)
 
-    async def create(self, codec: ObjectCodec, type_: EventType, obj: Object) -> Object:
-        """Create an object; returns it as it was sent, for the hub's answer contains none."""
-        event = codec.encode(type_, obj, {})
+    async def create(self, store: ObjectStore, type_: EventType, obj: Object, *, is_followed: bool) -> Object:
+        """Create an object; returns it as the hub sends it, or as it was sent where the kind is not followed."""
+        event = store.codec.encode(type_, obj, {})
         await self.channel.publish(event.to_event(self.channel.source, self.channel.cluster))
-        return obj
+        stored = await _wait_for(store, ObjectKey.of(obj), lambda found: found is not None) if is_followed else None
+        return obj if stored is None else stored.object
 
     async def change(
         self, store: ObjectStore, key: ObjectKey, type_: EventType, change: Callable[[Object], Object]
@@ -53,13 +54,18 @@ class ObjectWriter:
     async def _find_settled(self, store: ObjectStore, key: ObjectKey) -> StoredObject | None:
         if not store.codec.returns_writes:
             return store.find(key)
-        try:
-            async with asyncio.timeout(ECHO_SECONDS):
-                while (stored := store.find(key)) is not None and stored.is_written:
-                    await store.wait_changed()
-                return stored
-        except TimeoutError:
-            return store.find(key)
+        return await _wait_for(store, key, lambda found: found is None or not found.is_written)
+
+
+async def _wait_for(
+    store: ObjectStore, key: ObjectKey, is_settled: Callable[[StoredObject | None], bool]
+) -> StoredObject | None:
+    """Return an object once the hub has sent the result of a write, or as it is when that takes too long."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ECHO_SECONDS):
+            while not is_settled(store.find(key)):
+                await store.wait_changed()
+    return store.find(key)
 
 
 def _require_same_version(present: Object, changed: Object, key: ObjectKey) -> None:

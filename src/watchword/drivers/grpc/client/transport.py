@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
@@ -32,6 +31,7 @@ from watchword.drivers.grpc.client.watch_response import StoreWatch
 from watchword.drivers.grpc.client.work_events import WorkCodec
 from watchword.drivers.grpc.event_types import DataType, EventType
 from watchword.kube.errors import ApiStatusError, Unreachable
+from watchword.runtime.diff import apply_merge_patch
 
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -188,7 +188,11 @@ class GrpcTransport:
     async def _write(self, kind: ServedKind, target: RequestTarget, request: Request) -> Response:
         patch = kind.patches.get(target.subresource)
         if request.method == "POST" and kind.create is not None and not target.name:
-            return object_response(await self._writer.create(kind.codec, kind.create, _body(request)), 201)
+            subscription = self._subscription(kind)
+            created = await self._writer.create(
+                subscription.store, kind.create, _body(request), is_followed=subscription.is_open
+            )
+            return object_response(created, 201)
         if request.method == "PUT" and kind.update is not None and not target.subresource:
             return await self._change(kind, target, kind.update, lambda _: _body(request))
         if request.method == "PATCH" and patch is not None and request.header("Content-Type") == MERGE_PATCH:
@@ -243,15 +247,6 @@ def _revision(request: Request, subscription: ObjectSubscription) -> int | None:
     if subscription.store.changes_since(revision) is None:
         raise make_refusal(410, "Expired", "the changes since that resourceVersion are not known: list again")
     return revision
-
-
-def apply_merge_patch(document: Any, patch: Any) -> Any:
-    """Return a document with a JSON merge patch applied."""
-    if not isinstance(patch, dict):
-        return patch
-    present = document if isinstance(document, dict) else {}
-    changed = {name: apply_merge_patch(present.get(name), value) for name, value in patch.items() if value is not None}
-    return {**{name: value for name, value in present.items() if name not in patch}, **changed}
 
 
 def _not_carried(request: Request, target: RequestTarget | None) -> ApiStatusError:
