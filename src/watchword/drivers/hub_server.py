@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from watchword.api.meta import Object
+from watchword.api.meta import Object, ObjectKey
 
 ROLE_PREFIX = "open-cluster-management:watchword:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedCertificate:
+    """A certificate of a server that the hub publishes, for the inventory; of several the one that ends last counts."""
+
+    name: str  # as the inventory calls it
+    field: str  # of the ConfigMap
+    consequence: str  # what happens when it expires
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +32,8 @@ class HubServer:
     controller_rules: tuple[Object, ...] = ()  # what they may do for it in the hub's namespace
     secrets: Mapping[str, str] = field(default_factory=dict)  # name → mount path
     config_maps: Mapping[str, str] = field(default_factory=dict)  # name → mount path
+    published: ObjectKey | None = None  # the ConfigMap with its public certificates
+    certificates: tuple[PublishedCertificate, ...] = ()  # what is in there
     exposure: str = ""  # the protocol by which `serverConfiguration.endpointsExposure` names its addresses
 
     @property

@@ -25,6 +25,7 @@ SIGNER_SECRET = ObjectKey(HUB_NAMESPACE, "signer-secret")
 SERVING_SECRET = ObjectKey(HUB_NAMESPACE, "grpc-server-serving-cert")
 CA_BUNDLE = ObjectKey(HUB_NAMESPACE, "ca-bundle-configmap")
 BUNDLE_KEY = "ca-bundle.crt"
+SERVING_KEY = "serving.crt"  # beside the bundle, for `status` and `forecast`: it is public
 NEXT_CERTIFICATE, NEXT_KEY = "next.crt", "next.key"
 
 SERVING_LIFETIME = timedelta(days=30)
@@ -123,8 +124,8 @@ class SignerAuthorityReconciler:
             except PkiError as trouble:  # an administrator's own: it is not replaced
                 self.context.events.warning(present, "SigningAuthorityUnusable", f"Secret {SIGNER_SECRET}: {trouble}")
                 return RetryAfter(RECHECK)
-        trusted = await self._publish(held)
-        await self._serve(held, trusted, now)
+        trusted = await self._publish_bundle(held)
+        await self._publish({SERVING_KEY: (await self._serve(held, trusted, now)).decode()})
         return RetryAfter(RECHECK)
 
     def _make(self) -> Authority:
@@ -137,21 +138,28 @@ class SignerAuthorityReconciler:
             await self.context.client.update(SECRETS, {**present, "data": wanted.data})
         return wanted
 
-    async def _publish(self, held: SignerAuthorities) -> tuple[Certificate, ...]:
+    async def _publish_bundle(self, held: SignerAuthorities) -> tuple[Certificate, ...]:
+        """Publish whom the server trusts, before anything is signed that needs it."""
         present = await self.context.client.find(CONFIG_MAPS, CA_BUNDLE)
         text = str(((present or {}).get("data") or {}).get(BUNDLE_KEY) or "")
         wanted = decide_bundle(held, _read_bundle(text), now=self.context.clock.now())
-        pem = join_bundle(wanted).decode()
-        if pem != text:
-            manifest = CONFIG_MAPS.manifest(CA_BUNDLE, data={BUNDLE_KEY: pem})
-            await self.context.client.apply(CONFIG_MAPS, manifest, force=True)
+        await self._publish({BUNDLE_KEY: join_bundle(wanted).decode()})
         return wanted
 
-    async def _serve(self, held: SignerAuthorities, trusted: Sequence[Certificate], now: datetime) -> None:
+    async def _publish(self, data: dict[str, str]) -> None:
+        present = await self.context.client.find(CONFIG_MAPS, CA_BUNDLE)
+        held = (present or {}).get("data") or {}
+        if present is None:
+            await self.context.client.create(CONFIG_MAPS, CONFIG_MAPS.manifest(CA_BUNDLE, data=data))
+        elif any(held.get(name) != text for name, text in data.items()):
+            await self.context.client.patch(CONFIG_MAPS, CA_BUNDLE, {"data": data})
+
+    async def _serve(self, held: SignerAuthorities, trusted: Sequence[Certificate], now: datetime) -> bytes:
+        """Return the server's certificate; replace it when it is due or for other names."""
         present = await self.context.client.find(SECRETS, SERVING_SECRET)
         pem = base64.b64decode(((present or {}).get("data") or {}).get(CERTIFICATE) or "")
         if is_serving_certificate_good(pem, self.hosts, trusted, now=now):
-            return
+            return pem
         key = PrivateKey.generate()
         issued = held.current.issue_serving(key.public, self.hosts, now=now, lifetime=SERVING_LIFETIME)
         data = _encoded({CERTIFICATE: issued.pem, KEY: key.pem.reveal()})
@@ -159,6 +167,7 @@ class SignerAuthorityReconciler:
             await self.context.client.create(SECRETS, _secret(SERVING_SECRET, data))
         else:
             await self.context.client.update(SECRETS, {**present, "data": data})
+        return issued.pem
 
 
 def _read_bundle(text: str) -> tuple[Certificate, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from watchword.api.meta import Object
 from watchword.api.names import GRPC_SERVER_SERVICE_ACCOUNT, GRPC_SIGNER
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, SECRETS
-from watchword.drivers.grpc.authority import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET, SIGNER_SECRET
+from watchword.drivers.grpc.authority import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
 from watchword.drivers.grpc.server_rbac import SERVER_RULES
-from watchword.drivers.hub_server import HubServer
+from watchword.drivers.hub_server import HubServer, PublishedCertificate
 
 PORT = 8090
 _CERTIFICATES, _AUTHORITIES = "/grpc/serving", "/grpc/client-ca"
@@ -42,7 +42,7 @@ SERVER = HubServer(
     port=PORT,
     arguments=(
         "grpc-server",
-        f"--serve=0.0.0.0:{PORT}",
+        f"--serve=$(POD_IP):{PORT}",
         f"--tls-cert-file={_CERTIFICATES}/tls.crt",
         f"--tls-key-file={_CERTIFICATES}/tls.key",
         f"--client-ca-file={_AUTHORITIES}/{BUNDLE_KEY}",
@@ -52,5 +52,18 @@ SERVER = HubServer(
     controller_rules=CONTROLLER_RULES,
     secrets={SERVING_SECRET.name: _CERTIFICATES},
     config_maps={CA_BUNDLE.name: _AUTHORITIES},
+    published=CA_BUNDLE,
+    certificates=(
+        PublishedCertificate(
+            name="gRPC authority",
+            field=BUNDLE_KEY,
+            consequence="the certificates of clusters that registered over gRPC are no longer accepted",
+        ),
+        PublishedCertificate(
+            name="gRPC server certificate",
+            field=SERVING_KEY,
+            consequence="agents that reach the hub over gRPC no longer trust its server",
+        ),
+    ),
     exposure="grpc",
 )
