@@ -13,6 +13,7 @@ from watchword.cli.process_options import HostPort, run_until_stopped
 
 if TYPE_CHECKING:
     from watchword.drivers.grpc.server.process import GrpcServerOptions
+    from watchword.kube.client import Client
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -49,8 +50,13 @@ def options_of(flags: dict[str, Any]) -> GrpcServerOptions:
 
 
 async def _run(connection: ClusterConnection, options: GrpcServerOptions, stop: asyncio.Event) -> None:
+    async with connection.client() as client:
+        await serve(client, options, stop)
+
+
+async def serve(client: Client, options: GrpcServerOptions, stop: asyncio.Event) -> None:
+    """Serve agents until asked to stop."""
     from watchword.drivers.grpc.server.process import run_grpc_server
     from watchword.runtime.clock import SystemClock
 
-    async with connection.client() as client:
-        await run_grpc_server(client, options, clock=SystemClock(), stop=stop)
+    await run_grpc_server(client, options, clock=SystemClock(), stop=stop)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from watchword.api.addon import Addon, AddonSubject, Registration
@@ -16,6 +17,7 @@ from watchword.drivers.hub_server import HubServer
 from watchword.drivers.interface import AgentContext, AgentDriver, HubContext, HubDriver, SecretData, WantedCredential
 from watchword.drivers.kubeconfig_connector import KubeconfigConnector
 from watchword.drivers.options import DriverOption, Settings
+from watchword.kube.client import Client
 from watchword.runtime.reconcile import ControllerSpec, Reader
 
 
@@ -101,10 +103,21 @@ def no_bootstrap_data(_settings: Settings, _token: Sensitive[str], _present: Sec
     return {}
 
 
+async def no_trial_settings(_hub: Client, _server: str, _folder: Path) -> Settings | None:
+    """Join without further flags."""
+    return {}
+
+
 def no_controllers(_context: HubContext) -> Iterable[ControllerSpec]:
     """Bring no controllers."""
     return ()
 
+
+TrialSettings: TypeAlias = Callable[[Client, str, Path], Awaitable[Settings | None]]
+"""Given a client of the hub, the address of the driver's server and a folder: the flags of `join` in `watchword up`.
+
+None: the hub is not ready for that yet.
+"""
 
 BootstrapData: TypeAlias = Callable[[Settings, Sensitive[str], SecretData], SecretData]
 """Given the flags of `join`, the bootstrap token and the present content: what lies beside the kubeconfig.
@@ -124,6 +137,7 @@ class ClusterRegistration:
     annotate: Callable[[Settings], Mapping[str, str]] = no_annotations  # what the agent puts on the ManagedCluster
     connector: Callable[[ConnectorContext], HubConnector] = KubeconfigConnector.make  # how the hub is reached
     bootstrap_data: BootstrapData = no_bootstrap_data  # what `join` adds to the bootstrap Secret
+    trial_settings: TrialSettings = no_trial_settings  # what `watchword up` joins with
     account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the agent's ServiceAccount
     read_held: Callable[[SecretData], HeldCredential | None] = read_nothing  # for people; `DriverError` when unreadable
     read_pending_key: Callable[[SecretData], str] = no_pending_key  # the thumbprint of the key that is to be certified

@@ -10,6 +10,7 @@ from watchword.drivers.grpc.hub import make_hub_driver
 from watchword.drivers.grpc.hub_options import HUB_OPTIONS
 from watchword.drivers.grpc.manifests import SERVER
 from watchword.drivers.grpc.options import ANNOTATION, JOIN_OPTIONS, annotate, bootstrap_data
+from watchword.drivers.grpc.trial import trial_settings
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
 from watchword.kube.errors import ConfigError
 
@@ -33,6 +34,7 @@ DRIVER = Driver(
         annotate=annotate,
         connector=make_connector,
         bootstrap_data=bootstrap_data,
+        trial_settings=trial_settings,
         credential=CredentialKind(
             name="cluster certificate",
             conditions=(

@@ -43,6 +43,7 @@ HOSTS = DriverOption(
     side=Side.HUB,
     type=OptionType.LIST,
     exposure="grpc",
+    trial="localhost,127.0.0.1",
     validate=validate_hosts,
 )
 HUB_OPTIONS = (USERS, HOSTS)
