@@ -19,6 +19,7 @@ AGENT_ROLE = "open-cluster-management:watchword:agent"
 AGENT_OWN_ROLE = "open-cluster-management:watchword:agent-own"
 HUB_ROLE = "open-cluster-management:watchword:hub"
 HUB_TOKENS_ROLE = "open-cluster-management:watchword:hub-tokens"
+ACCOUNTS_ROLE = "open-cluster-management:watchword:accounts"
 CLEANER_ROLE = "open-cluster-management:watchword:cluster-cleaner"
 OPERATOR_ROLE = "open-cluster-management:watchword:operator"
 OPERATOR_OWN_ROLE = "open-cluster-management:watchword:operator-own"
@@ -192,6 +193,7 @@ BINDABLE = (
     AGENT_OWN_ROLE,
     HUB_ROLE,
     CLEANER_ROLE,
+    ACCOUNTS_ROLE,
     EXECUTION_ROLE,
     *(name for server in CATALOG.servers for name in server.roles),
 )
