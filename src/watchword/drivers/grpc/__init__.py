@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from watchword.api.names import ConditionType
 from watchword.drivers.certificate_decisions import read_endpoint_certificate, read_pending_key
 from watchword.drivers.cluster_certificate import CLUSTER_CERTIFICATE
 from watchword.drivers.descriptor import ClusterRegistration, Driver
