@@ -6,6 +6,7 @@ from watchword.api.addon import certificate_subject
 from watchword.api.names import KUBE_CLIENT_SIGNER, ConditionType
 from watchword.drivers.certificate_agent import CertificateAgentDriver
 from watchword.drivers.certificate_decisions import read_api_server_certificate, read_pending_key
+from watchword.drivers.cluster_certificate import CLUSTER_CERTIFICATE
 from watchword.drivers.csr.addons import (
     certificate_subject_in_reused_name,
     choose_certificate_subject,
@@ -29,15 +30,7 @@ DRIVER = Driver(
     cluster=ClusterRegistration(
         agent=CertificateAgentDriver.make,
         hub=make_hub_driver,
-        credential=CredentialKind(
-            name="cluster certificate",
-            conditions=(
-                CredentialCondition(
-                    ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated", "ClientCertificateUpdateFailed"
-                ),
-            ),
-            consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
-        ),
+        credential=CLUSTER_CERTIFICATE,
         read_held=read_api_server_certificate,
         read_pending_key=read_pending_key,
         needs_approval=True,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from watchword.api.names import ConditionType
 from watchword.drivers.certificate_decisions import read_endpoint_certificate, read_pending_key
-from watchword.drivers.descriptor import ClusterRegistration, CredentialCondition, CredentialKind, Driver
+from watchword.drivers.cluster_certificate import CLUSTER_CERTIFICATE
+from watchword.drivers.descriptor import ClusterRegistration, Driver
 from watchword.drivers.grpc.agent import make_agent_driver
 from watchword.drivers.grpc.hub import make_hub_driver
 from watchword.drivers.grpc.hub_options import HUB_OPTIONS
@@ -35,15 +35,7 @@ DRIVER = Driver(
         connector=make_connector,
         bootstrap_data=bootstrap_data,
         trial_settings=trial_settings,
-        credential=CredentialKind(
-            name="cluster certificate",
-            conditions=(
-                CredentialCondition(
-                    ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated", "ClientCertificateUpdateFailed"
-                ),
-            ),
-            consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
-        ),
+        credential=CLUSTER_CERTIFICATE,
         read_held=read_endpoint_certificate,
         read_pending_key=read_pending_key,
         needs_approval=True,

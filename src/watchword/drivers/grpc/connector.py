@@ -136,5 +136,5 @@ async def proves_itself(endpoint: GrpcEndpoint) -> bool:
     except (OSError, TimeoutError, ConfigError):
         return False
     protocol = writer.get_extra_info("ssl_object").selected_alpn_protocol()
-    writer.close()
+    writer.transport.abort()
     return bool(protocol == "h2")

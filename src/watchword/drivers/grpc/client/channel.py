@@ -132,7 +132,7 @@ class EventChannel:
         except TimeoutError as cause:
             if not limit.expired():
                 raise
-            self._channel.close()  # the other streams of this connection are as dead; the next call connects again
+            self._drop_connection()  # the other streams of it are as dead; the next call connects again
             raise Stalled(f"{self._endpoint.url} has been silent for {patience:g} seconds") from cause
         if event is None:
             raise Unreachable(f"{self._endpoint.url} ended the subscription")
@@ -154,7 +154,15 @@ class EventChannel:
 
     def _close_if_unused(self) -> None:
         if self._closed and self._calls == 0:
-            self._channel.close()
+            self._drop_connection()
+
+    def _drop_connection(self) -> None:
+        """Close the connection at once: nothing is on the way, and a server that is gone would not end it with us."""
+        protocol = self._channel._protocol  # noqa: SLF001 - the library only closes gently
+        transport = getattr(protocol.connection, "_transport", None) if protocol is not None else None
+        self._channel.close()
+        if transport is not None:
+            transport.abort()
 
     def _explain(self, cause: BaseException) -> Exception:
         return to_kube_error(cause, self._endpoint.url, with_certificate=self._has_certificate)
