@@ -66,6 +66,7 @@ EXIT_CODES: tuple[tuple[str, str, ExitCode], ...] = (
     ("watchword.drivers.aws_irsa.errors", "ForeignRole", ExitCode.REFUSED),
     ("watchword.drivers.aws_irsa.errors", "RoleTaken", ExitCode.REFUSED),
     ("watchword.drivers.aws_irsa.errors", "StillAccepted", ExitCode.REFUSED),
+    ("watchword.drivers.grpc.errors", "TlsFilesUnusable", ExitCode.NOT_USABLE),
     ("watchword.pullsecrets.errors", "CredentialRequestRefused", ExitCode.NOT_USABLE),
     ("watchword.pki.errors", "PkiError", ExitCode.NOT_USABLE),
     ("watchword.kube.errors", "ConfigError", ExitCode.NOT_USABLE),
