@@ -131,7 +131,7 @@ VALUES = st.recursive(
         st.sampled_from(["proxy-url", "tls-server-name", "extensions", "server", "y"]), VALUES, max_size=2
     ),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_accepted_holds_only_addresses_and_authorities(top: Document, inner: Document) -> None:
     document: Document = yaml.load(write_cluster_info(INFO))
     document.update(top)

@@ -171,7 +171,7 @@ def test_ten_thousand_tokens_of_one_second_do_not_come_back_together(window: Ren
     assert max(by_minute.values()) <= 3 * mean
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(life=st.integers(600, 2**32), offset=st.integers(0, 10**9), previous=st.sampled_from([{}, held()]))
 def test_what_is_issued_is_recognised_and_refreshed_in_time(life: int, offset: int, previous: SecretData) -> None:
     issued = NOW + timedelta(seconds=offset)

@@ -12,7 +12,7 @@ from watchword.runtime.renewal import FIRST_RENEWAL_WINDOW, RENEWAL_WINDOW, Rene
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(life=st.timedeltas(timedelta(seconds=1), timedelta(days=36500)), seed=st.text(max_size=20))
 def test_renewal_lies_in_the_window_of_the_issued_validity(life: timedelta, seed: str) -> None:
     renewal = choose_renewal_time(START, START + life, seed=seed)

@@ -28,7 +28,7 @@ from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.published_cluster_info import fetch_cluster_info
 from watchword.discovery.setup import REQUESTERS_BINDING, DiscoverySetup, discovery_manifests
 from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_to_spec
+from watchword.drivers.options import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
 from watchword.hub import prerequisites
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
@@ -76,7 +76,23 @@ class HubSetup:
         stored = [path[0] for option in self.catalog.options(Side.HUB) for path in option.paths]
         registration: dict[str, Mapping[str, Any]] = {name: {} for name in (DRIVER_LIST, "featureGates", *stored)}
         fields = {"imagePullSpec": {}, "registrationConfiguration": registration}
-        return select_settings(self.present.get("spec") or {}, fields)
+        kept = select_settings(self.present.get("spec") or {}, fields)
+        if "registrationConfiguration" in kept:
+            kept["registrationConfiguration"] = self._kept_registration(kept["registrationConfiguration"])
+        return kept
+
+    def _kept_registration(self, present: Object) -> Object:
+        """Return the entries under the drivers' own names, with nothing in other fields of what is named."""
+        rows = [
+            {**row, "authType": self._own_name(str(row.get("authType") or ""))}
+            for row in present.get(DRIVER_LIST) or []
+        ]
+        kept = {**present, **({DRIVER_LIST: rows} if rows else {})}
+        return empty_other_paths(self.catalog.options(Side.HUB), self.settings, kept)
+
+    def _own_name(self, name: str) -> str:
+        """Return a driver's own name for an alias; a name that is unknown here stays."""
+        return next(iter(self.catalog.known_cluster_drivers([name or self.catalog.default])), name)
 
     @property
     def chosen_image(self) -> str:
@@ -87,8 +103,7 @@ class HubSetup:
     def chosen_drivers(self) -> tuple[str, ...]:
         """The ways in which clusters may register."""
         rows = (self.kept.get("registrationConfiguration") or {}).get(DRIVER_LIST) or []
-        kept = tuple(str(row.get("authType") or self.catalog.default) for row in rows)
-        return self.drivers or kept or (self.catalog.default,)
+        return self.drivers or tuple(str(row["authType"]) for row in rows) or (self.catalog.default,)
 
 
 def named_registration(setup: HubSetup) -> Object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeAlias
@@ -100,6 +100,19 @@ def settings_to_spec(options: Iterable[DriverOption], settings: Settings) -> Obj
     return spec
 
 
+def empty_other_paths(options: Iterable[DriverOption], settings: Settings, registration: Object) -> Object:
+    """Return `spec.registrationConfiguration` with an empty value in the other fields of the settings that are named.
+
+    Only the first path of an option is written, and a value that stayed in another one would be read, too. A field
+    that is left out stays when another manager applied it, so it is emptied.
+    """
+    paths = [path for option in options if option.flag in settings for path in option.paths[1:]]
+    cleared = {**registration}
+    for path in paths:
+        cleared = _emptied(cleared, path)
+    return cleared
+
+
 def settings_to_flags(options: Iterable[DriverOption], settings: Settings) -> list[str]:
     """Return the settings as a command line; a list becomes one flag for each part."""
     rows = [
@@ -114,6 +127,16 @@ def _descend(registration: Mapping[str, Any], entry: Mapping[str, Any], path: tu
     for name in path[1:] if path[0] == DRIVER_LIST else path:
         found = found.get(name) if isinstance(found, Mapping) else None
     return found
+
+
+def _emptied(spec: Any, path: Sequence[str]) -> Any:
+    if isinstance(spec, list):
+        return [_emptied(each, path) for each in spec]
+    if not isinstance(spec, Mapping) or path[0] not in spec:
+        return spec
+    first, *rest = path
+    present = spec[first]
+    return {**spec, first: _emptied(present, rest) if rest else type(present)()}
 
 
 def _parts(value: Any) -> list[Any]:
