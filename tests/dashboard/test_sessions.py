@@ -13,6 +13,8 @@ from watchword.dashboard.errors import NotLoopback
 from watchword.dashboard.process import DashboardOptions, choose_cookie_name, require_loopback
 from watchword.testing.plane import Plane
 
+pytestmark = pytest.mark.planes("embedded")  # hours pass, and the hub publishes an authority of its own
+
 
 async def test_address_works_once_and_opens_a_session(dashboard: DashboardHarness) -> None:
     code = dashboard.code()
@@ -127,7 +129,6 @@ async def test_other_sites_cannot_sign_a_browser_in(
     assert (answer.status, answer.header("Set-Cookie")) == (403, "")
 
 
-@pytest.mark.planes("embedded")  # a minute passes
 async def test_revoked_token_ends_the_session_and_its_stream(plane: Plane, login_dashboard: DashboardHarness) -> None:
     person, token = await a_person(plane, "alice")
     await login_dashboard.sign_in(token)
