@@ -25,6 +25,7 @@ GENERAL = {  # by the package that sets the reason: where to look when no page s
     "pullsecrets": "watchword pull-secrets list",
 }
 CHECK = "watchword doctor"
+EVENT_TYPES = ("Normal", "Warning")
 
 
 def render_reasons(root: Path) -> str:
@@ -35,7 +36,7 @@ def render_reasons(root: Path) -> str:
         for reason, text in read_advice((root / "docs" / page).read_text()):
             advice[reason] = f"{advice[reason]}; {text}" if reason in advice else text
     said = [*sources.conditions(), *(event for event in sources.events() if event.reason)]
-    rows = [describe(each, advice.get(each.reason, "")) for each in said]
+    rows = [describe(each, advice.get(each.reason, "")) for each in sorted(said, key=lambda each: each.reason.lower())]
     return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -53,7 +54,7 @@ def describe(said: Said, advice: str) -> dict[str, Any]:
     needs_attention = said.tone not in ("True", "Normal") or bool(advice)
     return {
         "reason": said.reason,
-        "subject": said.subject,
+        "subject": said.subject or ("event" if said.tone in EVENT_TYPES else "several conditions"),
         "tone": said.tone,
         "message": said.message,
         "module": said.module.removeprefix("watchword."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -153,3 +154,15 @@ def read(resource: str, group: str, *names: str) -> dict[str, Any]:
     """Return a rule that reads a kind, or some objects of it."""
     rule = {"apiGroups": [group], "resources": [resource], "verbs": ["get", "list", "watch"]}
     return {**rule, "resourceNames": list(names)} if names else rule
+
+
+def fetch(address: str, cookie: str = "") -> http.client.HTTPResponse:
+    """Read an address of a dashboard that listens."""
+    where = urlsplit(address)
+    assert where.hostname is not None
+    connection = http.client.HTTPConnection(where.hostname, where.port or 0, timeout=60)
+    connection.request("GET", f"{where.path}?{where.query}", headers={"Cookie": cookie})
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer

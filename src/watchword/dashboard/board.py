@@ -13,7 +13,7 @@ import orjson
 from watchword.admin.forecast import forecast_expiry
 from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory import build_inventory
-from watchword.admin.inventory_rows import AddonRow, ClusterRow, CredentialRow, Inventory, credential_order
+from watchword.admin.inventory_rows import AddonRow, ClusterRow, CredentialRow, Inventory
 from watchword.admin.recent_events import FleetEvent, collect_fleet_events
 from watchword.api.text import escape_text
 from watchword.dashboard.next_step import choose_addon_command, choose_cluster_command, choose_credential_command
@@ -52,11 +52,10 @@ def build_board(facts: FleetFacts, *, now: datetime) -> Board:
 
 
 def build_fleet_inventory(facts: FleetFacts, *, now: datetime) -> Inventory:
-    """Return the inventory of the hub with the pull secrets of its own cluster."""
+    """Return the inventory of the hub with the pull secrets of its own cluster; the browser brings rows into order."""
     inventory = build_inventory(facts.hub, now=now)
     pull_secrets = decide_pull_secret_rows(facts.pull_secrets, now=now)
-    credentials = sorted((*inventory.credentials, *pull_secrets), key=credential_order)
-    return replace(inventory, credentials=credentials)
+    return replace(inventory, credentials=(*inventory.credentials, *pull_secrets))
 
 
 def inventory_rows(inventory: Inventory, *, now: datetime) -> Iterator[tuple[str, Row]]:
@@ -137,7 +136,7 @@ def seconds(instant: datetime | None) -> int | None:
 
 def clean(text: str) -> str:
     """Return text from elsewhere without what looks like a secret, and without characters that reorder a line."""
-    return escape_text(redact_text(text))
+    return escape_text(redact_text(text)) if text else ""
 
 
 def changed_rows(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tuple[dict[str, bytes], Sequence[str]]:

@@ -59,7 +59,7 @@ class CredentialFleet:
 
     async def cluster(self, name: str, *, said: str = "", available: str = "True", age: timedelta = HOUR) -> None:
         """Write an accepted cluster with a certificate for a day; `said` is what its availability says."""
-        message = said or "the agent renews its lease"
+        message = said or f"the agent {'renews' if available == 'True' else 'stopped renewing'} its lease"
         rotated = format_validity(CredentialValidity(self.now - age, self.now - age + DAY))
         rows = (
             a_condition(ConditionType.HUB_ACCEPTED, "True", "HubClusterAdminAccepted", "accepted"),

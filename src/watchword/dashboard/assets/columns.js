@@ -2,7 +2,7 @@
 
 import { clusterLink, copy, element, healthMark, setText } from "./elements.js";
 import { ago, compareNames, instant, renewal, timeLeft } from "./format.js";
-import { clusterOf, describe } from "./store.js";
+import { clusterOf, describe, holderOf } from "./store.js";
 
 const text = (title, read, name = "") => ({
   title,
@@ -66,7 +66,7 @@ export function credentialColumns(store, axis, { short = false } = {}) {
   const list = [
     health(store),
     text("Credential", (row) => row.kind, "kind"),
-    text("Holder", (row) => row.holder, "holder"),
+    text("Holder", holderOf, "holder"),
     ...(short ? [] : [cluster, text("Subject", (row) => row.subject, "subject")]),
     moment("Issued", (row) => row.issued, (row, now) => ago(row.issued, now)),
     moment("Left", (row) => row.expires, (row, now) => timeLeft(row.expires, now)),
@@ -83,7 +83,7 @@ export function endingColumns(store) {
     list: [
       moment("Ends in", (row) => row.expires, (row, now) => timeLeft(row.expires, now)),
       text("Credential", (row) => row.kind, "kind"),
-      text("Holder", (row) => row.holder, "holder"),
+      text("Holder", holderOf, "holder"),
       moment("Renewal", (row) => row.renewal, (row, now) => renewal(row, now)),
       health(store),
       text("If it is not renewed", (row) => row.consequence, "note"),

@@ -41,8 +41,11 @@ export function announce(text) {
   setText(document.getElementById("announcement"), text);
 }
 
+let sections = 0;
+
 export function section(title, ...children) {
-  const id = `section-${title.toLowerCase().replaceAll(" ", "-")}`;
+  sections += 1;
+  const id = `section-${sections}`;
   return element("section", { "aria-labelledby": id }, element("h2", { id }, title), ...children);
 }
 

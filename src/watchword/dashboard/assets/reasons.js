@@ -41,7 +41,7 @@ function filtered(known, query) {
 function overviewTable(found) {
   const rows = found.map((each) => [
     element("a", { href: `#/reasons/${encodeURIComponent(each.reason)}` }, each.reason),
-    each.subject || "–",
+    each.subject,
     each.tone || "–",
     each.message || "–",
     each.command ? element("code", {}, each.command) : "–",
@@ -53,7 +53,7 @@ function detail(each, cluster) {
   const command = NAME.test(cluster ?? "") ? each.command.replace("NAME", cluster) : each.command;
   const advice = each.advice.map((part) => (part.code ? element("code", {}, part.code) : part.text));
   return section(
-    each.subject || "Event",
+    each.subject,
     element(
       "dl",
       { class: "facts wide" },

@@ -76,8 +76,11 @@ export class Store extends EventTarget {
 export function describe(row) {
   if (row.table === "cluster") return `cluster ${row.name}`;
   if (row.table === "add-on") return `add-on ${row.name} on ${row.cluster}`;
-  const where = row.cluster && !row.holder.includes(row.cluster) ? ` on ${row.cluster}` : "";
-  return `${row.kind} of ${row.holder}${where}`;
+  return `${row.kind} of ${holderOf(row)}`;
+}
+
+export function holderOf(row) {
+  return row.cluster && !row.holder.includes(row.cluster) ? `${row.holder} on ${row.cluster}` : row.holder;
 }
 
 export function clusterOf(row) {
