@@ -56,6 +56,7 @@ class Label:
     SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
     MANAGED_BY: Final = "app.kubernetes.io/managed-by"
     MANAGED_ACCOUNT: Final = "authentication.open-cluster-management.io/is-managed-serviceaccount"
+    ACCOUNT_GRANT: Final = "accounts.watchword.dev/grant"  # on a ManifestWork that grants an account a right
     ACCOUNT_NAMESPACE: Final = "accounts.watchword.dev/namespace"  # on replicas and copies: where the account is
 
 
@@ -74,6 +75,7 @@ class Annotation:
     ADDON_PRE_DELETE: Final = "addon.open-cluster-management.io/addon-pre-delete"  # on manifests that are hooks
     ADDON_TRUSTED_GRANTS: Final = "addon.watchword.dev/trusted-grants"  # rights an administrator allows by name
     ADDON_INSTALLED_BY: Final = "addon.watchword.dev/installed-by"  # how an add-on came to be enabled
+    ADDON_MANAGER: Final = "addon.watchword.dev/manager"  # on a built-in add-on: which process serves it
     DISABLE_AUTOMATIC_INSTALLATION: Final = "addon.open-cluster-management.io/disable-automatic-installation"
     IMAGE_REGISTRIES: Final = "open-cluster-management.io/image-registries"  # of a cluster, for its add-ons
     HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
@@ -96,6 +98,8 @@ class Annotation:
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
     # Ours: a new value requests the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
+    # Ours: for which ManagedServiceAccount a ManifestWork grants a right, as namespace/name.
+    GRANT_OF: Final = "accounts.watchword.dev/grant-of"
     # Ours: which ManagedServiceAccount a ServiceAccount or a replica was made for, by UID.
     ACCOUNT_UID: Final = "accounts.watchword.dev/account-uid"
     # Ours, on the Secret of a managed service account: facts about the token, none of them secret.

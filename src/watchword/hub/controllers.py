@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from watchword.addons.definition import AddonDefinition
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import HUB_NAMESPACE, Label
 from watchword.api.resources import (
@@ -75,6 +76,7 @@ class HubParts:
     context: HubContext  # for what drivers bring for add-ons
     signing_namespaces: frozenset[str] = frozenset({HUB_NAMESPACE})  # where templates may name authorities
     left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
+    addons: tuple[AddonDefinition, ...] = ()  # built-in ones
 
     @property
     def ensurer(self) -> Ensurer:

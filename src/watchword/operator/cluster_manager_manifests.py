@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
 from watchword.api.names import HUB_NAMESPACE, Annotation
 from watchword.api.resources import CRON_JOBS, NAMESPACES
 from watchword.api.validation import DurationError, parse_duration
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
-from watchword.operator.feature_gates import HUB_FEATURES, format_gates
+from watchword.operator.feature_gates import HUB_FEATURES, format_gates, is_enabled
 from watchword.operator.klusterlet_manifests import pod_fields, resources_of
-from watchword.operator.rbac import CLEANER_ROLE, CLEANER_RULES, HUB_ROLE, HUB_RULES, HUB_TOKENS_RULES
+from watchword.operator.rbac import ACCOUNTS_ROLE, CLEANER_ROLE, CLEANER_RULES, HUB_ROLE, HUB_RULES, HUB_TOKENS_RULES
 from watchword.operator.rendering import (
     CONTAINER_SECURITY,
     IMAGE,
@@ -119,8 +120,15 @@ def bound_hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest
         cluster_binding(f"{prefix}:controller", HUB_ROLE, CONTROLLER),
         service_account(CLEANER.name, HUB_NAMESPACE),
         cluster_binding(f"{prefix}:cluster-cleaner", CLEANER_ROLE, CLEANER),
+        *([accounts_binding(manager)] if is_enabled(gates_of(manager), ACCOUNTS_GATE) else []),
         *_workloads(manager, image),
     ]
+
+
+def accounts_binding(manager: Object) -> Manifest:
+    """Return what lets the hub serve managed service accounts: the right to their Secrets, and to them."""
+    name = f"open-cluster-management:operated:{manager['metadata']['name']}:accounts"
+    return cluster_binding(name, ACCOUNTS_ROLE, CONTROLLER)
 
 
 def _workloads(manager: Object, image: str) -> list[Manifest]:
@@ -131,7 +139,7 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
         namespace=HUB_NAMESPACE,
         service_account=CONTROLLER.name,
         image=chosen,
-        arguments=["hub", *hub_flags(manager)],
+        arguments=["hub", *hub_flags(manager), f"--agent-image={chosen}"],
         pod=pod_fields(spec),
         resources=resources_of(spec),
     )

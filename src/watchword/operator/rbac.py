@@ -18,6 +18,7 @@ AGENT_ROLE = "open-cluster-management:watchword:agent"
 AGENT_OWN_ROLE = "open-cluster-management:watchword:agent-own"
 HUB_ROLE = "open-cluster-management:watchword:hub"
 HUB_TOKENS_ROLE = "open-cluster-management:watchword:hub-tokens"
+ACCOUNTS_ROLE = "open-cluster-management:watchword:accounts"
 CLEANER_ROLE = "open-cluster-management:watchword:cluster-cleaner"
 OPERATOR_ROLE = "open-cluster-management:watchword:operator"
 OPERATOR_OWN_ROLE = "open-cluster-management:watchword:operator-own"
@@ -186,7 +187,7 @@ CLEANER_RIGHTS = (
 CLEANER_RULES: list[Object] = rules_of(CLEANER_RIGHTS)
 """All that the clean-up of left-over clusters needs."""
 
-BINDABLE = (AGENT_ROLE, AGENT_OWN_ROLE, HUB_ROLE, CLEANER_ROLE, EXECUTION_ROLE)
+BINDABLE = (AGENT_ROLE, AGENT_OWN_ROLE, HUB_ROLE, CLEANER_ROLE, ACCOUNTS_ROLE, EXECUTION_ROLE)
 
 OPERATOR_DEFINITIONS = (
     "appliedmanifestworks.work.open-cluster-management.io",

@@ -81,10 +81,10 @@ class EmbeddedBackend:
         await self.stop()
         await self.start()
 
-    async def rotate_signing_key(self) -> None:
+    async def rotate_signing_key(self, *, keep_old: bool) -> None:
         """Restart with a new key for service account tokens."""
-        held = self._rules.token_keys
-        self._rules = replace(self._rules, token_keys=TokenKeys(PrivateKey.generate(), held.public))
+        earlier = self._rules.token_keys.public if keep_old else ()
+        self._rules = replace(self._rules, token_keys=TokenKeys(PrivateKey.generate(), earlier))
         await self.restart(kill=False)
 
     async def start_controllers(self, names: Sequence[str]) -> Stop:  # noqa: ARG002 - they all run already

@@ -63,9 +63,9 @@ class KubeApiserverBackend:
         await asyncio.to_thread(self.cluster.stop_api_server, kill=kill)
         await asyncio.to_thread(self.cluster.start)
 
-    async def rotate_signing_key(self) -> None:
+    async def rotate_signing_key(self, *, keep_old: bool) -> None:
         """Restart kube-apiserver with a new key for service account tokens."""
-        self.cluster.credentials.rotate_signing_key()
+        self.cluster.credentials.rotate_signing_key(keep_old=keep_old)
         await self.restart(kill=False)
 
     async def start_controllers(self, names: Sequence[str]) -> Stop:

@@ -72,7 +72,7 @@ class SubprocessBackend:
         await asyncio.to_thread(self.stop, kill=kill)
         await asyncio.to_thread(self.start)
 
-    async def rotate_signing_key(self) -> None:
+    async def rotate_signing_key(self, *, keep_old: bool) -> None:  # noqa: ARG002 - refused either way
         """Refuse: the process keeps its keys in its data."""
         raise UnsupportedByPlane("a process of its own keeps its signing key: leave out the mark real_time")
 
