@@ -157,6 +157,14 @@ def test_agent_runs_its_own_verb_where_the_aws_command_is_missing(tmp_path: Path
     assert plugin.arguments[-2:] == ("--role-arn", PAIR.hub_role)
 
 
+def test_agent_in_the_process_node_never_runs_the_aws_command(tmp_path: Path) -> None:
+    (tmp_path / "aws").touch(mode=0o755)
+
+    plugin = TokenSource.of(PAIR).choose_plugin({"PATH": str(tmp_path), RESTRICTED_KUBECONFIGS: "1"})
+
+    assert plugin.command == sys.executable
+
+
 def test_exec_entry_of_a_kubeconfig_is_still_refused_by_the_process_node() -> None:
     with pytest.raises(ConfigError, match="pods of the process node do not run"):
         parse_kubeconfig(kubeconfig_of(PAIR)[KUBECONFIG], environment={RESTRICTED_KUBECONFIGS: "1"})

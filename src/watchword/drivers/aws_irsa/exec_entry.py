@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from watchword.api.credential_validity import CredentialValidity
+from watchword.api.names import RESTRICTED_KUBECONFIGS
 from watchword.api.yaml import YamlError, load
 from watchword.drivers.aws_irsa.arn import CLUSTER_NAME
 from watchword.drivers.aws_irsa.options import ClusterPair
@@ -70,9 +71,13 @@ class TokenSource:
         )
 
     def choose_plugin(self, environment: Mapping[str, str]) -> ExecPlugin:
-        """Return what is run: `aws` where it is installed, else the verb of this program that does the same."""
+        """Return what is run: `aws` where it is installed, else the verb of this program that does the same.
+
+        Pods of the process node run the verb alone: aliases in a home make `aws` run other programs.
+        """
         variables = {name: value for name, value in environment.items() if name.startswith(VARIABLES)}
-        installed = shutil.which(COMMAND, path=environment.get("PATH"))
+        restricted = bool(environment.get(RESTRICTED_KUBECONFIGS))
+        installed = None if restricted else shutil.which(COMMAND, path=environment.get("PATH"))
         if installed is not None:
             return replace(self.exec_entry(), command=installed, environment=variables)
         arguments = (*OWN_COMMAND, "--region", self.region, *self._names())
