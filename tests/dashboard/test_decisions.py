@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
 import pytest
 from hatchling.builders.wheel import WheelBuilder
+from msgspec.structs import replace
 
 from tools.docs_reasons import render_reasons
 from watchword.admin.health import InventoryHealth

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import (
@@ -17,8 +18,7 @@ from watchword.kube.client import Client
 from watchword.kube.responses import decode
 
 
-@dataclass(frozen=True, slots=True)
-class UserIdentity:
+class UserIdentity(Struct, frozen=True):
     """An identity as the server reports it."""
 
     username: str
@@ -27,8 +27,7 @@ class UserIdentity:
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()  # for authorizers that limit a user further, by scopes
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceAccess:
+class ResourceAccess(Struct, frozen=True):
     """One verb on one resource; an empty key means any object."""
 
     verb: str
