@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from watchword.admin.inventory_rows import HubFacts
 from watchword.admin.recent_events import FleetEvent, collect_fleet_events
+from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.meta import Object, Resource
 from watchword.api.names import CLUSTER_LEASE, Label
@@ -29,6 +30,7 @@ from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import WatchScope
+from watchword.runtime.raw_objects import Projection
 
 SOURCES: dict[str, tuple[Resource, WatchScope]] = {
     "clusters": (MANAGED_CLUSTERS, WatchScope()),
@@ -73,6 +75,7 @@ class HubObserver:
             tokens=read_tokens(self._list("join tokens")),
             authorities=self._authorities(),
             servers=[obj for name in SERVER_SOURCES for obj in self._list(name)],
+            accounts=self.accounts(),
             unseen=self.unseen,
         )
 
@@ -83,6 +86,11 @@ class HubObserver:
     def addons(self) -> Sequence[Object]:
         """Return the ManagedClusterAddOns."""
         return self._list("add-ons")
+
+    def accounts(self) -> Sequence[Object]:
+        """Return the managed service accounts, where they are followed."""
+        followed = [kind for kind in ACCOUNT_KINDS if self.cache.informers(kind)]
+        return [account for kind in followed for account in self.cache.list(kind)]
 
     def requests(self) -> Sequence[Object]:
         """Return the certificate requests of clusters and add-ons, the oldest first."""
@@ -112,6 +120,13 @@ class HubObserver:
             self._changed.clear()
             await self._changed.wait()
 
+    def follow(self, resource: Resource, scope: WatchScope, project: Projection | None = None) -> None:
+        """Watch a further kind, or a further part of one, from now on."""
+        is_new = not self.cache.informers(resource)
+        self.cache.informer(resource, scope, project=project)
+        if is_new:
+            self.cache.add_handler(resource, self.notify_change)
+
     def notify_change(self, _: object = None) -> None:
         """Notify the waiting readers."""
         self.changes += 1
@@ -131,8 +146,7 @@ async def observe_hub(
     observer = HubObserver(cache, unseen)
     visible = [row for name, row in SOURCES.items() if name not in unseen]
     for resource, scope in (*visible, *extra):
-        cache.informer(resource, scope)
-        cache.add_handler(resource, observer.notify_change)
+        observer.follow(resource, scope)
     running = asyncio.create_task(cache.run(), name="observer")
     try:
         await cache.sync()

@@ -107,8 +107,13 @@ class HubSetup:
     @property
     def chosen_drivers(self) -> tuple[str, ...]:
         """The ways in which clusters may register."""
-        rows = (self.kept.get("registrationConfiguration") or {}).get(DRIVER_LIST) or []
-        return self.drivers or tuple(str(row["authType"]) for row in rows) or (self.catalog.default,)
+        return self.drivers or enabled_drivers({"spec": self.kept}) or (self.catalog.default,)
+
+
+def enabled_drivers(manager: Object) -> tuple[str, ...]:
+    """Return the drivers that a ClusterManager enables, as it spells them; none when it names none."""
+    rows = ((manager.get("spec") or {}).get("registrationConfiguration") or {}).get(DRIVER_LIST) or []
+    return tuple(str(row["authType"]) for row in rows)
 
 
 def named_registration(setup: HubSetup) -> Object:

@@ -266,18 +266,20 @@ def find_certificate_subject(cluster: Object, requests: Sequence[Object]) -> str
     """Return whom the cluster's certificate names: the last that was issued, or the owner of the name on record."""
     name = cluster["metadata"]["name"]
     for csr in reversed(requests):
-        subject = _issued_subject(csr)
+        issued = read_issued_certificate(csr)
+        subject = issued.common_name if issued is not None else ""
         if Label.ADDON_NAME not in labels_of(csr) and subject.startswith(f"{cluster_group(name)}:"):
             return subject
     owner = read_name_owner(cluster)
     return agent_user(name, owner.agent) if owner is not None else cluster_group(name)
 
 
-def _issued_subject(csr: Object) -> str:
+def read_issued_certificate(csr: Object) -> Certificate | None:
+    """Return the certificate that was issued for a request, None while there is none."""
     try:
-        return parse_certificate(base64.b64decode((csr.get("status") or {}).get("certificate") or "")).common_name
+        return parse_certificate(base64.b64decode((csr.get("status") or {}).get("certificate") or ""))
     except (PkiError, ValueError):
-        return ""
+        return None
 
 
 def _yes_no_unknown(condition: Condition | None) -> str:

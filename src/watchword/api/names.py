@@ -90,6 +90,8 @@ class Annotation:
     FIRST_KEY: Final = "watchword.dev/first-key"
     # Ours: when an administrator denied the cluster. Only who may accept clusters may write it.
     DENIED_ON: Final = "watchword.dev/denied-on"
+    # Ours: by which driver the cluster was accepted, on a hub that has several. Written like FIRST_KEY.
+    ACCEPTED_DRIVER: Final = "watchword.dev/accepted-driver"
     # Ours: when the cluster's own side took it out, by `unjoin`.
     LEFT_ON: Final = "watchword.dev/left-on"
     # Ours, on a ClusterManager: how long clusters that left are kept.
@@ -115,6 +117,7 @@ HUB_ANNOTATIONS = (
     Annotation.FIRST_KEY,
     Annotation.NAME_USED_BEFORE,
     Annotation.DENIED_ON,
+    Annotation.ACCEPTED_DRIVER,
 )
 """Annotations of the hub on a ManagedCluster; its agent may edit all others there, but not these."""
 
@@ -197,6 +200,11 @@ def cluster_group(cluster: str) -> str:
 def cluster_group_plain(cluster: str) -> str:
     """Return the same group for clouds that reserve the `system:` prefix."""
     return f"open-cluster-management:{cluster}"
+
+
+def cloud_agent_user(cluster: str) -> str:
+    """Return the user of an agent whose identity a cloud vouches for, where users may not begin with `system:`."""
+    return f"{cluster_group_plain(cluster)}:agent"
 
 
 def agent_user(cluster: str, agent: str) -> str:

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 @click.option(
     "--audit", is_flag=True, help="Write audit.log beside the data of each control plane: one line per request."
 )
+@click.option(
+    "--encryption-key-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Encrypt Secrets in each data file with the first key of this file (base64, 32 bytes, one per line).",
+)
 @click.option("--exit", "leave", is_flag=True, help="End with status 0 once all is healthy; for scripts.")
 @click.option("--timeout", default="60s", show_default=True, help="With --exit: how long to wait for that.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each thing that happens.")
@@ -48,6 +53,8 @@ def command(**flags: Any) -> None:
     """
     if flags["ephemeral"] and flags["data_dir"] is not None:
         raise click.UsageError("--ephemeral keeps nothing, so --data-dir has no meaning: leave one of them out")
+    if flags["ephemeral"] and flags["encryption_key_file"] is not None:
+        raise click.UsageError("--ephemeral keeps nothing to encrypt: leave --encryption-key-file out, or --ephemeral")
     patience = parse_duration_flag(flags["timeout"], "--timeout")
     if sys.stdout.isatty() and not flags["as_json"]:
         click.echo("starting…\r", nl=False)  # before a second of imports; the first picture covers it
@@ -63,6 +70,7 @@ def command(**flags: Any) -> None:
         requested=LayoutRequest(flags["clusters"], flags["port"], named, needs_port),
         in_memory=flags["ephemeral"],
         audit=flags["audit"],
+        encryption_key_file=flags["encryption_key_file"],
         leave=flags["leave"],
         patience=patience if flags["leave"] else None,
     )
@@ -75,6 +83,7 @@ def command(**flags: Any) -> None:
 
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     from watchword.api.names import RESTRICTED_KUBECONFIGS
+    from watchword.apiserver.node.containers import NO_AWS_FILES
     from watchword.http.limits import raise_descriptor_limit
     from watchword.local.data_directory import discard_failed_start
     from watchword.local.output import choose_output
@@ -83,6 +92,9 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     from watchword.runtime.event_loop import run
     from watchword.runtime.logs import configure_logging
 
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]  # its pods must not act with the AWS credentials of the user
+    os.environ.update(NO_AWS_FILES, AWS_EC2_METADATA_DISABLED="true")
     os.environ[RESTRICTED_KUBECONFIGS] = "1"  # its pods run in this process, and their kubeconfigs come from works
     raise_descriptor_limit()
     output = choose_output(sys.stdout, json=as_json)

@@ -14,11 +14,21 @@ from watchword.api.meta import Manifest, Object, ObjectKey, Resource
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
 from watchword.drivers.hub_server import HubServer
-from watchword.drivers.interface import AgentContext, AgentDriver, HubContext, HubDriver, SecretData, WantedCredential
+from watchword.drivers.interface import (
+    AcceptanceContext,
+    AgentContext,
+    AgentDriver,
+    HubContext,
+    HubDriver,
+    SecretData,
+    WantedCredential,
+)
 from watchword.drivers.kubeconfig_connector import KubeconfigConnector
 from watchword.drivers.options import DriverOption, Settings
 from watchword.kube.client import Client
 from watchword.runtime.reconcile import ControllerSpec, Reader
+
+DEFAULT_ACCOUNT_SUFFIX = "sa"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +98,11 @@ def no_pending_key(_data: SecretData) -> str:
     return ""
 
 
+def no_objection(_settings: Settings) -> str:
+    """Object to nothing."""
+    return ""
+
+
 def no_annotations(_settings: Settings) -> Mapping[str, str]:
     """Add no annotations."""
     return {}
@@ -96,6 +111,10 @@ def no_annotations(_settings: Settings) -> Mapping[str, str]:
 def no_manifests(_settings: Settings) -> Iterable[Manifest]:
     """Bring nothing to the hub."""
     return ()
+
+
+async def prepare_nothing(_context: AcceptanceContext) -> None:
+    """Need nothing before a person accepts a cluster."""
 
 
 def no_bootstrap_data(_settings: Settings, _token: Sensitive[str], _present: SecretData) -> SecretData:
@@ -139,9 +158,13 @@ class ClusterRegistration:
     bootstrap_data: BootstrapData = no_bootstrap_data  # what `join` adds to the bootstrap Secret
     trial_settings: TrialSettings = no_trial_settings  # what `watchword up` joins with
     account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the agent's ServiceAccount
+    account_suffix: str = DEFAULT_ACCOUNT_SUFFIX  # of that ServiceAccount: what follows the name of the Klusterlet
+    hub_account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the hub's ServiceAccount
+    validate: Callable[[Settings], str] = no_objection  # why settings that are good in themselves do not fit together
     read_held: Callable[[SecretData], HeldCredential | None] = read_nothing  # for people; `DriverError` when unreadable
     read_pending_key: Callable[[SecretData], str] = no_pending_key  # the thumbprint of the key that is to be certified
     needs_approval: bool = False  # `accept` approves a certificate request together with the cluster
+    prepare: Callable[[AcceptanceContext], Awaitable[None]] = prepare_nothing  # before `accept`; `DriverError`: refused
     signer: str = ""  # the signer that its certificates need; `init` tries it
     manifests: Callable[[Settings], Iterable[Manifest]] = no_manifests  # what it brings to the hub: jobs, RBAC
     server: HubServer | None = None  # the server that it brings to the hub; the operator renders it

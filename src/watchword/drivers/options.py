@@ -35,6 +35,11 @@ class OptionType(Enum):
     LIST = auto()
 
 
+def tells_nothing(_context: str) -> str:
+    """Derive nothing from the name of a context."""
+    return ""
+
+
 def accept_any(_value: str) -> str:
     """Object to nothing."""
     return ""
@@ -54,6 +59,7 @@ class DriverOption:
     trial: str = ""  # what `watchword up` sets
     exposure: str = ""  # the protocol whose hosts in `serverConfiguration.endpointsExposure` are its value
     gate: str = ""  # the feature gate without which it has no effect
+    from_context: Callable[[str], str] = tells_nothing  # what a kubeconfig's context says, for `init`; empty: nothing
     validate: Callable[[str], str] = accept_any  # why a value is refused; empty when it is not
     warn: Callable[[str], str] = accept_any  # why a value is unwise; empty when it is not
 
