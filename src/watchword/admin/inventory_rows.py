@@ -27,6 +27,7 @@ class HubFacts:
     tokens: Sequence[TokenRecord] = ()
     authorities: Sequence[Certificate] = ()
     accounts: Sequence[Object] = ()
+    servers: Sequence[Object] = ()  # the ConfigMaps with the certificates of drivers' servers
     unseen: Mapping[str, str] = field(default_factory=dict)
 
 

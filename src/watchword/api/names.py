@@ -34,6 +34,7 @@ HUB_KUBECONFIG_SECRET = "hub-kubeconfig-secret"  # noqa: S105 - the name of a Se
 BOOTSTRAP_KUBECONFIG_SECRET = "bootstrap-hub-kubeconfig"  # noqa: S105 - the name of a Secret, not its content
 CLUSTER_LEASE = "managed-cluster-lease"
 BOOTSTRAP_SERVICE_ACCOUNT = "agent-registration-bootstrap"
+GRPC_SERVER_SERVICE_ACCOUNT = "grpc-server-sa"
 
 # Signers
 KUBE_CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
@@ -67,7 +68,8 @@ class Annotation:
     """Annotation keys."""
 
     AUTO_ACCEPTED_ON: Final = "open-cluster-management.io/automatically-accepted-on"
-    CSR_USER: Final = "open-cluster-management.io/csr-user"
+    CSR_USER: Final = "open-cluster-management.io/csr-user"  # who asked the gRPC server for a certificate
+    CSR_GROUPS: Final = "watchword.dev/csr-groups"  # ours: the groups of that user, as a JSON list
     CLEANUP_PRIORITY: Final = "open-cluster-management.io/cleanup-priority"
     SKIP_CLOCK_CHECK: Final = "registration.open-cluster-management.io/skip-clock-sync-check"
     SET_AUTO_UPDATE: Final = "cluster.open-cluster-management.io/autoupdate"

@@ -52,7 +52,7 @@ def with_kubeconfig_settings(settings: Settings, side: Side, driver: str, cluste
 
 
 def _options(side: Side, *, stored: bool = False) -> list[DriverOption]:
-    return [option for option in CATALOG.options(side) if option.paths or not stored]
+    return [option for option in CATALOG.options(side) if option.paths or option.exposure or not stored]
 
 
 def _flag(option: DriverOption) -> Callable[[Any], Any]:

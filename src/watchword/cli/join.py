@@ -36,7 +36,7 @@ from watchword.cli.hub_access_options import HubPlan, hub_access_options
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.drivers.catalog import CATALOG
-from watchword.drivers.options import Side
+from watchword.drivers.options import Settings, Side
 from watchword.operator.rendering import IMAGE
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
@@ -73,6 +73,7 @@ OPTIONS = (
 @with_options(*OPTIONS[:1])
 @driver_choice_options()
 @driver_options(Side.CLUSTER, stored=True)
+@driver_options(Side.JOIN)
 @with_options(*OPTIONS[1:])
 @wait_options("the cluster has joined", also="patience")
 @output_option()
@@ -107,11 +108,12 @@ def _membership(flags: dict[str, Any], connection: ClusterConnection) -> Cluster
     if flags["credential_file"]:
         raise click.UsageError("--credential-file goes with --node-name: a cluster keeps its credential in a Secret")
     name = cluster_name(flags["cluster_name"])
-    settings, auth = driver_settings(flags, Side.CLUSTER), flags["registration_auth"]
+    given: Settings = {**driver_settings(flags, Side.CLUSTER), **driver_settings(flags, Side.JOIN)}
+    auth = flags["registration_auth"]
     registration_auth = CATALOG.cluster_driver(auth) if auth else ""
-    settings = with_kubeconfig_settings(settings, Side.CLUSTER, registration_auth, cluster_name_of(connection))
+    settings = with_kubeconfig_settings(given, Side.CLUSTER, registration_auth, cluster_name_of(connection))
     addon_auth = CATALOG.addon_driver(flags["addon_auth"]) if flags["addon_auth"] else ""
-    objections = CATALOG.validate(Side.CLUSTER, settings)
+    objections = [*CATALOG.validate(Side.CLUSTER, settings), *CATALOG.validate(Side.JOIN, settings)]
     if objections:
         raise click.UsageError("; ".join(objections))
     taken = ("klusterlet", "namespace", "image", "labels", "annotations", "gates")

@@ -49,6 +49,9 @@ SecretData: TypeAlias = Mapping[str, bytes]
 KUBECONFIG = "kubeconfig"
 """The key under which a Secret holds the kubeconfig that goes with its credential."""
 
+ENDPOINT_CONFIG = "config.yaml"
+"""The key under which a Secret describes an endpoint that is not an API server; its credential is valid only there."""
+
 ROTATION_KEY = "rotation-request"
 """The key under which a Secret notes which request for an early renewal its credential has honoured."""
 
