@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
@@ -14,7 +13,7 @@ from tests.pullsecrets.harness import PullSecretHarness, token_of
 from watchword.admin.doctor.pull_secrets import decide_pull_secret_findings
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
-from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets, summarize_pull_secrets
+from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets
 from watchword.runtime.metrics import Metrics
 from watchword.testing.canary import Canary
 from watchword.testing.eventually import eventually, is_gone
@@ -121,18 +120,3 @@ def test_doctor_judges_pull_secrets_by_the_worst(health: tuple[PullSecretHealth,
     rows = [PullSecretRow(ObjectKey("team", f"secret-{n}"), "builder", each) for n, each in enumerate(health)]
 
     assert [finding.level.value for finding in decide_pull_secret_findings(rows)] == level
-
-
-def test_summary_counts_and_finds_the_first_to_expire() -> None:
-    now = datetime(2026, 3, 1, tzinfo=UTC)
-    rows = [
-        PullSecretRow(
-            ObjectKey("team", f"secret-{hours}"), "b", PullSecretHealth.HEALTHY, expires_at=now + timedelta(hours=hours)
-        )
-        for hours in (3, 1, 2)
-    ]
-
-    summary = summarize_pull_secrets(rows)
-
-    assert summary.counts == {PullSecretHealth.HEALTHY: 3}
-    assert summary.first_to_expire is rows[1]

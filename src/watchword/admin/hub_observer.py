@@ -26,6 +26,7 @@ from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate
+from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, project_pull_secret
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import WatchScope
 
@@ -62,6 +63,7 @@ class HubObserver:
             requests=self.requests(),
             tokens=read_tokens(self._list("join tokens")),
             authorities=self._authorities(),
+            pull_secrets=self._pull_secrets(),
             unseen=self.unseen,
         )
 
@@ -106,6 +108,13 @@ class HubObserver:
         self.changes += 1
         self._changed.set()
 
+    def _pull_secrets(self) -> Sequence[PullSecret] | None:
+        """Read them from the cache, which holds no token."""
+        if not any(informer.scope == OF_PULL_SECRETS for informer in self.cache.informers(SECRETS)):
+            return None
+        found = (PullSecret.read(secret) for secret in self.cache.list(SECRETS))
+        return [secret for secret in found if secret is not None]
+
     def _list(self, source: str) -> Sequence[Object]:
         resource, scope = SOURCES[source]
         return () if source in self.unseen else self.cache.list(resource, namespace=scope.namespace)
@@ -113,7 +122,11 @@ class HubObserver:
 
 @asynccontextmanager
 async def observe_hub(
-    client: Client, unseen: dict[str, str], *, extra: Sequence[tuple[Resource, WatchScope]] = ()
+    client: Client,
+    unseen: dict[str, str],
+    *,
+    extra: Sequence[tuple[Resource, WatchScope]] = (),
+    pull_secrets: bool = True,
 ) -> AsyncIterator[HubObserver]:
     """Follow everything that can be seen of a hub; entered once all of it is known."""
     cache = Cache.of(client)
@@ -121,6 +134,9 @@ async def observe_hub(
     visible = [row for name, row in SOURCES.items() if name not in unseen]
     for resource, scope in (*visible, *extra):
         cache.informer(resource, scope)
+    if pull_secrets:
+        cache.informer(SECRETS, OF_PULL_SECRETS, project=project_pull_secret)
+    for resource in {informer.resource for informer in cache.informers()}:
         cache.add_handler(resource, observer.notify_change)
     running = asyncio.create_task(cache.run(), name="observer")
     try:

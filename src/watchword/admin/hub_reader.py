@@ -9,9 +9,15 @@ from watchword.admin.hub_observer import SOURCES, read_authorities, read_tokens,
 from watchword.admin.inventory_rows import HubFacts
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.meta import Object, Resource
+from watchword.api.pull_secrets import CONFIGURATION
+from watchword.api.resources import CONFIG_MAPS
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, NotFound
+from watchword.pullsecrets.inventory import read_pull_secrets
+from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.runtime.informer import WatchScope
+
+FORBIDDEN = "the server does not let you read them"
 
 
 async def read_hub_facts(client: Client) -> HubFacts:
@@ -25,13 +31,17 @@ async def read_hub_facts(client: Client) -> HubFacts:
             unseen[name] = answer
         else:
             found[name] = answer
+    accounts, pull_secrets = await asyncio.gather(_read_accounts(client), _read_pull_secrets(client))
+    if pull_secrets is None and await _has_pull_secrets(client):
+        unseen["pull secrets"] = FORBIDDEN
     return HubFacts(
         clusters=found.get("clusters", ()),
         addons=found.get("add-ons", ()),
         requests=sort_by_creation(found.get("certificate requests", ())),
         tokens=read_tokens(found.get("join tokens", ())),
         authorities=read_authorities(found.get("the hub's authority", ())),
-        accounts=await _read_accounts(client),
+        accounts=accounts,
+        pull_secrets=pull_secrets,
         unseen=unseen,
     )
 
@@ -42,11 +52,26 @@ async def _read_accounts(client: Client) -> Sequence[Object]:
     return [obj for answer in answers if not isinstance(answer, str) for obj in answer]
 
 
+async def _read_pull_secrets(client: Client) -> Sequence[PullSecret] | None:
+    try:
+        return await read_pull_secrets(client)
+    except Forbidden:
+        return None
+
+
+async def _has_pull_secrets(client: Client) -> bool:
+    """Whether the controllers are configured, as far as a user who may not read Secrets can see."""
+    try:
+        return await client.find(CONFIG_MAPS, CONFIGURATION) is not None
+    except Forbidden:
+        return False
+
+
 async def _read(client: Client, resource: Resource, scope: WatchScope) -> Sequence[Object] | str:
     try:
         listed = await client.list(resource, namespace=scope.namespace, labels=scope.labels, fields=scope.fields)
     except NotFound:
         return "the server does not know the kind: is this a hub?"
     except Forbidden:
-        return "the server does not let you read them"
+        return FORBIDDEN
     return listed.items

@@ -26,6 +26,7 @@ from watchword.admin.inventory_rows import (
     cluster_order,
     credential_order,
 )
+from watchword.admin.pull_secret_rows import decide_pull_secret_rows
 from watchword.api.addon import Addon
 from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
@@ -172,6 +173,7 @@ def _credentials(
         yield from decide_addon_credential_rows(Addon.read(obj), now=now, catalog=catalog)
     for obj in facts.accounts:
         yield from decide_account_rows(obj, now=now)
+    yield from decide_pull_secret_rows(facts.pull_secrets or (), now=now)
 
 
 def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:

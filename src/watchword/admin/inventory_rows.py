@@ -13,6 +13,7 @@ from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Object
 from watchword.discovery.token_secret import TokenRecord
 from watchword.pki.certificates import Certificate
+from watchword.pullsecrets.pull_secret import PullSecret
 
 JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
 
@@ -27,6 +28,7 @@ class HubFacts:
     tokens: Sequence[TokenRecord] = ()
     authorities: Sequence[Certificate] = ()
     accounts: Sequence[Object] = ()
+    pull_secrets: Sequence[PullSecret] | None = None  # None: they may not be read
     unseen: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -69,6 +71,7 @@ class CredentialRow:
     note: str = ""
     consequence: str = ""  # what happens when it expires
     renewed: bool = False  # by its holder
+    count: int = 1  # how many alike the row stands for; the validity is that of the first to expire
 
     @property
     def next_rotation(self) -> datetime | None:
@@ -87,10 +90,9 @@ class Inventory:
 
     @property
     def troubles(self) -> int:
-        """How many rows need attention."""
-        return sum(
-            row.health.needs_attention for rows in (self.clusters, self.addons, self.credentials) for row in rows
-        )
+        """How many clusters, add-ons and credentials need attention."""
+        members = sum(row.health.needs_attention for rows in (self.clusters, self.addons) for row in rows)
+        return members + sum(row.count for row in self.credentials if row.health.needs_attention)
 
 
 def natural_sort_key(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -45,8 +45,9 @@ Row = TypeVar("Row", bound=HasHealth)
 def command(connection: ClusterConnection, output: str, watch: bool, check: bool) -> int:  # noqa: FBT001 - flags
     """Show who holds which credential until when.
 
-    Clusters, add-ons and credentials of any hub, what needs attention first. What this user may not read is
-    named, and the rest is shown. With --check nothing is printed when all is well.
+    Clusters, add-ons and credentials of any hub, what needs attention first; pull secrets in one row for each
+    state. What this user may not read is named, and the rest is shown. With --check nothing is printed when
+    all is well.
     """
     if watch and check:
         raise click.UsageError("--check looks once and ends, --watch stays: give one of them")
@@ -112,8 +113,9 @@ async def _watch(connection: ClusterConnection, output: str) -> None:
     from watchword.admin.hub_reader import read_hub_facts
 
     async with connection.client() as client:
-        unseen = dict((await read_hub_facts(client)).unseen)
-        async with observe_hub(client, unseen) as observer:
+        facts = await read_hub_facts(client)
+        readable = facts.pull_secrets is not None
+        async with observe_hub(client, dict(facts.unseen), pull_secrets=readable) as observer:
             await _follow(observer, output)
 
 
@@ -192,13 +194,15 @@ def summarise(inventory: Inventory) -> str:
     from watchword.admin.formatting import format_count
 
     tables = (
-        ("cluster", inventory.clusters),
-        ("add-on", inventory.addons),
-        ("credential", inventory.credentials),
+        ("cluster", [(row.health, 1) for row in inventory.clusters]),
+        ("add-on", [(row.health, 1) for row in inventory.addons]),
+        ("credential", [(row.health, row.count) for row in inventory.credentials]),
     )
-    there = ", ".join(format_count(len(rows), noun) for noun, rows in tables if rows)
+    there = ", ".join(format_count(sum(count for _, count in rows), noun) for noun, rows in tables if rows)
     troubles = [
-        format_count(count, noun) for noun, rows in tables if (count := sum(row.health.needs_attention for row in rows))
+        format_count(total, noun)
+        for noun, rows in tables
+        if (total := sum(count for health, count in rows if health.needs_attention))
     ]
     return f"{there}: {' and '.join(troubles)} to look at" if troubles else f"{there}: all well"
 

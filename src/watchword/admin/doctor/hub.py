@@ -12,6 +12,7 @@ from watchword.admin.formatting import format_age, format_count
 from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory import build_inventory
 from watchword.admin.inventory_rows import AUTHORITY, Inventory
+from watchword.admin.pull_secret_rows import PULL_SECRET
 from watchword.admin.signer_probe import SignerProbe
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
 from watchword.api.meta import ObjectKey, annotations_of, labels_of
@@ -36,6 +37,7 @@ from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.errors import Forbidden, KubeError, NotFound
 
 INIT = "watchword init"
+SEPARATE = (AUTHORITY, PULL_SECRET)  # kinds of credentials that have a check of their own
 STALE_LEASE = timedelta(minutes=2)
 
 
@@ -172,7 +174,7 @@ def decide_fleet_findings(inventory: Inventory) -> list[CheckFinding]:
                 )
             )
     for credential in inventory.credentials:
-        if credential.health in (InventoryHealth.EXPIRED, InventoryHealth.OVERDUE) and credential.kind != AUTHORITY:
+        if credential.health in (InventoryHealth.EXPIRED, InventoryHealth.OVERDUE) and credential.kind not in SEPARATE:
             command = (
                 f"watchword rejoin --cluster-name {credential.cluster}"
                 if credential.cluster
