@@ -85,7 +85,6 @@ async def state_of(cluster: PullSecretHarness, account: str) -> tuple[Object, li
     return await cluster.client.get(SERVICE_ACCOUNTS, cluster.key(account)), secrets
 
 
-@pytest.mark.planes("embedded")  # in virtual time, so the first token never takes ten seconds
 async def test_new_account_costs_four_writes(cluster: PullSecretHarness) -> None:
     transport = start_mortal(cluster, "builder", writes=100)
     await cluster.account("builder")

@@ -350,6 +350,7 @@ async def test_account_that_no_pod_uses_gets_nothing_when_pods_decide(cluster: P
     assert ANNOTATION_PULL_SECRET not in annotations_of(unused)
 
 
+@pytest.mark.planes("embedded")  # in virtual time: the annotation waits five minutes for a token
 async def test_refusal_of_tokens_is_an_event_and_the_empty_secret_is_not_listed(cluster: PullSecretHarness) -> None:
     await _grant(cluster, "no-tokens")
     cluster.start(user="no-tokens")
@@ -360,6 +361,7 @@ async def test_refusal_of_tokens_is_an_event_and_the_empty_secret_is_not_listed(
         SERVICE_ACCOUNTS,
         cluster.key("builder"),
         lambda obj: ANNOTATION_PULL_SECRET in annotations_of(obj or {}),
+        within=400,
     )
     await eventually_all(
         cluster.client,

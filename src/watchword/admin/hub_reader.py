@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from watchword.admin.hub_observer import SOURCES, read_authorities, read_tokens, sort_by_creation
-from watchword.admin.inventory_rows import HubFacts
+from watchword.admin.inventory_rows import UNKNOWN_KIND, HubFacts
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.meta import Object, Resource
 from watchword.api.pull_secrets import CONFIGURATION
@@ -71,7 +71,7 @@ async def _read(client: Client, resource: Resource, scope: WatchScope) -> Sequen
     try:
         listed = await client.list(resource, namespace=scope.namespace, labels=scope.labels, fields=scope.fields)
     except NotFound:
-        return "the server does not know the kind: is this a hub?"
+        return UNKNOWN_KIND
     except Forbidden:
         return FORBIDDEN
     return listed.items

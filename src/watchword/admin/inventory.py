@@ -57,7 +57,7 @@ def build_inventory(facts: HubFacts, *, now: datetime, catalog: Catalog = CATALO
         sorted((decide_cluster_row(*each) for each in clusters), key=cluster_order),
         sorted((decide_addon_row(each, catalog) for each in facts.addons), key=addon_order),
         sorted(_credentials(facts, clusters, now, catalog), key=credential_order),
-        facts.unseen,
+        facts.missing,
     )
 
 

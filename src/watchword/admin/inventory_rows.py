@@ -16,6 +16,8 @@ from watchword.pki.certificates import Certificate
 from watchword.pullsecrets.pull_secret import PullSecret
 
 JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
+FLEET = ("clusters", "add-ons")
+UNKNOWN_KIND = "the server does not know the kind: is this a hub?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,13 @@ class HubFacts:
     accounts: Sequence[Object] = ()
     pull_secrets: Sequence[PullSecret] | None = None  # None: they may not be read
     unseen: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """What should have been read and was not: a cluster with pull secrets alone need not be a hub."""
+        if not self.pull_secrets or any(self.unseen.get(kind) != UNKNOWN_KIND for kind in FLEET):
+            return self.unseen
+        return {kind: why for kind, why in self.unseen.items() if kind not in FLEET}
 
 
 @dataclass(frozen=True, slots=True)

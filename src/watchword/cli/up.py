@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from watchword.local.data_directory import FleetDirectory
     from watchword.local.pods import FlagParsers
     from watchword.local.up import UpOptions
+    from watchword.pullsecrets.process import PullSecretOptions
 
 
 @click.command("up")
@@ -107,7 +108,7 @@ def open_log(log: Path) -> Iterator[TextIO]:
 
 def flag_readers() -> FlagParsers:
     """Return how pods read what the operator rendered: as the program itself does."""
-    from watchword.cli import agent, hub
+    from watchword.cli import agent, hub, pull_secrets
     from watchword.local.pods import FlagParsers
 
     def read_hub(arguments: Sequence[str]) -> HubOptions:
@@ -116,7 +117,10 @@ def flag_readers() -> FlagParsers:
     def read_agent(arguments: Sequence[str]) -> AgentOptions:
         return agent.options_of(agent.command.make_context("agent", list(arguments)).params)
 
-    return FlagParsers(read_hub, read_agent)
+    def read_pull_secrets(arguments: Sequence[str]) -> PullSecretOptions:
+        return pull_secrets.options_of(pull_secrets.command.make_context("pull-secrets", list(arguments)).params)
+
+    return FlagParsers(read_hub, read_agent, read_pull_secrets)
 
 
 def listen_for_signals(stop: asyncio.Event) -> None:

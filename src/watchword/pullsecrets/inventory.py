@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import orjson
@@ -11,11 +11,15 @@ import orjson
 from watchword.api.meta import ObjectKey
 from watchword.api.pull_secrets import DOCKERCFG_TYPE
 from watchword.api.resources import SECRETS
+from watchword.api.time import parse_rfc3339
 from watchword.kube.client import Client
 from watchword.pullsecrets.dockercfg import Credentials, Empty
 from watchword.pullsecrets.pull_secret import PullSecret, project_pull_secret
 from watchword.pullsecrets.refresh import LATEST, choose_refresh_time
 from watchword.runtime.raw_objects import projected
+
+FIRST_TOKEN_WITHIN = timedelta(minutes=1)
+"""An empty Secret that is younger waits for its first token, and is not reported as broken."""
 
 
 class PullSecretHealth(StrEnum):
@@ -25,6 +29,7 @@ class PullSecretHealth(StrEnum):
     CORRUPT = "corrupt"
     EMPTY = "empty"
     OVERDUE = "overdue"
+    NEW = "new"
     LEGACY = "legacy"
     HEALTHY = "healthy"
 
@@ -63,8 +68,7 @@ def pull_secret_row(secret: PullSecret, *, now: datetime) -> PullSecretRow:
     if secret.is_legacy:
         return PullSecretRow(secret.key, secret.account, PullSecretHealth.LEGACY)
     if not isinstance(content, Credentials):
-        health = PullSecretHealth.EMPTY if isinstance(content, Empty) else PullSecretHealth.CORRUPT
-        return PullSecretRow(secret.key, secret.account, health)
+        return PullSecretRow(secret.key, secret.account, _health_without_token(secret, now))
     token = content.token
     renews_at = choose_refresh_time(token, seed=secret.uid)
     health = PullSecretHealth.HEALTHY
@@ -75,3 +79,11 @@ def pull_secret_row(secret: PullSecret, *, now: datetime) -> PullSecretRow:
     return PullSecretRow(
         secret.key, secret.account, health, content.registries, token.issued_at, token.expires_at, renews_at
     )
+
+
+def _health_without_token(secret: PullSecret, now: datetime) -> PullSecretHealth:
+    if not isinstance(secret.content, Empty):
+        return PullSecretHealth.CORRUPT
+    created = parse_rfc3339(secret.created_at)
+    is_new = created is not None and now - created < FIRST_TOKEN_WITHIN
+    return PullSecretHealth.NEW if is_new else PullSecretHealth.EMPTY
