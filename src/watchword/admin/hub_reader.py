@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Sequence
 
+from watchword.admin.audit_log import CredentialUsage
 from watchword.admin.hub_observer import SOURCES, read_authorities, read_tokens, sort_by_creation
-from watchword.admin.inventory_rows import UNKNOWN_KIND, HubFacts
+from watchword.admin.inventory_rows import UNKNOWN_KIND, AccountToken, HubFacts
 from watchword.api.accounts import ACCOUNT_KINDS
-from watchword.api.meta import Object, Resource
+from watchword.api.credential_use import token_id
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.names import Label
 from watchword.api.pull_secrets import CONFIGURATION
-from watchword.api.resources import CONFIG_MAPS
+from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, NotFound
+from watchword.pki.errors import InvalidJwt
+from watchword.pki.unverified_jwt import read_unverified_claims
 from watchword.pullsecrets.inventory import read_pull_secrets
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.runtime.informer import WatchScope
@@ -20,7 +26,7 @@ from watchword.runtime.informer import WatchScope
 FORBIDDEN = "the server does not let you read them"
 
 
-async def read_hub_facts(client: Client) -> HubFacts:
+async def read_hub_facts(client: Client, *, usage: CredentialUsage | None = None) -> HubFacts:
     """Read everything at once; what this user may not see is named in `unseen`."""
     names = list(SOURCES)
     answers = await asyncio.gather(*(_read(client, *SOURCES[name]) for name in names))
@@ -43,6 +49,8 @@ async def read_hub_facts(client: Client) -> HubFacts:
         accounts=accounts,
         pull_secrets=pull_secrets,
         unseen=unseen,
+        usage=usage,
+        account_tokens=await _read_account_tokens(client) if usage is not None and accounts else {},
     )
 
 
@@ -50,6 +58,23 @@ async def _read_accounts(client: Client) -> Sequence[Object]:
     """Return the managed service accounts; none where the add-on was never installed."""
     answers = await asyncio.gather(*(_read(client, kind, WatchScope()) for kind in ACCOUNT_KINDS))
     return [obj for answer in answers if not isinstance(answer, str) for obj in answer]
+
+
+async def _read_account_tokens(client: Client) -> dict[ObjectKey, AccountToken]:
+    """Return the ids of the tokens that managed service accounts have; none where Secrets may not be read."""
+    answer = await _read(client, SECRETS, WatchScope(labels=f"{Label.MANAGED_ACCOUNT}=true"))
+    found = {} if isinstance(answer, str) else {ObjectKey.of(secret): _account_token(secret) for secret in answer}
+    return {key: token for key, token in found.items() if token is not None}
+
+
+def _account_token(secret: Object) -> AccountToken | None:
+    try:
+        token = base64.b64decode((secret.get("data") or {}).get("token") or "").decode()
+        claims = read_unverified_claims(token)
+    except (ValueError, InvalidJwt):
+        return None
+    found = token_id(claims.get("jti"))
+    return AccountToken(str(claims.get("sub") or ""), found) if found else None
 
 
 async def _read_pull_secrets(client: Client) -> Sequence[PullSecret] | None:

@@ -27,12 +27,13 @@ from watchword.admin.inventory_rows import (
     credential_order,
 )
 from watchword.admin.pull_secret_rows import decide_pull_secret_rows
+from watchword.admin.renewal_proof import account_evidence, addon_evidence, cluster_evidence, decide_row_use
 from watchword.api.addon import Addon
 from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_validity import CredentialValidity, parse_validity
-from watchword.api.meta import Object, annotations_of, labels_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
 from watchword.certificates.approval import is_pending
 from watchword.certificates.name_ownership import read_name_owner
@@ -40,7 +41,7 @@ from watchword.discovery.token_secret import TokenRecord
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.descriptor import CredentialKind
 from watchword.drivers.errors import AmbiguousDriver
-from watchword.pki.certificates import parse_certificate
+from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 
 CONSEQUENCES = {
@@ -168,11 +169,16 @@ def _credentials(
     for obj, requests in clusters:
         row = decide_cluster_credential_row(obj, requests, now=now, catalog=catalog)
         if row is not None:
-            yield row
-    for obj in facts.addons:
-        yield from decide_addon_credential_rows(Addon.read(obj), now=now, catalog=catalog)
+            evidence = cluster_evidence(catalog.cluster_credential(obj), issued_certificates(obj, requests))
+            yield decide_row_use(row, evidence, facts.usage, now=now)
+    for addon in map(Addon.read, facts.addons):
+        evidence = addon_evidence(addon, catalog.addon_credential(addon))
+        for row in decide_addon_credential_rows(addon, now=now, catalog=catalog):
+            yield decide_row_use(row, evidence, facts.usage, now=now)
     for obj in facts.accounts:
-        yield from decide_account_rows(obj, now=now)
+        token = facts.account_tokens.get(ObjectKey.of(obj))
+        for row in decide_account_rows(obj, now=now):
+            yield decide_row_use(*account_evidence(row, token), facts.usage, now=now)
     yield from decide_pull_secret_rows(facts.pull_secrets or (), now=now)
 
 
@@ -243,20 +249,28 @@ def _advice(health: InventoryHealth, validity: CredentialValidity) -> str:
 
 def find_certificate_subject(cluster: Object, requests: Sequence[Object]) -> str:
     """Return whom the cluster's certificate names: the last that was issued, or the owner of the name on record."""
-    name = cluster["metadata"]["name"]
-    for csr in reversed(requests):
-        subject = _issued_subject(csr)
-        if Label.ADDON_NAME not in labels_of(csr) and subject.startswith(f"{cluster_group(name)}:"):
-            return subject
-    owner = read_name_owner(cluster)
+    issued = issued_certificates(cluster, requests)
+    if issued:
+        return issued[-1].common_name
+    name, owner = cluster["metadata"]["name"], read_name_owner(cluster)
     return agent_user(name, owner.agent) if owner is not None else cluster_group(name)
 
 
-def _issued_subject(csr: Object) -> str:
+def issued_certificates(cluster: Object, requests: Sequence[Object]) -> Sequence[Certificate]:
+    """Return the certificate that was last issued for a cluster's own credential, if its request is still there."""
+    prefix = f"{cluster_group(cluster['metadata']['name'])}:"
+    for csr in reversed(requests):
+        found = _issued_certificate(csr) if Label.ADDON_NAME not in labels_of(csr) else None
+        if found is not None and found.common_name.startswith(prefix):
+            return (found,)
+    return ()
+
+
+def _issued_certificate(csr: Object) -> Certificate | None:
     try:
-        return parse_certificate(base64.b64decode((csr.get("status") or {}).get("certificate") or "")).common_name
+        return parse_certificate(base64.b64decode((csr.get("status") or {}).get("certificate") or ""))
     except (PkiError, ValueError):
-        return ""
+        return None
 
 
 def _yes_no_unknown(condition: Condition | None) -> str:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from watchword.admin.audit_log import CredentialUsage
 from watchword.admin.health import InventoryHealth
+from watchword.api.credential_use import CredentialUse
 from watchword.api.credential_validity import CredentialValidity
-from watchword.api.meta import Object
+from watchword.api.meta import Object, ObjectKey
 from watchword.discovery.token_secret import TokenRecord
 from watchword.pki.certificates import Certificate
 from watchword.pullsecrets.pull_secret import PullSecret
@@ -18,6 +20,14 @@ from watchword.pullsecrets.pull_secret import PullSecret
 JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
 FLEET = ("clusters", "add-ons")
 UNKNOWN_KIND = "the server does not know the kind: is this a hub?"
+
+
+@dataclass(frozen=True, slots=True)
+class AccountToken:
+    """Which token the Secret of a managed service account holds, without the token."""
+
+    user: str
+    credential_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,8 @@ class HubFacts:
     accounts: Sequence[Object] = ()
     pull_secrets: Sequence[PullSecret] | None = None  # None: they may not be read
     unseen: Mapping[str, str] = field(default_factory=dict)
+    usage: CredentialUsage | None = None  # by audit logs; None: none were given
+    account_tokens: Mapping[ObjectKey, AccountToken] = field(default_factory=dict)  # read only beside audit logs
 
     @property
     def missing(self) -> Mapping[str, str]:
@@ -80,6 +92,7 @@ class CredentialRow:
     note: str = ""
     consequence: str = ""  # what happens when it expires
     renewed: bool = False  # by its holder
+    use: CredentialUse = CredentialUse.UNKNOWN  # whether the holder uses the one last issued
     count: int = 1  # how many alike the row stands for; the validity is that of the first to expire
 
     @property

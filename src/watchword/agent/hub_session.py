@@ -86,6 +86,7 @@ class HubSession:
     held: NewCredential | ValidCredential | None = field(default=None, init=False)
     refusal: Pending | None = field(default=None, init=False)  # the hub's last refusal, until it issues another
     active_credential: ActiveCredential = field(default=ActiveCredential.NONE, init=False)
+    used_credential_id: str = field(default="", init=False)  # of the own credential that the connection uses
     kubeconfigs: HubKubeconfigRenderer = field(init=False)
     _data: SecretData = field(default_factory=dict, init=False, repr=False)
     _in_use: SecretData | BootstrapCredential | None = field(default=None, init=False, repr=False)
@@ -220,6 +221,8 @@ class HubSession:
         else:
             await self.connection.use(self.connector.own(wanted), own=True)
         self.active_credential, self._in_use = use, wanted
+        held = self.held if use is ActiveCredential.OWN else None
+        self.used_credential_id = "" if held is None else held.credential_id
         log = structlog.get_logger("watchword.agent")
         log.info("connected to the hub", credential=use.name.lower(), cluster=self.cluster_name)
         self._notify()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from watchword.api.credential_use import CREDENTIAL_ID
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import (
     SELF_SUBJECT_ACCESS_REVIEWS,
@@ -24,6 +25,7 @@ class UserIdentity:
     username: str
     uid: str = ""
     groups: tuple[str, ...] = ()
+    credential_id: str = ""  # of the credential that the request was made with; empty: the server does not tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ async def who_am_i(client: Client) -> UserIdentity:
     """Return the identity under which the server authenticates this client."""
     status = await _create_review(client, SELF_SUBJECT_REVIEWS, {})
     info = status.get("userInfo") or {}
-    return UserIdentity(info.get("username", ""), info.get("uid", ""), tuple(info.get("groups") or ()))
+    ids = (info.get("extra") or {}).get(CREDENTIAL_ID) or [""]
+    return UserIdentity(info.get("username", ""), info.get("uid", ""), tuple(info.get("groups") or ()), ids[0])
 
 
 async def can_i(client: Client, access: ResourceAccess) -> bool:

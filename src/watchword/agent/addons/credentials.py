@@ -13,6 +13,7 @@ from watchword.agent.hub_session import HubSession
 from watchword.agent.secret_data import CLUSTER_NAME, SecretExtras
 from watchword.api.addon import KUBE_CLIENT
 from watchword.api.conditions import Condition
+from watchword.api.credential_use import format_issued
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.drivers.descriptor import CredentialStatus
@@ -72,8 +73,7 @@ class AddonCredentials:
             self.events.warning(secret, answer.reason, answer.message)
         self._count(credential_secret, answer)
         statuses = self.statuses.setdefault(credential_secret.addon.name, {})
-        good = not isinstance(answer, Pending)
-        statuses[key] = CredentialStatus(good, "" if good else _reason(answer), answer.message)
+        statuses[key] = _status_of(answer)
         conditions = self._conditions(credential_secret)
         if conditions:
             await self.status.write(
@@ -133,5 +133,7 @@ class AddonCredentialObserver:
             await self.credentials.report_status(self.credential_secret, answer)
 
 
-def _reason(answer: ObtainResult) -> str:
-    return answer.reason if isinstance(answer, Pending) else ""
+def _status_of(answer: ObtainResult) -> CredentialStatus:
+    if isinstance(answer, Pending):
+        return CredentialStatus(False, answer.reason, answer.message)
+    return CredentialStatus(True, "", answer.message + format_issued(answer.credential_id))
