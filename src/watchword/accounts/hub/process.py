@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random, SystemRandom
 
@@ -13,14 +14,16 @@ from watchword.addons import controllers as addons
 from watchword.addons.controllers import AddonParts
 from watchword.addons.definition import AddonDefinition
 from watchword.addons.process import single_addon_lookup
-from watchword.api.accounts import ADDON_NAME
+from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, read_token_validity
 from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import Manifest, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, CUSTOM_RESOURCE_DEFINITIONS
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock, SystemClock
+from watchword.runtime.expiry_metrics import CredentialExpiryReconciler, MeasuredCredentials
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.manifests import apply_manifests
+from watchword.runtime.reconcile import ControllerSpec, Reader
 
 FIELD_MANAGER = "watchword-accounts"
 
@@ -52,7 +55,16 @@ async def run_accounts_manager(
     definitions = single_addon_lookup(options.definition)
     parts = AddonParts(hub.cache, hub.client, hub.events, options.clock, definitions)
     manager.add(*addons.controllers(parts), *accounts.controllers(parts))
+    measured = MeasuredCredentials(manager.metrics.credentials, options.clock)
+    manager.add(*expiry_controllers(hub.cache, measured))
     await manager.run(stop)
+
+
+def expiry_controllers(reader: Reader, measured: MeasuredCredentials) -> Iterable[ControllerSpec]:
+    """Return the measurement of the accounts' tokens as controllers; they send nothing."""
+    for kind in ACCOUNT_KINDS:
+        reconciler = CredentialExpiryReconciler(reader, kind, "account", read_token_validity, measured)
+        yield ControllerSpec(f"account-expiry.{kind.group}", kind, reconciler, workers=1)
 
 
 async def install(client: Client) -> None:
