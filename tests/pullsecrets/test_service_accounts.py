@@ -282,6 +282,12 @@ async def test_account_with_the_label_disabled_is_cleaned_up_and_comes_back(clus
     assert account["imagePullSecrets"] == [{"name": "quay"}]
     assert ANNOTATION_PULL_SECRET not in annotations_of(account)
     assert is_filled(await cluster.listed("builder"))
+    await eventually_all(
+        cluster.client,
+        EVENTS,
+        lambda found: any(event["reason"] == "PullSecretRemoved" for event in found.values()),
+        namespace=cluster.namespace,
+    )
 
 
 async def test_namespace_with_the_label_disabled_is_cleaned_up(cluster: PullSecretHarness) -> None:

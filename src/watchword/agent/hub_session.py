@@ -217,12 +217,13 @@ class HubSession:
             self.active_credential = use
             return
         if isinstance(wanted, BootstrapCredential | None):
-            await self.connection.use(self.connector.joining())
+            transport, held = self.connector.joining(), None
         else:
-            await self.connection.use(self.connector.own(wanted), own=True)
-        self.active_credential, self._in_use = use, wanted
-        held = self.held if use is ActiveCredential.OWN else None
+            transport, held = self.connector.own(wanted), self.held
+        # Before the connection is used: what is reported over it names its own credential.
         self.used_credential_id = "" if held is None else held.credential_id
+        await self.connection.use(transport, own=held is not None)
+        self.active_credential, self._in_use = use, wanted
         log = structlog.get_logger("watchword.agent")
         log.info("connected to the hub", credential=use.name.lower(), cluster=self.cluster_name)
         self._notify()

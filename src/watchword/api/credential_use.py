@@ -18,6 +18,7 @@ CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 _ID = r"(?:JTI|X509SHA256)=[A-Za-z0-9._:-]{1,128}"
 _ISSUED = re.compile(rf"(?<!uses )\bcredential (?P<id>{_ID})(?=; |$)", re.ASCII)
 _USED = re.compile(rf"\buses credential (?P<id>{_ID})(?=; |$)", re.ASCII)
+_USED_CLAUSE = re.compile(rf"; uses credential {_ID}(?=; |$)", re.ASCII)
 _WHOLE_ID = re.compile(_ID, re.ASCII)
 
 
@@ -64,6 +65,11 @@ def parse_used(message: str) -> str:
     """Return the credential that a message reports as used; empty when it reports none."""
     match = _USED.search(message)
     return "" if match is None else match["id"]
+
+
+def without_use(message: str) -> str:
+    """Return a message without the clause that names the credential in use: the rest changes with each issue alone."""
+    return _USED_CLAUSE.sub("", message)
 
 
 def decide_use(issued: Collection[str], used: str) -> CredentialUse:

@@ -101,7 +101,11 @@ async def run_hub(
     manager.add(*registration.controllers(parts))
     manager.add(
         *discovery_controllers(
-            connection.cache, connection.client, clock, authorities=ClusterAuthorities(options.own_ca)
+            connection.cache,
+            connection.client,
+            clock,
+            authorities=ClusterAuthorities(options.own_ca),
+            events=connection.events,
         )
     )
     manager.add(*_metric_controllers(connection, options, clock))

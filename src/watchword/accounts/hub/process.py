@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from random import Random, SystemRandom
 
 from watchword.accounts.hub import controllers as accounts
+from watchword.accounts.hub.account_events import account_event_controllers
 from watchword.accounts.hub.definition import accounts_addon
 from watchword.accounts.hub.secret_policy import policy_manifests
 from watchword.addons import controllers as addons
@@ -56,7 +57,7 @@ async def run_accounts_manager(
     parts = AddonParts(hub.cache, hub.client, hub.events, options.clock, definitions)
     manager.add(*addons.controllers(parts), *accounts.controllers(parts))
     measured = MeasuredCredentials(manager.metrics.credentials, options.clock)
-    manager.add(*expiry_controllers(hub.cache, measured))
+    manager.add(*expiry_controllers(hub.cache, measured), *account_event_controllers(hub.cache, hub.events))
     await manager.run(stop)
 
 
@@ -64,7 +65,8 @@ def expiry_controllers(reader: Reader, measured: MeasuredCredentials) -> Iterabl
     """Return the measurement of the accounts' tokens as controllers; they send nothing."""
     for kind in ACCOUNT_KINDS:
         reconciler = CredentialExpiryReconciler(reader, kind, "account", read_token_validity, measured)
-        yield ControllerSpec(f"account-expiry.{kind.group}", kind, reconciler, workers=1)
+        group = kind.group.partition(".")[0]
+        yield ControllerSpec(f"account-expiry-{group}", kind, reconciler, workers=1)
 
 
 async def install(client: Client) -> None:
