@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import pytest
 import pytest_asyncio
 import structlog
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from watchword.runtime.event_loop import new_loop
 from watchword.runtime.logs import redact_event
@@ -23,8 +23,12 @@ def pytest_configure() -> None:
     """Log as a program would, and draw the same examples each time unless WATCHWORD_FUZZ is set."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script: programs inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    settings.register_profile("steady", derandomize=True, database=None)
-    settings.load_profile("default" if os.environ.get("WATCHWORD_FUZZ") else "steady")
+    steady = settings(
+        deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )  # no test depends on the machine's speed
+    settings.register_profile("steady", steady, derandomize=True, database=None)
+    settings.register_profile("fuzz", steady)
+    settings.load_profile("fuzz" if os.environ.get("WATCHWORD_FUZZ") else "steady")
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

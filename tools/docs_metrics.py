@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
+from watchword.accounts.metrics import AgentAccountMetrics, HubAccountMetrics
 from watchword.pullsecrets.metrics import KnownSecrets, PullSecretMetrics
 from watchword.pullsecrets.registry_auth.token_service import TokenCounts
 from watchword.runtime.metrics import Metrics
@@ -28,6 +29,9 @@ The embedded control plane serves `/metrics` at its API address to users who may
 
 The metrics of pull secrets are those of the process that leads; [their objectives](../slo-pull-secrets.md) use them.
 `watchword registry-auth` shows `watchword_registry_token_total`.
+
+Of managed service accounts, the process that serves them on the hub shows how they stand (phases, ages, expiry,
+revocations), and the add-on's agent on each cluster shows its refreshes (`watchword_account_refresh_total` and others).
 """
 
 
@@ -38,6 +42,8 @@ def render_metrics() -> str:
     assert metrics.credentials is metrics.credentials  # made when first asked for
     PullSecretMetrics(registry, KnownSecrets(), now=lambda: datetime.now(UTC))
     TokenCounts(registry)
+    HubAccountMetrics(registry, now=lambda: datetime.now(UTC))
+    AgentAccountMetrics(registry)
     labels = {collector: collector._labelnames for collector in registry._collector_to_names}  # type: ignore[attr-defined]  # noqa: SLF001 - asked nowhere else
     rows = [_row(family, names) for collector, names in labels.items() for family in collector.collect()]
     return "\n".join([INTRODUCTION, "| metric | type | labels | says |", "|---|---|---|---|", *sorted(rows), ""])

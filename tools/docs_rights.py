@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from watchword.operator import account_manifests as accounts
 from watchword.operator import pull_secret_manifests as pull_secrets
 from watchword.operator import rbac as rules
 from watchword.operator.rbac import RbacRule
@@ -22,6 +23,8 @@ ROLES: tuple[tuple[str, str, Sequence[RbacRule]], ...] = (
     ("Agent, in its own namespaces", rules.AGENT_OWN_ROLE, rules.AGENT_OWN_RIGHTS),
     ("Hub, everywhere", rules.HUB_ROLE, rules.HUB_RIGHTS),
     ("Hub, in kube-system and kube-public", rules.HUB_TOKENS_ROLE, rules.HUB_TOKENS_RIGHTS),
+    ("Hub that serves managed service accounts, in addition", rules.ACCOUNTS_ROLE, accounts.ACCOUNTS_RIGHTS),
+    ("Manager of managed service accounts beside another hub", accounts.MANAGER_ROLE, accounts.MANAGER_RIGHTS),
     ("Clean-up of clusters", rules.CLEANER_ROLE, rules.CLEANER_RIGHTS),
     ("Pull secrets, everywhere", pull_secrets.PULL_SECRETS_ROLE, pull_secrets.PULL_SECRETS_RIGHTS),
     ("Pull secrets with `--only-used`", pull_secrets.PULL_SECRETS_ROLE, pull_secrets.ONLY_USED_RIGHTS),

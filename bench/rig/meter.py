@@ -22,6 +22,7 @@ class Mark:
     seconds: float
     cpu_seconds: dict[str, float]
     peak_mib: dict[str, float]
+    first_mib: dict[str, float]  # at the start, or when the process was first seen
     requests: dict[str, Requests]  # by cluster
 
 
@@ -33,6 +34,7 @@ class Meter:
         self._audits = audits
         self._users = users
         self._peaks: dict[str, float] = defaultdict(float)
+        self._first_mib: dict[str, float] = {}
 
     async def __aenter__(self) -> Self:
         for audit in self._audits.values():
@@ -59,7 +61,7 @@ class Meter:
             audit.read()
             requests[name] = audit.count(self._users, self._first[name])
         cpu = {name: spent - self._cpu_before[name] for name, spent in now.items()}
-        return Mark(time.monotonic() - self._started, cpu, dict(self._peaks), requests)
+        return Mark(time.monotonic() - self._started, cpu, dict(self._peaks), dict(self._first_mib), requests)
 
     async def _sample(self) -> None:
         while True:
@@ -69,5 +71,6 @@ class Meter:
     def _look(self) -> dict[str, float]:
         used = usage(self._pids)
         for name, one in used.items():
+            self._first_mib.setdefault(name, one.resident_mib)
             self._peaks[name] = max(self._peaks[name], one.resident_mib)
         return {name: one.cpu_seconds for name, one in used.items()}

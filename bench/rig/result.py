@@ -30,6 +30,7 @@ class Result:
     subject_cpu_seconds: float
     subject_peak_mib: float
     cpu_seconds: Mapping[str, float]  # of everything, API servers and etcd included
+    memory_mib: Mapping[str, tuple[float, float]]  # of everything: before the trigger, and at its peak
     more: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -73,6 +74,7 @@ def costs(done: Mark, quiet: Mark) -> dict[str, Any]:
         "subject_cpu_seconds": _of_subject(quiet.cpu_seconds),
         "subject_peak_mib": _of_subject(quiet.peak_mib),
         "cpu_seconds": quiet.cpu_seconds,
+        "memory_mib": {name: (quiet.first_mib[name], peak) for name, peak in quiet.peak_mib.items()},
     }
 
 

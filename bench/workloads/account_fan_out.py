@@ -14,8 +14,9 @@ import orjson
 from bench.rig.finish import FinishLine
 from bench.rig.result import Result
 from bench.rig.run import Cluster, Run, bounded
-from watchword.accounts.hub.process import install
+from watchword.accounts.hub.installation import install
 from watchword.api.accounts import ADDON_NAME, SELECTOR, content_digest
+from watchword.api.addon import SERVED_IN_HUB
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
 from watchword.api.names import Annotation, ConditionType, Label
@@ -44,7 +45,7 @@ async def run(one: Run) -> Result:
     """Tell beside it how long the same objects take by bare requests, eight at a time."""
     hub = await one.cluster("hub")
     await prerequisites.install(hub.client)
-    await install(hub.client)
+    await install(hub.client, served=SERVED_IN_HUB)
     names = [f"edge{number:04}" for number in range(one.parameters["clusters"])]
     await _prepare(hub, names)
     one.launch_all()
@@ -65,13 +66,19 @@ async def run(one: Run) -> Result:
 
 
 async def _prepare(hub: Cluster, names: list[str]) -> None:
-    spaces = [ACCOUNT.namespace, "bare", *names]
-    await bounded(hub.client.create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name))) for name in spaces)
+    for name in (ACCOUNT.namespace, "bare"):
+        await hub.client.create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name)))
+    await bounded(hub.client.create(NAMESPACES, a_cluster_namespace(name)) for name in names)
     await bounded(_add_cluster(hub, name) for name in names)
     binding = MANAGED_CLUSTER_SET_BINDINGS.manifest(
         ObjectKey(ACCOUNT.namespace, "global"), spec={"clusterSet": "global"}
     )
     await hub.client.create(MANAGED_CLUSTER_SET_BINDINGS, binding)
+
+
+def a_cluster_namespace(name: str) -> Object:
+    """Return the namespace of a cluster, as a hub makes it."""
+    return NAMESPACES.manifest(ObjectKey.cluster(name), metadata={"labels": {Label.CLUSTER_NAME: name}})
 
 
 async def _add_cluster(hub: Cluster, name: str) -> None:

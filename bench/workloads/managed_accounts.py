@@ -7,11 +7,13 @@ import time
 from bench.rig.finish import FinishLine
 from bench.rig.result import Result
 from bench.rig.run import Cluster, Run, bounded
-from watchword.accounts.hub.process import install
+from bench.workloads.account_fan_out import a_cluster_namespace
+from watchword.accounts.hub.installation import install
 from watchword.api.accounts import ADDON_NAME
+from watchword.api.addon import SERVED_IN_HUB
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ConditionType
+from watchword.api.names import ConditionType, Finalizer
 from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
@@ -24,7 +26,7 @@ from watchword.hub import prerequisites
 from watchword.kube.tokens import request_token
 from watchword.testing.builders import a_cluster, a_secret, a_service_account, an_addon
 
-PARAMETERS = {"n": 300, "settle": 60}
+PARAMETERS = {"n": 300, "settle": 60, "held": 1}  # held: created with the finalizer, as `msa create` does
 CLUSTER, AGENT_NAMESPACE = "edge", "accounts"
 KIND = OCM_MANAGED_SERVICE_ACCOUNTS  # which both systems serve
 
@@ -33,8 +35,9 @@ async def run(one: Run) -> Result:
     """Tell beside it how long the bare requests take, eight at a time, from a client that does nothing else."""
     hub = await one.cluster("hub")
     await prerequisites.install(hub.client)
-    await install(hub.client)
-    for name in (CLUSTER, AGENT_NAMESPACE, "bare"):
+    await install(hub.client, served=SERVED_IN_HUB)
+    await hub.client.create(NAMESPACES, a_cluster_namespace(CLUSTER))
+    for name in (AGENT_NAMESPACE, "bare"):
         await hub.client.create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name)))
     await hub.client.create(MANAGED_CLUSTERS, a_cluster(CLUSTER, accepted=True))
     await hub.client.create(MANAGED_CLUSTER_ADDONS, an_addon(ADDON_NAME, cluster=CLUSTER))
@@ -51,7 +54,8 @@ async def run(one: Run) -> Result:
     keys = [ObjectKey(CLUSTER, f"robot{number:04}") for number in range(wanted)]
     spec = {"rotation": {"validity": "1h0m0s"}}
     async with FinishLine(hub.client, KIND, is_done) as finish:
-        trigger = [hub.client.create(KIND, KIND.manifest(key, spec=spec)) for key in keys]
+        held = {"finalizers": [Finalizer.ACCOUNT]} if one.parameters["held"] else {}
+        trigger = [hub.client.create(KIND, KIND.manifest(key, metadata=held, spec=spec)) for key in keys]
         result = await one.measured(wanted, trigger, finish)
     secrets = (await hub.client.list(SECRETS, namespace=CLUSTER)).items
     result.more.update(secrets=len(secrets), bare_requests_s=round(await _bare(hub, wanted), 1))

@@ -11,7 +11,8 @@ from typing import Any
 
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
 from watchword.accounts.hub.definition import agent_manifests
-from watchword.accounts.hub.process import AccountsManagerOptions, install, run_accounts_manager
+from watchword.accounts.hub.installation import install
+from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
 from watchword.addons.definition import AddonInstance
 from watchword.api.accounts import ADDON_NAME, AccountSecret
 from watchword.api.addon import Addon, certificate_subject
@@ -38,6 +39,8 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.in_process_transport import InProcessTransport
 from watchword.kube.tokens import request_token
+from watchword.operator.account_manifests import MANAGER, manager_bundle
+from watchword.runtime.metrics import Metrics
 from watchword.runtime.status import StatusWriter
 from watchword.runtime.virtual_time import VirtualLoop
 from watchword.testing.builders import a_cluster, an_addon
@@ -48,6 +51,9 @@ from watchword.testing.plane import Plane
 PRESENT = ConditionType.ALL_ACCOUNTS_PRESENT
 REPORTED = ConditionType.TOKEN_REPORTED
 RESOURCES = {kind.kind: kind for kind in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, DEPLOYMENTS)}
+
+MANAGER_USER = f"system:serviceaccount:{MANAGER.namespace}:{MANAGER.name}"
+MANAGER_GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{MANAGER.namespace}", "system:authenticated")
 
 
 @dataclass
@@ -67,6 +73,7 @@ class AccountsFleet:
     harness: FleetHarness
     members: dict[str, Member] = field(default_factory=dict)
     manager: asyncio.Task[None] | None = None
+    metrics: Metrics = field(default_factory=Metrics)  # of the hub side
 
     @property
     def plane(self) -> Plane:
@@ -79,14 +86,20 @@ class AccountsFleet:
         return self.plane.client()
 
     async def start(self) -> None:
-        """Install the kinds, and run the hub side."""
+        """Install the kinds, give the hub side its published rights, and run it."""
         await install(self.client)
+        for resource, obj in manager_bundle():
+            if resource is not DEPLOYMENTS:
+                await self.client.apply(resource, obj, force=True)
         self.start_manager()
 
     def start_manager(self) -> None:
         """Run the hub side."""
-        options = AccountsManagerOptions(install=False, clock=self.plane.clock, random=Random("manager"))
-        self.manager = self._run(run_accounts_manager(self.plane.fresh_client(), options))
+        self.metrics = Metrics()
+        options = AccountsManagerOptions(
+            install=False, metrics=self.metrics, clock=self.plane.clock, random=Random("manager")
+        )
+        self.manager = self._run(run_accounts_manager(self.plane.fresh_client(MANAGER_USER, MANAGER_GROUPS), options))
 
     async def stop_manager(self) -> None:
         """End the hub side as a killed process would."""
@@ -123,9 +136,9 @@ class AccountsFleet:
         for obj in agent_manifests(instance, "watchword"):
             await self.client.create(RESOURCES[obj["kind"]], obj)
 
-    async def start_agent(self, member: Member) -> None:
+    async def start_agent(self, member: Member, *, local: Client | None = None) -> None:
         """Run the agent of a cluster, with its own identity on either side."""
-        hub, local = self.hub_client(member), await self.local_client(member)
+        hub, local = self.hub_client(member), local or await self.local_client(member)
         endpoint = Endpoint(self.server, member.ca)
         options = AccountsAgentOptions(
             member.name, member.namespace, endpoint, clock=self.plane.clock, random=Random(member.name)
@@ -213,6 +226,12 @@ class AccountsFleet:
         key = ObjectKey(namespace, set_name)
         manifest = MANAGED_CLUSTER_SET_BINDINGS.manifest(key, spec={"clusterSet": set_name})
         await self.client.create(MANAGED_CLUSTER_SET_BINDINGS, manifest)
+
+    async def shows(self, metric: str, value: float, **labels: str) -> None:
+        """Wait until a metric of the hub side has a value."""
+        async with asyncio.timeout(30):
+            while self.metrics.registry.get_sample_value(metric, labels) != value:  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0.1)
 
     async def pass_time(self, duration: timedelta) -> None:
         """Let virtual time pass."""

@@ -1,38 +1,34 @@
-"""The add-on as users install it: a manager on the hub, an agent that a node of the cluster runs, either driver."""
+"""The add-on as users install it: served by the hub, its agent run by a node of the cluster, either driver."""
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.accounts.guides import GUIDE, command
 from tests.addons.node_clusters import connected, is_available, join, watchword
 
+from watchword.admin.accounts_addon import accounts_bundle
+from watchword.admin.service_accounts import WORK_GRANTS_ROLE
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import ObjectKey
-from watchword.api.names import ADDON_NAMESPACE
-from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
+from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE
+from watchword.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_SERVICE_ACCOUNTS,
+    SERVICE_ACCOUNTS,
+)
 from watchword.kube.access_reviews import who_am_i
+from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Unauthorized
+from watchword.testing.builders import a_cluster_role_binding
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.node_cluster import a_cluster_with_node
 
 CLUSTER = "edge-1"
-
-
-@asynccontextmanager
-async def accounts_manager(hub: Path) -> AsyncIterator[None]:
-    """Run the hub side as a process."""
-    argv = ("managed-serviceaccount", "--manager", "--disable-leader-election", "--kubeconfig", str(hub))
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "watchword", *argv)
-    try:
-        yield
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 @pytest.mark.real_time
@@ -41,26 +37,58 @@ async def accounts_manager(hub: Path) -> AsyncIterator[None]:
 async def test_account_of_an_installed_add_on_is_usable_and_revoked(tmp_path: Path, driver: str) -> None:
     async with a_cluster_with_node(tmp_path / "hub") as hub, a_cluster_with_node(tmp_path / "edge") as edge:
         await join(hub, edge, tmp_path, "--addon-kubeclient-registration-auth", driver)
-        async with accounts_manager(hub), connected(hub) as hub_client, connected(edge) as edge_client:
-            assert await watchword(hub, "addon", "enable", ADDON_NAME, "--clusters", CLUSTER) == 0
+        async with connected(hub) as hub_client, connected(edge) as edge_client:
+            enable = command(GUIDE, "addon enable", **{"edge_1,edge_2": CLUSTER})
+            assert await watchword(hub, *enable) == 0
             key = ObjectKey(CLUSTER, ADDON_NAME)
             await eventually(hub_client, MANAGED_CLUSTER_ADDONS, key, is_available, within=90)
 
             account = ObjectKey(CLUSTER, "robot")
-            assert await watchword(hub, "msa", "create", "robot", "-n", CLUSTER, "--wait") == 0
+            assert await watchword(hub, *command(GUIDE, "serviceaccount create")) == 0
             config = tmp_path / "robot.yaml"
-            argv = ("msa", "kubeconfig", "robot", "--cluster", CLUSTER, "--file", str(config))
+            argv = command(GUIDE, "serviceaccount kubeconfig", robot_kubeconfig=str(config))
             assert await watchword(hub, *argv) == 0
             async with connected(config) as robot:
                 assert (await who_am_i(robot)).username == f"system:serviceaccount:{ADDON_NAMESPACE}:robot"
                 with pytest.raises(Forbidden):
                     await robot.list(CONFIG_MAPS, namespace="kube-public")
-                grant = ("msa", "grant", "robot", "-n", CLUSTER, "--cluster-role", "view", "--in", "kube-public")
-                assert await watchword(hub, *grant, "--wait") == 0
+                grant = command(GUIDE, "serviceaccount grant", **{"shop,billing": "kube-public"})
+                assert await watchword(hub, *grant) == 0
                 await robot.list(CONFIG_MAPS, namespace="kube-public")
-                assert await watchword(hub, "msa", "delete", "robot", "-n", CLUSTER, "--wait") == 0
+                await grant_on_the_whole_cluster(hub, edge_client)
+                await robot.list(CONFIG_MAPS)
+                assert await watchword(hub, *command(GUIDE, "serviceaccount delete", team=CLUSTER)) == 0
                 await eventually(hub_client, MANAGED_SERVICE_ACCOUNTS, account, is_gone)
                 local = ObjectKey(ADDON_NAMESPACE, "robot")
                 await eventually(edge_client, SERVICE_ACCOUNTS, local, is_gone)
                 with pytest.raises(Unauthorized):
                     await who_am_i(robot)
+            assert await watchword(hub, *command(GUIDE, "addon uninstall")) == 0
+            await nothing_is_left(hub_client, edge_client)
+
+
+async def grant_on_the_whole_cluster(hub: Path, edge: Client) -> None:
+    """Do what a refused grant advises an administrator of the cluster to do, and see it granted."""
+    grant = ("msa", "grant", "robot", "-n", CLUSTER, "--cluster-role", "view", "--wait")
+    assert await watchword(hub, *grant, "--timeout", "5s") != 0
+    rule = {
+        "apiGroups": [CLUSTER_ROLE_BINDINGS.group],
+        "resources": [CLUSTER_ROLE_BINDINGS.plural],
+        "verbs": ["get", "create", "patch", "delete"],
+    }
+    key = ObjectKey.cluster(WORK_GRANTS_ROLE)
+    await edge.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(key, rules=[rule]))
+    for role in (WORK_GRANTS_ROLE, "view"):
+        binding = a_cluster_role_binding(
+            f"grants-{role}", role=role, users=[f"system:serviceaccount:{AGENT_NAMESPACE}:klusterlet-sa"]
+        )
+        await edge.create(CLUSTER_ROLE_BINDINGS, binding)
+    assert await watchword(hub, *grant) == 0
+
+
+async def nothing_is_left(hub: Client, edge: Client) -> None:
+    """Check that neither kinds nor rights nor the agent remain."""
+    for resource, obj in accounts_bundle():
+        await eventually(hub, resource, ObjectKey.of(obj), is_gone)
+    assert await hub.find(MANAGED_CLUSTER_ADDONS, ObjectKey(CLUSTER, ADDON_NAME)) is None
+    await eventually(edge, SERVICE_ACCOUNTS, ObjectKey(ADDON_NAMESPACE, ADDON_NAME), is_gone)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import stat
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import orjson
 import pytest
 from tests.accounts.fleet import AccountsFleet
 
-from watchword.admin.service_accounts import AccountRight, grant_work
+from watchword.accounts.grants import AccountRight, work_key
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, MANIFEST_WORKS
 from watchword.cli.main import run
@@ -51,6 +52,7 @@ async def test_account_is_created_shown_and_deleted(fleet: AccountsFleet, capsys
     assert (await fleet.secret(ObjectKey(member.name, "robot"))).token.reveal() not in shown
 
     assert await watchword(fleet, "serviceaccount", "delete", "robot", *where, "--wait") == 0
+    assert re.search(rf"{member.name}: token refused \d+\.\d s after the deletion", capsys.readouterr().out)
     assert await fleet.client.find(MSA, ObjectKey(member.name, "robot")) is None
 
 
@@ -117,11 +119,27 @@ async def test_held_account_can_be_abandoned(fleet: AccountsFleet) -> None:
 
 async def test_grant_is_a_work_for_each_cluster(fleet: AccountsFleet, capsys: pytest.CaptureFixture[str]) -> None:
     member = await fleet.cluster()
-    await fleet.until(await fleet.declare(member.name, "robot"))
-    assert await watchword(fleet, "msa", "grant", "robot", "-n", member.name, "--cluster-role", "view") == 0
+    key = await fleet.declare(member.name, "robot")
+    await fleet.until(key)
+    grant = ("msa", "grant", "robot", "-n", member.name, "--cluster-role", "view")
+    assert await watchword(fleet, *grant) == 0
     assert f"is given view on {member.name}" in capsys.readouterr().out
 
-    wanted = grant_work(ObjectKey(member.name, "robot"), AccountRight("view"), "open-cluster-management-agent-addon")
-    (binding,) = (await fleet.client.get(MANIFEST_WORKS, ObjectKey.of(wanted)))["spec"]["workload"]["manifests"]
+    work = work_key(key, member.name, AccountRight("view"))
+    (binding,) = (await eventually(fleet.client, MANIFEST_WORKS, work))["spec"]["workload"]["manifests"]
     assert binding["roleRef"]["name"] == "view"
     assert binding["subjects"][0]["name"] == "robot"
+    assert await watchword(fleet, *grant, "--remove") == 0
+    await eventually(fleet.client, MANIFEST_WORKS, work, is_gone)
+
+
+async def test_refused_grant_says_what_to_run_on_the_cluster(
+    fleet: AccountsFleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member = await fleet.cluster()
+    await fleet.until(await fleet.declare(member.name, "robot"))
+    grant = ("msa", "grant", "robot", "-n", member.name, "--cluster-role", "view", "--wait", "--timeout", "1s")
+    assert await watchword(fleet, *grant) != 0
+    printed = capsys.readouterr().err
+    assert "kubectl create clusterrole watchword-account-grants" in printed
+    assert f"on {member.name}, run" in printed

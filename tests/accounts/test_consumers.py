@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import orjson
 import pytest
+from tests.accounts.cluster_profiles import install_cluster_profiles
 from tests.accounts.fleet import AccountsFleet
 
 from watchword.accounts.clients import ClusterClients, TransportFactory
@@ -19,7 +20,6 @@ from watchword.accounts.exec_credential import EXEC_INFO, exec_credential, read_
 from watchword.accounts.exports import PROVIDER, ArgoExporter, ClusterProfileExporter, run_export
 from watchword.accounts.tokens import AccountToken, TokenAvailable, TokenGone, find_token, watch_tokens
 from watchword.api.accounts import copy_name
-from watchword.api.crds.schema import definition, version
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import (
@@ -36,7 +36,6 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.exec_plugin import ExecPlugin, parse_exec_credential
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.in_process_transport import InProcessTransport
-from watchword.runtime.manifests import establish_crds
 from watchword.runtime.tasks import running
 from watchword.testing.builders import a_secret
 from watchword.testing.eventually import eventually, is_gone
@@ -208,14 +207,8 @@ async def test_cluster_secret_that_a_person_made_is_not_replaced(fleet: Accounts
     assert await fleet.client.find(SECRETS, ObjectKey(argo, "cluster-edge")) is not None
 
 
-OPEN: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-
-
 async def test_cluster_profile_tells_how_to_reach_a_cluster_and_holds_no_token(fleet: AccountsFleet) -> None:
-    schema = version("v1alpha1", "A cluster.", {"spec": OPEN, "status": OPEN})
-    profile_kind = definition(CLUSTER_PROFILES, schema)
-    profile_kind["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, for a test"}
-    await establish_crds(fleet.client, [profile_kind], manager="test")
+    await install_cluster_profiles(fleet.client)
     namespace, names = await a_fleet_account(fleet)
     target = await fleet.plane.namespace("inventory")
     work = run_export(fleet.client, "robot", ClusterProfileExporter(fleet.client, target), namespace=namespace)

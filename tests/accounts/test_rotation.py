@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 from tests.accounts.fleet import REPORTED, AccountsFleet, says
 
-from watchword.accounts.agent.token_decision import HeldToken, decide_token, digest
+from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken, decide_token, digest
 from watchword.api.accounts import Account, AccountSecret
 from watchword.api.meta import Object
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.kube.access_reviews import who_am_i
+from watchword.kube.errors import Unauthorized
 from watchword.runtime.virtual_time import EPOCH
 from watchword.testing.builders import a_secret
 from watchword.testing.eventually import eventually
 
 CA = b"an authority"
+TRUST = ClusterTrust(CA, frozenset({"key-1"}))
 HOUR = timedelta(hours=1)
 VIRTUAL = pytest.mark.planes("embedded")
 
@@ -38,27 +42,27 @@ def held(account: Account, *, uid: str = "sa-1", issued: datetime = EPOCH, life:
     ("passed", "renews"),
     [
         pytest.param(timedelta(0), False, id="just issued"),
-        pytest.param(0.69 * HOUR, False, id="before the window"),
+        pytest.param(0.39 * HOUR, False, id="before the window"),
         pytest.param(0.81 * HOUR, True, id="after the window"),
         pytest.param(9 * HOUR, True, id="after an outage longer than its life"),
     ],
 )
 def test_token_is_renewed_within_its_issued_life(passed: timedelta, *, renews: bool) -> None:
     account = an_account()
-    decision = decide_token(account, "sa-1", held(account), CA, now=EPOCH + passed)
+    decision = decide_token(account, "sa-1", held(account), TRUST, now=EPOCH + passed)
     assert bool(decision.request_because) == renews
 
 
 def test_life_that_the_server_shortened_is_what_counts() -> None:
     account = an_account(rotation={"validity": "100h"})
-    decision = decide_token(account, "sa-1", held(account, life=HOUR), CA, now=EPOCH)
+    decision = decide_token(account, "sa-1", held(account, life=HOUR), TRUST, now=EPOCH)
     assert decision.renew_at is not None
-    assert 0.7 * HOUR <= decision.renew_at - EPOCH <= 0.8 * HOUR
+    assert 0.4 * HOUR <= decision.renew_at - EPOCH <= 0.8 * HOUR
 
 
 def test_tokens_that_were_issued_together_are_not_renewed_together() -> None:
     accounts = [an_account(f"uid-{number}") for number in range(100)]
-    decisions = [decide_token(account, "sa-1", held(account), CA, now=EPOCH) for account in accounts]
+    decisions = [decide_token(account, "sa-1", held(account), TRUST, now=EPOCH) for account in accounts]
     assert len({decision.renew_at for decision in decisions}) > 90
 
 
@@ -72,12 +76,45 @@ def test_tokens_that_were_issued_together_are_not_renewed_together() -> None:
     ],
 )
 def test_other_facts_replace_the_token_at_once(account: Account, uid: str, ca: bytes) -> None:
-    assert decide_token(account, uid, held(an_account()), ca, now=EPOCH).request_because
+    assert decide_token(account, uid, held(an_account()), ClusterTrust(ca), now=EPOCH).request_because
+
+
+@pytest.mark.parametrize(
+    ("key_ids", "passed", "renews"),
+    [
+        pytest.param({"key-2"}, timedelta(minutes=5), True, id="withdrawn"),
+        pytest.param({"key-2"}, timedelta(minutes=4), False, id="issued while servers get another key"),
+        pytest.param({"key-1", "key-2"}, timedelta(minutes=5), False, id="accepted beside the new one"),
+        pytest.param(set(), timedelta(minutes=5), False, id="server publishes none"),
+    ],
+)
+def test_token_of_a_withdrawn_key_is_replaced(key_ids: set[str], passed: timedelta, *, renews: bool) -> None:
+    account = an_account()
+    token = replace(held(account), key_id="key-1")
+    decision = decide_token(account, "sa-1", token, ClusterTrust(CA, frozenset(key_ids)), now=EPOCH + passed)
+    assert bool(decision.request_because) == renews
+
+
+@VIRTUAL
+async def test_token_is_replaced_when_the_cluster_withdraws_its_key(private_fleet: AccountsFleet) -> None:
+    fleet = private_fleet
+    member = await fleet.cluster(addon=False)
+    await fleet.enable(member)
+    await fleet.start_agent(member, local=fleet.plane.fresh_client())  # its own token would be withdrawn, too
+    key = await fleet.declare(member.name, "robot", rotation={"validity": "24h"})
+    await fleet.until(key)
+    old = await fleet.secret(key)
+
+    await fleet.plane.rotate_signing_key(keep_old=False)
+    with pytest.raises(Unauthorized):
+        await who_am_i(fleet.as_token(old.token.reveal()))
+    new = await fleet.secret(key, differs_from(old), within=600)
+    await who_am_i(fleet.as_token(new.token.reveal()))
 
 
 def test_rotation_that_is_off_never_renews() -> None:
     account = an_account(rotation={"enabled": False, "validity": "1h"})
-    decision = decide_token(account, "sa-1", held(account), CA, now=EPOCH + 9 * HOUR)
+    decision = decide_token(account, "sa-1", held(account), TRUST, now=EPOCH + 9 * HOUR)
     assert (decision.request_because, decision.renew_at) == ("", None)
 
 

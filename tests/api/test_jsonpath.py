@@ -66,7 +66,7 @@ def test_what_is_no_path_is_refused(path: str) -> None:
         find(DOCUMENT, path)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.text(".[]*?(@)='\"ab01\\ ", max_size=20))
 def test_no_text_raises_anything_else(path: str) -> None:
     with contextlib.suppress(JsonPathError):

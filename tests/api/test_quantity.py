@@ -41,7 +41,7 @@ def test_what_is_no_quantity(text: str) -> None:
     part=st.integers(0, 999),
     suffix=st.sampled_from(["", "m", "k", "M", "G", "Ki", "Mi", "Gi", "e3", "e6"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_canonical_form_keeps_the_value_and_itself(number: int, part: int, suffix: str) -> None:
     text = f"{number}.{part:03}{suffix}"
     canonical = canonical_quantity(text)

@@ -121,7 +121,7 @@ REQUIREMENTS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(REQUIREMENTS, max_size=4))
 def test_a_selector_survives_being_written_and_read(requirements: list[Requirement]) -> None:
     selector = LabelSelector(tuple(requirements))
@@ -129,7 +129,7 @@ def test_a_selector_survives_being_written_and_read(requirements: list[Requireme
     assert parse_label_selector(str(selector)) == selector
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(alphabet="ab=!,() in<>\\/.é\n", max_size=20))
 def test_any_text_is_a_selector_or_a_selector_error(text: str) -> None:
     for parse in (parse_label_selector, parse_field_selector):

@@ -83,6 +83,6 @@ def test_durations_are_written_as_go_writes_them(duration: timedelta, text: str)
 
 
 @given(st.timedeltas(min_value=timedelta(days=-90_000), max_value=timedelta(days=90_000)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_written_duration_is_read_back(duration: timedelta) -> None:
     assert parse_duration(format_duration(duration)) == duration

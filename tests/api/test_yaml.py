@@ -62,7 +62,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_written_is_read_back(value: Any) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
@@ -79,7 +79,7 @@ def test_a_string_that_looks_like_something_else_stays_a_string(word: str) -> No
 
 
 @given(st.text() | st.binary())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_anything_is_read_or_refused(text: str | bytes) -> None:
     try:
         yaml.load(text)

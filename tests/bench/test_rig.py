@@ -122,6 +122,7 @@ def test_result_is_a_row_of_a_table() -> None:
         1.5,
         80.0,
         {},
+        {},
     )
 
     assert table([result]).splitlines()[-1] == "| join | mine | k=2 | 4.00 | 0.5 | 8.00 | 1 | 1.50 | 80 |"

@@ -134,7 +134,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join) | st.text(max_size=20))
 def test_no_expression_raises_anything_else(expression: str) -> None:
     with contextlib.suppress(CelSyntaxError, CelError):

@@ -19,7 +19,7 @@ patterns = st.lists(st.tuples(PIECES, REPEATS), max_size=5).map(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(patterns, st.text("ab1 \n_", max_size=12))
 def test_both_matchers_agree(pattern: str, text: str) -> None:
     translated = pattern.replace("$", r"\Z")

@@ -106,7 +106,7 @@ def test_correct_request_is_parsed(change: Callable[[Draft], Draft], renewal: bo
 names = st.from_regex(r"[a-z]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(own=names, other=names, agent=names)
 def test_no_cluster_is_ever_taken_for_another(own: str, other: str, agent: str) -> None:
     draft = Draft(label=own, common_name=agent_user(other, agent), organisations=(cluster_group(other), FLEET))

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from watchword.admin.hub_setup import HubSetup
 from watchword.admin.kept_settings import keep_unnamed
 from watchword.api.bootstrap import NODE_GROUP
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, DEPLOYMENTS, KLUSTERLETS
+from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.setup import REQUESTERS_BINDING
+from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.csr import DRIVER as CSR
+from watchword.drivers.token import DRIVER as TOKEN
+from watchword.operator.cluster_manager_manifests import hub_settings
 from watchword.operator.klusterlet_manifests import agent_flags
 
 if TYPE_CHECKING:
@@ -111,3 +118,25 @@ async def test_join_replaces_a_lifetime_by_0_which_means_the_default(member: Mem
     klusterlet = await member.fleet.client.get(KLUSTERLETS, ObjectKey.cluster(member.name))
     assert klusterlet["spec"]["registrationConfiguration"]["clientCertExpirationSeconds"] == 0
     assert not [flag for flag in agent_flags(klusterlet) if flag.startswith("--client-cert-expiration-seconds")]
+
+
+@pytest.mark.real_time
+@pytest.mark.planes("embedded")
+async def test_users_named_by_init_replace_those_in_the_entry_of_the_driver(cli_fleet: Fleet) -> None:
+    await cli_fleet.init("--no-probe", "--feature-gates", AUTO)
+    older = [{"authType": "csr", "csr": {"autoApprovedIdentities": ["left-the-company"]}}]
+    change = {"spec": {"registrationConfiguration": {"registrationDrivers": older}}}
+    await cli_fleet.client.patch(CLUSTER_MANAGERS, ObjectKey.cluster("cluster-manager"), change)
+
+    await cli_fleet.run("init", "--no-probe", "--auto-approved-csr-users", "joiner")
+
+    assert hub_settings(await the_manager(cli_fleet), CATALOG)["--auto-approved-csr-users"] == "joiner"
+
+
+def test_an_entry_under_an_alias_is_the_entry_of_its_driver() -> None:
+    catalog = Catalog((replace(CSR, aliases=("certificate",)), TOKEN))
+    entry = {"authType": "certificate", "csr": {"autoApprovedIdentities": ["joiner"]}}
+    present = {"spec": {"registrationConfiguration": {"registrationDrivers": [entry]}}}
+    setup = HubSetup(ClusterInfo(("https://hub.example",), ()), drivers=("csr",), present=present, catalog=catalog)
+
+    assert setup.spec["registrationConfiguration"]["registrationDrivers"] == [{**entry, "authType": "csr"}]

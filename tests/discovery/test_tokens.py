@@ -124,7 +124,7 @@ NAMES = st.from_regex(r"[a-c]{1,3}(-[a-c]{1,3}){0,2}[a-c]", fullmatch=True)
 
 
 @given(pattern=st.from_regex(r"[a-c*]{1,6}", fullmatch=True), name=NAMES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_pattern_matches_exactly_what_its_regular_expression_would(pattern: str, name: str) -> None:
     expected = re.fullmatch(pattern.replace("*", "[a-z0-9-]*"), name) is not None
     assert (validate_token_use(BootstrapTokenLimits((pattern,)), name, other_clusters=0) == "") == expected

@@ -45,7 +45,7 @@ def test_a_body_in_chunks_is_one_body_and_what_follows_it_is_no_header() -> None
     assert [name for name, _ in request.headers] == ["Host", "Transfer-Encoding"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cuts=st.lists(st.integers(0, len(GET + POST + CHUNKED)), max_size=8))
 def test_the_same_bytes_say_the_same_wherever_they_are_cut(cuts: list[int]) -> None:
     stream = GET + POST + CHUNKED
@@ -182,7 +182,7 @@ def test_split_target(target: bytes, expected: tuple[str, tuple[tuple[str, str],
     assert split_target(target) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     pieces=st.lists(
         st.binary(max_size=40)

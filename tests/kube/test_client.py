@@ -296,7 +296,7 @@ JSON = st.recursive(
 STATUS = st.fixed_dictionaries({}, optional=dict.fromkeys(("kind", "reason", "message", "details", "code"), JSON))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(100, 599), st.binary() | (JSON | STATUS).map(orjson.dumps), st.text(max_size=20))
 def test_no_response_raises_anything_but_our_errors(code: int, body: bytes, header: str) -> None:
     response = Response(code, (("Retry-After", header), ("Content-Type", header)), body)

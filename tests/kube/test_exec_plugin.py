@@ -177,7 +177,7 @@ STATUS = st.dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=50) | STATUS.map(lambda status: answer(**status).encode()))
 def test_no_response_raises_anything_but_our_error(output: bytes) -> None:
     try:

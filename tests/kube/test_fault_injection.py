@@ -130,7 +130,7 @@ async def run_with_faults(writes: list[tuple[str, bool, float]], seed: int, *, s
     return store, view
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(writes=WRITES, seed=st.integers(0, 2**32), streams=st.booleans())
 def test_watch_reports_the_true_state_after_any_faults(
     writes: list[tuple[str, bool, float]],

@@ -292,7 +292,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode) | VALUES.map(orjson.dumps))
 def test_no_text_raises_anything_but_our_error(data: bytes) -> None:
     with suppress(ConfigError):
@@ -304,7 +304,7 @@ def test_no_text_raises_anything_but_our_error(data: bytes) -> None:
 ENTRIES = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(name=ENTRIES, token=ENTRIES, ca=st.binary(max_size=20), password=st.text(max_size=8))
 def test_what_is_written_is_what_is_read(name: str, token: str, ca: bytes, password: str) -> None:
     user = UserEntry(token=Sensitive(token), username=name, password=Sensitive(password) if password else None)

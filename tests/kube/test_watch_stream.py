@@ -13,7 +13,7 @@ from watchword.kube.errors import Gone, KubeError, MalformedResponse
 from watchword.kube.watch_stream import LineSplitter, WatchEvent, parse_watch_event
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.binary(max_size=20)))
 def test_lines_are_the_same_however_they_are_chunked(chunks: list[bytes]) -> None:
     splitter = LineSplitter()
@@ -58,7 +58,7 @@ TYPES = st.sampled_from(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "O
 EVENT = st.fixed_dictionaries({"type": TYPES | JSON, "object": JSON | OBJECT})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary() | EVENT.map(orjson.dumps))
 def test_no_line_raises_anything_but_our_errors(line: bytes) -> None:
     with suppress(KubeError):

@@ -68,7 +68,7 @@ def a_view(clusters: int = 2, *, ready: bool = True, recent_events: int = 5) -> 
     recent_events=st.integers(0, 30),
     ready=st.booleans(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_picture_never_exceeds_the_terminal(
     *, clusters: int, columns: int, rows: int, recent_events: int, ready: bool
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from watchword.accounts.metrics import AgentAccountMetrics, HubAccountMetrics
 from watchword.api import yaml
 from watchword.cli.main import COMMANDS
 from watchword.pullsecrets.metrics import KnownSecrets, PullSecretMetrics
@@ -28,6 +29,8 @@ def measured() -> set[str]:
     metrics.credentials.rotation_failed("nothing", "asked for")  # made when first asked for
     PullSecretMetrics(metrics.registry, KnownSecrets(), now=lambda: datetime.now(UTC))
     TokenCounts(metrics.registry)
+    HubAccountMetrics(metrics.registry, now=lambda: datetime.now(UTC))
+    AgentAccountMetrics(metrics.registry)
     names: set[str] = set()
     for family in metrics.registry.collect():
         counted = {f"{family.name}_total"} if family.type == "counter" else set()

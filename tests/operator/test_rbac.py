@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from watchword.api.meta import Object
-from watchword.api.resources import CLUSTER_ROLES, ROLES
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES
+from watchword.drivers.catalog import CATALOG
+from watchword.operator.account_manifests import MANAGER_RIGHTS
 from watchword.operator.bundles import operator_bundle
+from watchword.operator.cluster_manager_manifests import bound_hub_manifests, hub_flags
 from watchword.operator.rbac import (
+    ACCOUNTS_ROLE,
     AGENT_OWN_RIGHTS,
     AGENT_RIGHTS,
     CLEANER_RIGHTS,
@@ -29,6 +33,7 @@ EVERY_RIGHT = (
     *OPERATOR_RIGHTS,
     *OPERATOR_OWN_RIGHTS,
     *ELECTION_RIGHTS,
+    *MANAGER_RIGHTS,
 )
 
 
@@ -49,11 +54,14 @@ def test_every_right_is_narrow_and_has_a_reason(right: RbacRule) -> None:
 
 
 def test_no_role_reads_secrets_in_all_namespaces() -> None:
-    wide = [rule for (namespace, _), rows in roles().items() if not namespace for rule in rows]
+    # The role for accounts is bound only once a hub serves them.
+    wide = [rule for key, rows in roles().items() if not key[0] and key[1] != ACCOUNTS_ROLE for rule in rows]
     unnamed = [rule for rule in wide if "secrets" in rule.get("resources", ()) and not rule.get("resourceNames")]
 
-    # The agent's own role is bound only in the namespaces that are its own.
-    assert unnamed == [rule for rule in roles()["", "open-cluster-management:watchword:agent-own"] if rule in unnamed]
+    # Roles that are bound only in namespaces of the agent or the hub; a right to create cannot name objects.
+    own = roles()["", "open-cluster-management:watchword:agent-own"]
+    made = [rule for server in CATALOG.servers for rule in server.controller_rules if rule["verbs"] == ["create"]]
+    assert [rule for rule in unnamed if rule not in own] == [rule for rule in made if rule in unnamed]
 
 
 def test_the_operator_changes_workloads_only_in_the_namespaces_it_was_given() -> None:
@@ -73,11 +81,33 @@ def test_the_operator_binds_its_own_roles_and_no_others() -> None:
 
     assert set(binding["resourceNames"]) == {
         "admin",
+        "open-cluster-management:watchword:accounts",
         "open-cluster-management:watchword:agent",
         "open-cluster-management:watchword:agent-own",
         "open-cluster-management:watchword:cluster-cleaner",
         "open-cluster-management:watchword:hub",
+        "open-cluster-management:watchword:grpc-server",
+        "open-cluster-management:watchword:grpc-server-controller",
+        "open-cluster-management:watchword:grpc-server-signer",
     }
+
+
+def test_the_role_for_accounts_is_bound_only_where_a_hub_serves_them() -> None:
+    gates = [{"feature": "ManagedServiceAccount", "mode": "Enable"}]
+    serving = CLUSTER_MANAGERS.manifest(
+        ObjectKey.cluster("hub"), spec={"addOnManagerConfiguration": {"featureGates": gates}}
+    )
+    plain = CLUSTER_MANAGERS.manifest(ObjectKey.cluster("hub"), spec={})
+
+    assert [manager for manager in (plain, serving) if ACCOUNTS_ROLE in bound_roles(manager)] == [serving]
+    assert "--feature-gates=ManagedServiceAccount=true" in hub_flags(serving)
+    bound = [obj["roleRef"]["name"] for resource, obj in operator_bundle() if resource is CLUSTER_ROLE_BINDINGS]
+    assert ACCOUNTS_ROLE not in bound
+
+
+def bound_roles(manager: Object) -> list[str]:
+    rows = bound_hub_manifests(manager)
+    return [obj["roleRef"]["name"] for resource, obj in rows if resource is CLUSTER_ROLE_BINDINGS]
 
 
 def test_the_cleaner_of_left_over_clusters_may_do_nothing_else() -> None:

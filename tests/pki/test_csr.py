@@ -18,7 +18,7 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), m
 
 
 @given(common_name=WORDS, organisations=st.lists(WORDS, max_size=4, unique=True))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_request_is_read_back_as_it_was_built(common_name: str, organisations: list[str]) -> None:
     asked = parse_csr(build_csr(KEY, CertificateSubject(common_name, tuple(organisations))))
 
@@ -89,7 +89,7 @@ def test_an_unusable_request_is_refused(pem: bytes, complaint: str) -> None:
 
 
 @given(cut=st.integers(0, 200), flip=st.integers(0, 1500), mask=st.integers(1, 255))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_damaged_request_is_read_or_refused_but_never_breaks(cut: int, flip: int, mask: int) -> None:
     der = first_block(build_csr(KEY, CertificateSubject("n", ("o",)), AlternativeNames(("a",))), CERTIFICATE_REQUEST)
     assert der is not None

@@ -79,7 +79,7 @@ def test_each_generated_key_is_new() -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_arbitrary_bytes_are_refused_and_nothing_else_happens(data: bytes) -> None:
     with pytest.raises(KeyRefused):
         PrivateKey.from_pem(b"-----BEGIN PRIVATE KEY-----\n" + data)

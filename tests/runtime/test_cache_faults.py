@@ -128,7 +128,7 @@ class FaultScript:
 STEPS = [name for name in vars(FaultScript) if not name.startswith("_") and name != "settle"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=60), seed=st.integers(0, 2**32))
 def test_cache_equals_the_servers_list_after_any_faults(steps: list[str], seed: int) -> None:
     async def main() -> None:
@@ -170,7 +170,7 @@ async def cache_after_faults(random: Random) -> tuple[dict[ObjectKey, Object], d
     return dict(informer.store.select()), {ObjectKey.of(obj): obj for obj in api.objects.values()}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32))
 def test_the_cache_equals_the_server_after_a_rough_passage_over_the_whole_client(seed: int) -> None:
     cached, stored = run_virtual(cache_after_faults(Random(seed)), seed=seed)

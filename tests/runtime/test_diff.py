@@ -104,7 +104,7 @@ VALUES = st.recursive(
 
 
 @pytest.mark.parametrize("comparison", EVERY)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(present=st.dictionaries(st.sampled_from("abc"), VALUES), wanted=st.dictionaries(st.sampled_from("abc"), VALUES))
 def test_after_the_patch_nothing_differs(present: Object, wanted: Object, comparison: Comparison) -> None:
     changes = choose_changes(an_object(present), an_object(wanted), comparison) or {}

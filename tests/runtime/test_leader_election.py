@@ -214,7 +214,7 @@ def restart_stopped(candidates: list[Replica]) -> None:
             replica.start()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32))
 def test_under_any_faults_at_most_one_candidate_may_write_and_afterwards_one_leads(seed: int) -> None:
     run_virtual(run_with_request_loss(Random(seed)), seed=seed)

@@ -189,7 +189,7 @@ async def test_idle_ends_when_the_last_key_is_done(queue: WorkQueue[str]) -> Non
     assert now() == 5
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(failures=st.integers(1, 10_000), seed=st.integers(0, 100))
 def test_every_retry_waits_between_the_bounds(failures: int, seed: int) -> None:
     delay = choose_requeue_delay(failures, Random(seed), backoff=REQUEUE_BACKOFF, quarantine=Quarantine())
@@ -242,7 +242,7 @@ class World:
             self.queue.close(drain=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
 def test_no_key_is_ever_lost_or_worked_on_twice_at_once(seed: int) -> None:
     async def main() -> World:

@@ -36,6 +36,11 @@ async def run_addon(
     await manager.run(stop)
 
 
+def no_definitions(_: Object) -> AddonDefinition | None:
+    """Know no add-on: for controllers that describe none."""
+    return None
+
+
 def single_addon_lookup(definition: AddonDefinition) -> DefinitionLookup:
     """Return the definitions of a process that knows one add-on."""
 

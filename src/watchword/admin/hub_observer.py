@@ -24,6 +24,7 @@ from watchword.api.resources import (
 from watchword.discovery.cluster_info import read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
+from watchword.drivers.catalog import CATALOG
 from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate
 from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, project_pull_secret
@@ -39,7 +40,16 @@ SOURCES: dict[str, tuple[Resource, WatchScope]] = {
         CONFIG_MAPS,
         WatchScope(CLUSTER_INFO.namespace, fields=f"metadata.name={CLUSTER_INFO.name}"),
     ),
+    **{
+        f"the certificates of the {server.name}": (
+            CONFIG_MAPS,
+            WatchScope(server.published.namespace, fields=f"metadata.name={server.published.name}"),
+        )
+        for server in CATALOG.servers
+        if server.published is not None
+    },
 }
+SERVER_SOURCES = tuple(name for name in SOURCES if name.startswith("the certificates of the "))
 EVENT_SOURCE = (EVENTS, WatchScope())
 LEASE_SOURCE = (LEASES, WatchScope(fields=f"metadata.name={CLUSTER_LEASE}"))
 
@@ -64,6 +74,7 @@ class HubObserver:
             tokens=read_tokens(self._list("join tokens")),
             authorities=self._authorities(),
             pull_secrets=self._pull_secrets(),
+            servers=[obj for name in SERVER_SOURCES for obj in self._list(name)],
             unseen=self.unseen,
         )
 

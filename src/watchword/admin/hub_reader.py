@@ -7,7 +7,7 @@ import base64
 from collections.abc import Sequence
 
 from watchword.admin.audit_log import CredentialUsage
-from watchword.admin.hub_observer import SOURCES, read_authorities, read_tokens, sort_by_creation
+from watchword.admin.hub_observer import SERVER_SOURCES, SOURCES, read_authorities, read_tokens, sort_by_creation
 from watchword.admin.inventory_rows import UNKNOWN_KIND, AccountToken, HubFacts
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.credential_use import token_id
@@ -48,6 +48,7 @@ async def read_hub_facts(client: Client, *, usage: CredentialUsage | None = None
         authorities=read_authorities(found.get("the hub's authority", ())),
         accounts=accounts,
         pull_secrets=pull_secrets,
+        servers=[obj for name in SERVER_SOURCES for obj in found.get(name, ())],
         unseen=unseen,
         usage=usage,
         account_tokens=await _read_account_tokens(client) if usage is not None and accounts else {},

@@ -28,7 +28,7 @@ from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.published_cluster_info import fetch_cluster_info
 from watchword.discovery.setup import REQUESTERS_BINDING, DiscoverySetup, discovery_manifests
 from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_to_spec
+from watchword.drivers.options import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
 from watchword.hub import prerequisites
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
@@ -39,6 +39,8 @@ from watchword.runtime.manifests import is_own_definition
 
 CLUSTER_MANAGER = "cluster-manager"
 FIELD_MANAGER = "watchword-init"
+AGENT_TO_HUB = "agentToHub"
+"""What an address of a driver's server is for, as Open Cluster Management says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,9 @@ class HubSetup:
     def spec(self) -> Object:
         """What the ClusterManager says in the end."""
         named: Object = {"registrationConfiguration": named_registration(self)}
+        exposed = named_exposure(self)
+        if exposed:
+            named["serverConfiguration"] = {"endpointsExposure": exposed}
         if self.image:
             named["imagePullSpec"] = self.image
         return keep_unnamed(keep_unnamed({"imagePullSpec": IMAGE}, self.kept), named)
@@ -75,8 +80,24 @@ class HubSetup:
         """What the ClusterManager that is there says in the fields that `init` sets."""
         stored = [path[0] for option in self.catalog.options(Side.HUB) for path in option.paths]
         registration: dict[str, Mapping[str, Any]] = {name: {} for name in (DRIVER_LIST, "featureGates", *stored)}
-        fields = {"imagePullSpec": {}, "registrationConfiguration": registration}
-        return select_settings(self.present.get("spec") or {}, fields)
+        fields = {"imagePullSpec": {}, "serverConfiguration": {}, "registrationConfiguration": registration}
+        kept = select_settings(self.present.get("spec") or {}, fields)
+        if "registrationConfiguration" in kept:
+            kept["registrationConfiguration"] = self._kept_registration(kept["registrationConfiguration"])
+        return kept
+
+    def _kept_registration(self, present: Object) -> Object:
+        """Return the entries under the drivers' own names, with nothing in other fields of what is named."""
+        rows = [
+            {**row, "authType": self._own_name(str(row.get("authType") or ""))}
+            for row in present.get(DRIVER_LIST) or []
+        ]
+        kept = {**present, **({DRIVER_LIST: rows} if rows else {})}
+        return empty_other_paths(self.catalog.options(Side.HUB), self.settings, kept)
+
+    def _own_name(self, name: str) -> str:
+        """Return a driver's own name for an alias; a name that is unknown here stays."""
+        return next(iter(self.catalog.known_cluster_drivers([name or self.catalog.default])), name)
 
     @property
     def chosen_image(self) -> str:
@@ -86,9 +107,13 @@ class HubSetup:
     @property
     def chosen_drivers(self) -> tuple[str, ...]:
         """The ways in which clusters may register."""
-        rows = (self.kept.get("registrationConfiguration") or {}).get(DRIVER_LIST) or []
-        kept = tuple(str(row.get("authType") or self.catalog.default) for row in rows)
-        return self.drivers or kept or (self.catalog.default,)
+        return self.drivers or enabled_drivers({"spec": self.kept}) or (self.catalog.default,)
+
+
+def enabled_drivers(manager: Object) -> tuple[str, ...]:
+    """Return the drivers that a ClusterManager enables, as it spells them; none when it names none."""
+    rows = ((manager.get("spec") or {}).get("registrationConfiguration") or {}).get(DRIVER_LIST) or []
+    return tuple(str(row["authType"]) for row in rows)
 
 
 def named_registration(setup: HubSetup) -> Object:
@@ -104,6 +129,16 @@ def named_registration(setup: HubSetup) -> Object:
             {"feature": name, "mode": "Enable" if on else "Disable"} for name, on in sorted(setup.gates.items())
         ]
     return registration
+
+
+def named_exposure(setup: HubSetup) -> list[Object]:
+    """Return by which hosts agents reach the servers of drivers, as it is asked for."""
+    rows = [(option.exposure, option.read_list(setup.settings)) for option in setup.catalog.options(Side.HUB)]
+    return [
+        {"protocol": protocol, "usage": AGENT_TO_HUB, protocol: {"type": "hostname", "hostname": {"host": host}}}
+        for protocol, hosts in rows
+        for host in (hosts if protocol else ())
+    ]
 
 
 def validate_hub_setup(setup: HubSetup) -> list[str]:

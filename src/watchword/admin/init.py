@@ -17,6 +17,7 @@ from watchword.discovery.polling import Progress, ignore_progress
 from watchword.discovery.published_cluster_info import fetch_cluster_info, is_answering
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.token_store import TokenStore
+from watchword.drivers.catalog import Catalog
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.runtime.clock import Clock
@@ -106,7 +107,16 @@ class HubInitializer:
         names = setup.catalog.known_cluster_drivers(setup.chosen_drivers)
         signers = {setup.catalog.clusters[name].signer for name in names} - {""}
         probes = [SignerProbe(self.client, self.clock, signer, progress=self.progress) for signer in sorted(signers)]
-        return [trouble for probe in probes if (trouble := await probe.run())]
+        found = [trouble for probe in probes if (trouble := await probe.run())]
+        return [f"{trouble}; {advise_other_drivers(setup.catalog)}" for trouble in found]
+
+
+def advise_other_drivers(catalog: Catalog) -> str:
+    """Return what to do on a hub that issues no certificates: name the drivers that need none."""
+    others = [name for name, registration in catalog.clusters.items() if not registration.signer]
+    if not others:
+        return "let a signer run, as kube-controller-manager does"
+    return f"run a signer, or `watchword init --registration-auth {' or '.join(others)}`, which needs no certificates"
 
 
 def choose_warnings(setup: HubSetup) -> list[str]:

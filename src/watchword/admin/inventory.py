@@ -37,11 +37,12 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
 from watchword.certificates.approval import is_pending
 from watchword.certificates.name_ownership import read_name_owner
+from watchword.certificates.requester import requester_of
 from watchword.discovery.token_secret import TokenRecord
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.descriptor import CredentialKind
 from watchword.drivers.errors import AmbiguousDriver
-from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
 from watchword.pki.errors import PkiError
 
 CONSEQUENCES = {
@@ -130,9 +131,7 @@ def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> boo
     """Whether another key requests a credential under the cluster's name."""
     own = f"{cluster_group(cluster)}:"
     return any(
-        is_pending(csr)
-        and Label.ADDON_NAME not in labels_of(csr)
-        and not str((csr.get("spec") or {}).get("username") or "").startswith(own)
+        is_pending(csr) and Label.ADDON_NAME not in labels_of(csr) and not requester_of(csr).user.startswith(own)
         for csr in requests
     )
 
@@ -164,6 +163,7 @@ def _credentials(
         yield CredentialRow(
             AUTHORITY, "", "the hub", authority.common_name, validity, health, consequence=CONSEQUENCES[AUTHORITY]
         )
+    yield from decide_server_rows(facts.servers, now=now, catalog=catalog)
     for record in facts.tokens:
         yield _token_row(record, now)
     for obj, requests in clusters:
@@ -180,6 +180,29 @@ def _credentials(
         for row in decide_account_rows(obj, now=now):
             yield decide_row_use(*account_evidence(row, token), facts.usage, now=now)
     yield from decide_pull_secret_rows(facts.pull_secrets or (), now=now)
+
+
+def decide_server_rows(published: Sequence[Object], *, now: datetime, catalog: Catalog) -> Iterable[CredentialRow]:
+    """Validate the certificates of the servers of drivers, which the hub's controllers renew."""
+    found = {ObjectKey.of(obj): obj.get("data") or {} for obj in published}
+    for server in catalog.servers:
+        data = found.get(server.published, {}) if server.published is not None else {}
+        for kind in server.certificates:
+            held = _latest_certificate(str(data.get(kind.field) or ""))
+            if held is not None:
+                validity = CredentialValidity(held.not_before, held.not_after)
+                health = decide_renewed_health(validity, now=now)
+                note = "is the hub running? its controllers renew it" if health.needs_attention else ""
+                yield CredentialRow(
+                    kind.name, "", "the hub", held.common_name, validity, health, note, kind.consequence, renewed=True
+                )
+
+
+def _latest_certificate(pem: str) -> Certificate | None:
+    try:
+        return max(split_bundle(pem.encode()), key=lambda each: each.not_after) if pem else None
+    except PkiError:
+        return None
 
 
 def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:

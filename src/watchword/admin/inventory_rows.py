@@ -41,6 +41,7 @@ class HubFacts:
     authorities: Sequence[Certificate] = ()
     accounts: Sequence[Object] = ()
     pull_secrets: Sequence[PullSecret] | None = None  # None: they may not be read
+    servers: Sequence[Object] = ()  # the ConfigMaps with the certificates of drivers' servers
     unseen: Mapping[str, str] = field(default_factory=dict)
     usage: CredentialUsage | None = None  # by audit logs; None: none were given
     account_tokens: Mapping[ObjectKey, AccountToken] = field(default_factory=dict)  # read only beside audit logs

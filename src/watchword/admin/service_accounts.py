@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from watchword.accounts.grants import GRANTS, AccountRight, entry_name, granted_in, work_key
 from watchword.accounts.tokens import AccountToken, find_token
 from watchword.admin.errors import OperationRefused
+from watchword.admin.revocation_probe import Refusal, RevocationProbe
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, resource_of
-from watchword.api.addon import Addon
 from watchword.api.conditions import conditions_of, find_condition, is_true
-from watchword.api.meta import Object, ObjectKey, finalizers_of, labels_of
-from watchword.api.names import ConditionType, Finalizer, Label
+from watchword.api.meta import Object, ObjectKey, finalizers_of, labels_of, uid_of
+from watchword.api.names import AGENT_NAMESPACE, ConditionType, Finalizer, Label
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
+    CONFIG_MAPS,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     MANAGED_SERVICE_ACCOUNTS,
     MANIFEST_WORKS,
-    RBAC_GROUP,
-    ROLE_BINDINGS,
 )
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 
+WORK_GRANTS_ROLE = "watchword-account-grants"
 HOLDING = (Finalizer.ACCOUNT, Finalizer.ACCOUNT_REPLICAS)
 
 
@@ -40,9 +42,10 @@ class ServiceAccountAdmin:
     progress: Progress = field(default=ignore_progress)
 
     async def create(self, key: ObjectKey, spec: Mapping[str, Any]) -> bool:
-        """Create an account; return False when it exists already."""
+        """Create an account, held from its first instant; return False when it exists already."""
+        account = MANAGED_SERVICE_ACCOUNTS.manifest(key, metadata={"finalizers": [Finalizer.ACCOUNT]}, spec=dict(spec))
         try:
-            await self.client.create(MANAGED_SERVICE_ACCOUNTS, MANAGED_SERVICE_ACCOUNTS.manifest(key, spec=dict(spec)))
+            await self.client.create(MANAGED_SERVICE_ACCOUNTS, account)
         except AlreadyExists:
             return False
         except NotFound as cause:
@@ -74,6 +77,26 @@ class ServiceAccountAdmin:
         if abandon:
             for obj in [found, *await self.replicas(key)]:
                 await self._abandon(obj)
+
+    async def delete_measured(self, key: ObjectKey, within: timedelta) -> list[Refusal]:
+        """Delete an account, wait until it is revoked everywhere, and say when each cluster refused its token."""
+        probe = RevocationProbe(await self._tokens(key))
+        await self.delete(key)
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(probe.run())
+            await self.wait_until_gone(key, within)
+        return asking.result()
+
+    async def _tokens(self, key: ObjectKey) -> list[AccountToken]:
+        """Return the tokens of an account, as far as the user may read them and the hub says where they are used."""
+        try:
+            found = [
+                await find_token(self.client, key.name, cluster, namespace=key.namespace)
+                for cluster in await self.clusters(key)
+            ]
+        except Forbidden:
+            return []
+        return [token for token in found if token is not None and token.server]
 
     async def wait_until_reported(self, key: ObjectKey, within: timedelta) -> Object:
         """Wait until the token of an account is at the hub."""
@@ -109,26 +132,40 @@ class ServiceAccountAdmin:
             return [key.namespace]
         return sorted(obj["metadata"]["namespace"] for obj in await self.replicas(key))
 
-    async def grant(self, key: ObjectKey, right: AccountRight, clusters: Sequence[str] = ()) -> list[ObjectKey]:
-        """Give an account a right on its clusters, by ManifestWork; return the works."""
-        await self.get(key)
-        works = []
-        for cluster in sorted(clusters) or await self.clusters(key):
-            addon = await self.client.find(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, ADDON_NAME))
-            if addon is None:
-                raise OperationRefused(
-                    f"the add-on is not enabled on {cluster}: `watchword addon enable {ADDON_NAME} -c {cluster}`"
-                )
-            work = grant_work(ObjectKey(cluster, key.name), right, Addon.read(addon).namespace_on_cluster())
-            await self.client.apply(MANIFEST_WORKS, work, force=True)
-            works.append(ObjectKey.of(work))
-        return works
+    async def grant(self, key: ObjectKey, right: AccountRight) -> list[ObjectKey]:
+        """Record a right of an account; return the works by which the clusters that have the account grant it now.
 
-    async def wait_until_granted(self, work: ObjectKey, within: timedelta) -> None:
+        The hub writes the works, also for clusters that get the account later.
+        """
+        account = await self.get(key)
+        name, content = right.entry(key, uid_of(account))
+        with contextlib.suppress(AlreadyExists):
+            await self.client.create(CONFIG_MAPS, CONFIG_MAPS.manifest(GRANTS))
+        await self.client.patch(CONFIG_MAPS, GRANTS, {"data": {name: content}})
+        clusters = [cluster for cluster in await self.clusters(key) if cluster in (right.clusters or (cluster,))]
+        await self._require_addon(clusters)
+        return [work_key(key, cluster, right) for cluster in clusters]
+
+    async def withdraw(self, key: ObjectKey, role: str) -> None:
+        """Take a right of an account back, on all clusters."""
+        try:
+            await self.client.patch(CONFIG_MAPS, GRANTS, {"data": {entry_name(key, role): None}})
+        except NotFound:
+            return  # none was ever recorded
+
+    async def _require_addon(self, clusters: Sequence[str]) -> None:
+        for cluster in clusters:
+            if await self.client.find(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, ADDON_NAME)) is None:
+                raise OperationRefused(
+                    f"the right is recorded, and the add-on is not enabled on {cluster}: "
+                    f"`watchword addon enable {ADDON_NAME} -c {cluster}`"
+                )
+
+    async def wait_until_granted(self, work: ObjectKey, right: AccountRight, within: timedelta) -> None:
         """Wait until a cluster has applied the work that grants a right."""
         waiter = ObjectWaiter(self.client, within, self.progress)
-        advice = "the work agent needs the right itself: bind it on the cluster, or name namespaces with --in"
-        await waiter.until(MANIFEST_WORKS, work, validate_granted, advice=advice)
+        advice = advise_on_right(work.namespace, right)
+        await waiter.until(MANIFEST_WORKS, work, lambda found: validate_granted(found, right), advice=advice)
 
     async def _abandon(self, obj: Object) -> None:
         kept = [name for name in finalizers_of(obj) if name not in HOLDING]
@@ -139,39 +176,31 @@ class ServiceAccountAdmin:
 
     def _missing(self, namespace: str) -> str:
         return (
-            f"namespace {namespace} or the kind ManagedServiceAccount is not on this hub: check the namespace, and run "
-            "the manager of the add-on with `watchword managed-serviceaccount --manager`"
+            f"namespace {namespace} or the kind ManagedServiceAccount is not on this hub: check the namespace, and "
+            f"enable the add-on with `watchword addon enable {ADDON_NAME} -c CLUSTER`"
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AccountRight:
-    """A ClusterRole for an account: on the whole cluster, or in some namespaces."""
-
-    role: str
-    namespaces: tuple[str, ...] = ()
-
-
-def grant_work(account: ObjectKey, right: AccountRight, namespace: str) -> Object:
-    """Return the work that binds a role to an account's ServiceAccount, which is in that namespace on its cluster."""
-    mark = hashlib.sha256(right.role.encode()).hexdigest()[:8]  # names of roles may hold what names of works may not
-    name = f"{ADDON_NAME}:{account.name}:{right.role}"
-    content: Object = {
-        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": right.role},
-        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account.name}],
-    }
-    bindings = [ROLE_BINDINGS.manifest(ObjectKey(where, name), **content) for where in right.namespaces]
-    bindings = bindings or [CLUSTER_ROLE_BINDINGS.manifest(ObjectKey.cluster(name), **content)]
-    key = ObjectKey(account.namespace, f"{ADDON_NAME}-{account.name}-{mark}")
-    return MANIFEST_WORKS.manifest(key, spec={"workload": {"manifests": bindings}})
+def advise_on_right(cluster: str, right: AccountRight) -> str:
+    """Say what an administrator of a cluster runs there, once, so that its work agent can grant a right."""
+    if right.namespaces:
+        return f"do the namespaces exist on {cluster}, and may its work agent do what {right.role} allows?"
+    return (
+        f"the work agent of {cluster} needs these rights itself; on {cluster}, run `kubectl create clusterrole "
+        f"{WORK_GRANTS_ROLE} --verb=get,create,patch,delete --resource={CLUSTER_ROLE_BINDINGS.group_resource}`, and "
+        f"bind {WORK_GRANTS_ROLE} and {right.role} to its account with `kubectl create clusterrolebinding NAME "
+        f"--clusterrole=ROLE --serviceaccount={AGENT_NAMESPACE}:klusterlet-sa`; or name namespaces with --in"
+    )
 
 
-def validate_granted(work: Object | None) -> str:
-    """Say why the right is not granted yet; empty when the cluster has applied the work."""
-    said = find_condition(work or {}, ConditionType.WORK_APPLIED)
-    if said is None:
+def validate_granted(work: Object | None, right: AccountRight) -> str:
+    """Say why the right is not granted yet; empty when the cluster has applied the work as it is now."""
+    if work is None or granted_in(work) != right.namespaces:
+        return "the hub has not written the work yet"
+    said = next((row for row in conditions_of(work) if row.get("type") == ConditionType.WORK_APPLIED), {})
+    if int(said.get("observedGeneration") or 0) < int(work["metadata"].get("generation") or 1):
         return "the cluster's agent has not applied the work yet"
-    return "" if said.status == "True" else said.message
+    return "" if said.get("status") == "True" else str(said.get("message") or "the work is not applied")
 
 
 def validate_reported(found: Object | None) -> str:

@@ -22,6 +22,7 @@ from watchword.api.time import parse_rfc3339
 from watchword.api.validation import DurationError, format_duration, parse_duration
 
 ADDON_NAME = "managed-serviceaccount"
+ACCOUNTS_GATE = "ManagedServiceAccount"  # the feature gate of hubs that serve accounts from the start
 ACCOUNT_KINDS = (MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS)
 """The two groups that declare accounts; where both declare one, the first decides."""
 

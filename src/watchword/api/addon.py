@@ -21,6 +21,13 @@ from watchword.api.validation import is_dns_label
 KUBE_CLIENT = "kubeClient"
 CUSTOM_SIGNER = "customSigner"
 EXPLICITLY_EMPTY = "__reserved_no_default__"
+SERVED_IN_HUB, SERVED_IN_PROCESS = "hub", "process"
+"""Which process serves a built-in add-on: that of the hub, or one of its own."""
+
+
+def is_served_in_hub(known: Object | None) -> bool:
+    """Whether an entry of the list of add-ons says that the process of the hub serves the add-on."""
+    return annotations_of(known or {}).get(Annotation.ADDON_MANAGER) == SERVED_IN_HUB
 
 
 @dataclass(frozen=True, slots=True)

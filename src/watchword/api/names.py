@@ -34,6 +34,7 @@ HUB_KUBECONFIG_SECRET = "hub-kubeconfig-secret"  # noqa: S105 - the name of a Se
 BOOTSTRAP_KUBECONFIG_SECRET = "bootstrap-hub-kubeconfig"  # noqa: S105 - the name of a Secret, not its content
 CLUSTER_LEASE = "managed-cluster-lease"
 BOOTSTRAP_SERVICE_ACCOUNT = "agent-registration-bootstrap"
+GRPC_SERVER_SERVICE_ACCOUNT = "grpc-server-sa"
 
 # Signers
 KUBE_CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
@@ -56,6 +57,7 @@ class Label:
     SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
     MANAGED_BY: Final = "app.kubernetes.io/managed-by"
     MANAGED_ACCOUNT: Final = "authentication.open-cluster-management.io/is-managed-serviceaccount"
+    ACCOUNT_GRANT: Final = "accounts.watchword.dev/grant"  # on a ManifestWork that grants an account a right
     ACCOUNT_NAMESPACE: Final = "accounts.watchword.dev/namespace"  # on replicas and copies: where the account is
 
 
@@ -66,7 +68,8 @@ class Annotation:
     """Annotation keys."""
 
     AUTO_ACCEPTED_ON: Final = "open-cluster-management.io/automatically-accepted-on"
-    CSR_USER: Final = "open-cluster-management.io/csr-user"
+    CSR_USER: Final = "open-cluster-management.io/csr-user"  # who asked the gRPC server for a certificate
+    CSR_GROUPS: Final = "watchword.dev/csr-groups"  # ours: the groups of that user, as a JSON list
     CLEANUP_PRIORITY: Final = "open-cluster-management.io/cleanup-priority"
     SKIP_CLOCK_CHECK: Final = "registration.open-cluster-management.io/skip-clock-sync-check"
     SET_AUTO_UPDATE: Final = "cluster.open-cluster-management.io/autoupdate"
@@ -74,6 +77,7 @@ class Annotation:
     ADDON_PRE_DELETE: Final = "addon.open-cluster-management.io/addon-pre-delete"  # on manifests that are hooks
     ADDON_TRUSTED_GRANTS: Final = "addon.watchword.dev/trusted-grants"  # rights an administrator allows by name
     ADDON_INSTALLED_BY: Final = "addon.watchword.dev/installed-by"  # how an add-on came to be enabled
+    ADDON_MANAGER: Final = "addon.watchword.dev/manager"  # on a built-in add-on: which process serves it
     DISABLE_AUTOMATIC_INSTALLATION: Final = "addon.open-cluster-management.io/disable-automatic-installation"
     IMAGE_REGISTRIES: Final = "open-cluster-management.io/image-registries"  # of a cluster, for its add-ons
     HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
@@ -86,6 +90,8 @@ class Annotation:
     FIRST_KEY: Final = "watchword.dev/first-key"
     # Ours: when an administrator denied the cluster. Only who may accept clusters may write it.
     DENIED_ON: Final = "watchword.dev/denied-on"
+    # Ours: by which driver the cluster was accepted, on a hub that has several. Written like FIRST_KEY.
+    ACCEPTED_DRIVER: Final = "watchword.dev/accepted-driver"
     # Ours: when the cluster's own side took it out, by `unjoin`.
     LEFT_ON: Final = "watchword.dev/left-on"
     # Ours, on a ClusterManager: how long clusters that left are kept.
@@ -96,6 +102,8 @@ class Annotation:
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
     # Ours, on the lease of an add-on: the credential for the hub that its agent uses, as audit logs name it.
     CREDENTIAL_IN_USE: Final = "addon.watchword.dev/credential-in-use"
+    # Ours: for which ManagedServiceAccount a ManifestWork grants a right, as namespace/name.
+    GRANT_OF: Final = "accounts.watchword.dev/grant-of"
     # Ours: which ManagedServiceAccount a ServiceAccount or a replica was made for, by UID.
     ACCOUNT_UID: Final = "accounts.watchword.dev/account-uid"
     # Ours, on the Secret of a managed service account: facts about the token, none of them secret.
@@ -111,6 +119,7 @@ HUB_ANNOTATIONS = (
     Annotation.FIRST_KEY,
     Annotation.NAME_USED_BEFORE,
     Annotation.DENIED_ON,
+    Annotation.ACCEPTED_DRIVER,
 )
 """Annotations of the hub on a ManagedCluster; its agent may edit all others there, but not these."""
 

@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.listener import serving_context
 from watchword.apiserver.model import Now
 from watchword.apiserver.store.errors import StoreOpenError
+from watchword.http.tls import serving_context
 from watchword.pki.authority import CA_LIFETIME, Authority
 from watchword.pki.certificates import Certificate, join_bundle, parse_certificate
 from watchword.pki.chains import verify_chain

@@ -22,6 +22,7 @@ from watchword.certificates.approval import is_pending
 from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.name_ownership import choose_name_owner, validate_name_ownership
 from watchword.certificates.request_validation import ClusterRequest, read_cluster_request
+from watchword.certificates.requester import requester_of
 from watchword.pki.csr import parse_csr
 from watchword.pki.errors import PkiError
 
@@ -171,4 +172,4 @@ def _name(csr: Object) -> str:
 
 
 def _requester(csr: Object) -> str:
-    return str((csr.get("spec") or {}).get("username") or "unknown")
+    return requester_of(csr).user or "unknown"

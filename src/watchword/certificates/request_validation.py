@@ -12,6 +12,7 @@ from typing import Any
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import (
+    GRPC_SIGNER,
     KUBE_CLIENT_SIGNER,
     MANAGED_CLUSTERS_GROUP,
     Label,
@@ -23,6 +24,7 @@ from watchword.api.names import (
     cluster_group_plain,
 )
 from watchword.certificates.errors import CertificateRequestRefused
+from watchword.certificates.requester import requester_of
 from watchword.pki.csr import ParsedCsr, parse_csr
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import validate_key_strength
@@ -39,9 +41,10 @@ class ClusterRequest:
 
     cluster: str
     agent: str
-    requester: str  # authenticated by the API server
+    requester: str  # authenticated by the API server, or by the gRPC server
     requester_groups: frozenset[str]  # likewise
     key_thumbprint: str
+    signer: str = KUBE_CLIENT_SIGNER
 
     @property
     def is_renewal(self) -> bool:
@@ -73,13 +76,14 @@ def read_cluster_request(csr: Object) -> ClusterRequest:
     """Rebuild what an agent of the labelled cluster would request and compare; raise `CertificateRequestRefused`."""
     cluster = _labelled_cluster(csr)
     spec: Mapping[str, Any] = csr.get("spec") or {}
-    asked = _read_identity(spec)
+    signer = GRPC_SIGNER if spec.get("signerName") == GRPC_SIGNER else KUBE_CLIENT_SIGNER
+    asked = _read_identity(spec, signer)
     agent = _last_part(asked.common_name, agent_user(cluster, ""))
     _require_subject(asked, ({cluster_group(cluster)}, {cluster_group(cluster), MANAGED_CLUSTERS_GROUP}))
     if asked.names or asked.extensions:
         raise CertificateRequestRefused("the request asks for alternative names or extensions, which no agent needs")
-    groups = frozenset(spec.get("groups") or ())
-    return ClusterRequest(cluster, agent, str(spec.get("username") or ""), groups, asked.key.thumbprint)
+    who = requester_of(csr)
+    return ClusterRequest(cluster, agent, who.user, who.groups, asked.key.thumbprint, signer)
 
 
 def read_addon_request(csr: Object) -> AddonRequest:
@@ -92,7 +96,7 @@ def read_addon_request(csr: Object) -> AddonRequest:
     fleet = own | {addon_fleet_group(addon)}
     _require_subject(asked, (own, fleet, fleet | {"system:authenticated"}))
     _require_addon_names(asked, addon)
-    return AddonRequest(cluster, addon, agent, str(spec.get("username") or ""), asked.key.thumbprint)
+    return AddonRequest(cluster, addon, agent, requester_of(csr).user, asked.key.thumbprint)
 
 
 def read_signer_request(csr: Object, signer: str) -> SignerRequest:
@@ -109,12 +113,12 @@ def read_signer_request(csr: Object, signer: str) -> SignerRequest:
 
 
 def is_agent_of(cluster: str, csr: Object) -> bool:
-    """Whether the API server authenticated the requester as an agent of this very cluster.
+    """Whether the requester was authenticated as an agent of this very cluster.
 
     The user name is rebuilt, and not compared by its beginning: cluster c1 is not c10.
     """
-    spec: Mapping[str, Any] = csr.get("spec") or {}
-    user, groups = str(spec.get("username") or ""), set(spec.get("groups") or ())
+    who = requester_of(csr)
+    user, groups = who.user, who.groups
     agent = user.removeprefix(agent_user(cluster, ""))
     by_certificate = user == agent_user(cluster, agent) and _AGENT_NAME.fullmatch(agent) is not None
     if by_certificate and cluster_group(cluster) in groups:

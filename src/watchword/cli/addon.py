@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
+from watchword.admin.accounts_addon import AccountsAddonAdmin
 from watchword.admin.addons import AddonAdmin, is_reinstalled_by_strategy
 from watchword.admin.errors import OperationRefused
+from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS
@@ -24,7 +26,7 @@ from watchword.cli.common_options import (
     with_options,
 )
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.discovery_options import print_progress
+from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.output import echo
 from watchword.cli.tables import render_table, terminal_width
 from watchword.runtime.event_loop import run
@@ -92,6 +94,8 @@ def enable(connection: ClusterConnection, output: str, wait: timedelta | None, *
     async def create() -> list[bool]:
         async with connection.client() as client:
             addon_admin = AddonAdmin(client, print_progress, flags["dry_run"])
+            if ADDON_NAME in {key.name for key in keys} and not flags["dry_run"]:
+                await AccountsAddonAdmin(client, print_progress).install()
             for name in await addon_admin.find_unknown(key.name for key in keys):
                 print_progress(f"add-on {name} is unknown on this hub: is it spelt right? It waits for its manager")
             changed = [await addon_admin.enable(key, flags["namespace"]) for key in keys]
@@ -125,6 +129,22 @@ def disable(connection: ClusterConnection, output: str, wait: timedelta | None, 
 
     said = {True: "add-on {} disabled on {}", False: "add-on {} is not enabled on {}"}
     _report(keys, run(delete()), said, output, dry_run=flags["dry_run"])
+
+
+@command.command("uninstall")
+@click.argument("addon", type=click.Choice((ADDON_NAME,)))
+@click.option("--timeout", default="2m", show_default=True, help="How long clusters get to confirm.")
+@connection_options
+def uninstall(connection: ClusterConnection, addon: str, timeout: str) -> None:
+    """Remove a built-in add-on: from every cluster, with all of its objects, and from the hub."""
+    patience = parse_duration_flag(timeout, "--timeout")
+
+    async def remove() -> list[str]:
+        async with connection.client() as client:
+            return await AccountsAddonAdmin(client, print_progress).uninstall(patience)
+
+    clusters = run(remove())
+    echo(f"add-on {addon} is removed from the hub and from {', '.join(clusters) or 'no cluster'}")
 
 
 @command.command("show")

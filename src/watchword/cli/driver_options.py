@@ -45,7 +45,7 @@ def driver_settings(flags: Mapping[str, Any], side: Side) -> Settings:
 
 
 def _options(side: Side, *, stored: bool = False) -> list[DriverOption]:
-    return [option for option in CATALOG.options(side) if option.paths or not stored]
+    return [option for option in CATALOG.options(side) if option.paths or option.exposure or not stored]
 
 
 def _flag(option: DriverOption) -> Callable[[Any], Any]:

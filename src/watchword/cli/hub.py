@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_options, driver_settings
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How long `clean-clusters` keeps clusters that left by `unjoin`; said on the cluster.",
 )
+@click.option("--agent-image", default="watchword", show_default=True, help="The image of built-in add-ons' agents.")
 @click.option("--install/--no-install", default=True, help="Apply the kinds and roles that the controllers need.")
 @process_options
 @connection_options
@@ -55,8 +57,14 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 def options_of(flags: dict[str, Any]) -> HubOptions:
     """Return what the flags mean."""
+    from random import SystemRandom
+
+    from watchword.accounts.hub.definition import accounts_addon
+    from watchword.accounts.hub.service import AccountsService
+    from watchword.api.accounts import ADDON_NAME
     from watchword.hub.process import HubOptions
 
+    accounts = AccountsService(SystemRandom(), installs=flags["feature_gates"].get(ACCOUNTS_GATE, False))
     return HubOptions(
         identity=identity(),
         drivers=tuple(_split([flags["drivers"]])),
@@ -67,6 +75,8 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
         install=flags["install"],
         elect=not flags["disable_leader_election"],
         health=flags["listen"],
+        addons=(accounts_addon(image=flags["agent_image"]),),
+        services={ADDON_NAME: accounts.run},
     )
 
 

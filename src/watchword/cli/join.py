@@ -68,6 +68,7 @@ OPTIONS = (
 @with_options(*OPTIONS[:1])
 @driver_choice_options()
 @driver_options(Side.CLUSTER, stored=True)
+@driver_options(Side.JOIN)
 @with_options(*OPTIONS[1:])
 @wait_options("the cluster has joined", also="patience")
 @output_option()
@@ -102,10 +103,11 @@ def _membership(flags: dict[str, Any]) -> ClusterMembership:
     if flags["credential_file"]:
         raise click.UsageError("--credential-file goes with --node-name: a cluster keeps its credential in a Secret")
     name = cluster_name(flags["cluster_name"])
-    settings, auth = driver_settings(flags, Side.CLUSTER), flags["registration_auth"]
+    settings = {**driver_settings(flags, Side.CLUSTER), **driver_settings(flags, Side.JOIN)}
+    auth = flags["registration_auth"]
     registration_auth = CATALOG.cluster_driver(auth) if auth else ""
     addon_auth = CATALOG.addon_driver(flags["addon_auth"]) if flags["addon_auth"] else ""
-    objections = CATALOG.validate(Side.CLUSTER, settings)
+    objections = [*CATALOG.validate(Side.CLUSTER, settings), *CATALOG.validate(Side.JOIN, settings)]
     if objections:
         raise click.UsageError("; ".join(objections))
     taken = ("klusterlet", "namespace", "image", "labels", "annotations", "gates")

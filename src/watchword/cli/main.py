@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serviceaccount": ("watchword.cli.serviceaccount", "Make, look at and revoke managed service accounts."),
     "msa": ("watchword.cli.msa", "Make, look at and revoke managed service accounts."),
     "hub": ("watchword.cli.hub", "Run the controllers of a hub."),
+    "grpc-server": ("watchword.cli.grpc_server", "Serve agents that reach the hub over gRPC."),
     "agent": ("watchword.cli.agent", "Run the agent of a managed cluster."),
     "operator": ("watchword.cli.operator", "Deploy the agent and the hub as their resources say."),
     "pull-secrets": (

@@ -147,6 +147,21 @@ def pull_secrets(registries: tuple[str, ...], audience: str, only_used: bool, im
     _print(pull_secret_bundle(PullSecretBundleOptions(image, registries, audience, only_used)), output)
 
 
+@command.command("managed-serviceaccount")
+@click.option("--standalone", is_flag=True, help="With a manager of its own, for a hub of Open Cluster Management.")
+@_image
+@_output
+def managed_serviceaccount(standalone: bool, image: str, output: str) -> None:  # noqa: FBT001 - a flag
+    """Print what managed service accounts need on a hub: kinds, policy, rights, and the entry in the list of add-ons.
+
+    The hub serves them as soon as this is applied, and stops when it is deleted. `watchword addon enable
+    managed-serviceaccount` applies the same.
+    """
+    from watchword.admin.accounts_addon import accounts_bundle
+
+    _print(accounts_bundle(standalone=standalone, image=image), output)
+
+
 @command.command("registry-auth")
 @click.option("--service", required=True, help="The service that the registry's configuration names.")
 @click.option("--audience", required=True, help="The audience that tokens must have.")

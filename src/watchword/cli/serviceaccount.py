@@ -16,6 +16,7 @@ from watchword.cli.serviceaccount_access import exec_credential, export, grant, 
 from watchword.cli.tables import render_table, terminal_width
 
 if TYPE_CHECKING:
+    from watchword.admin.revocation_probe import Refusal
     from watchword.admin.service_accounts import ServiceAccountAdmin
     from watchword.api.meta import Object, ObjectKey
 
@@ -107,16 +108,29 @@ def show(connection: ClusterConnection, name: str, namespace: str, output: str) 
 @wait_options("the account is revoked on every cluster")
 @connection_options
 def delete(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> None:
-    """Delete an account: its tokens are revoked on every cluster."""
+    """Delete an account: its tokens are revoked on every cluster.
+
+    With --wait, the tokens are shown to their clusters until these refuse them, and the time is printed.
+    """
     key = _key(flags["namespace"], name)
 
-    async def work(admin: ServiceAccountAdmin) -> None:
+    async def work(admin: ServiceAccountAdmin) -> list[Refusal]:
+        if wait is not None and not flags["abandon"]:
+            return await admin.delete_measured(key, wait)
         await admin.delete(key, abandon=flags["abandon"])
-        if wait is not None:
-            await admin.wait_until_gone(key, wait)
+        return []
 
-    _run(connection, work)
+    refusals: list[Refusal] = _run(connection, work)
     echo(f"account {name} deleted from {key.namespace}")
+    for refusal in refusals:
+        echo(describe_refusal(refusal))
+
+
+def describe_refusal(refusal: Refusal) -> str:
+    """Return one line about what a cluster said of a deleted account's token."""
+    if refusal.trouble:
+        return f"{refusal.cluster}: not measured when its token was refused: {refusal.trouble}"
+    return f"{refusal.cluster}: token refused {refusal.seconds:.1f} s after the deletion"
 
 
 def account_row(obj: Object) -> tuple[str, ...]:

@@ -92,30 +92,39 @@ def exec_credential(connection: ClusterConnection, name: str, cluster: str, name
 @click.option("--cluster-role", required=True, help="The ClusterRole on the clusters, such as view.")
 @click.option("--in", "namespaces", multiple=True, help="Only in these namespaces of the clusters, by commas.")
 @click.option("--clusters", "-c", multiple=True, help="Only on these clusters; several, separated by commas.")
+@click.option("--remove", is_flag=True, help="Take the role back, on all clusters.")
 @wait_options("the clusters have applied it")
 @connection_options
 def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> None:
-    """Give the account a ClusterRole on its clusters, by ManifestWork.
+    """Give the account a ClusterRole on its clusters, by ManifestWork, and on clusters that get it later.
 
     The work agent of a cluster grants only what it may do itself. By default it may do what the role admin
-    allows in every namespace: use --in, or bind more to it on the cluster.
+    allows in every namespace: use --in, or run what --wait prints on the cluster, once.
     """
-    from watchword.admin.service_accounts import AccountRight, ServiceAccountAdmin
+    from watchword.accounts.grants import AccountRight
+    from watchword.admin.service_accounts import ServiceAccountAdmin
     from watchword.api.meta import ObjectKey
     from watchword.runtime.event_loop import run
 
-    right = AccountRight(flags["cluster_role"], split(flags["namespaces"]))
+    key = ObjectKey(flags["namespace"], name)
+    right = AccountRight(flags["cluster_role"], split(flags["namespaces"]), tuple(sorted(split(flags["clusters"]))))
 
     async def work() -> list[ObjectKey]:
         async with connection.client() as client:
             admin = ServiceAccountAdmin(client, print_progress)
-            works = await admin.grant(ObjectKey(flags["namespace"], name), right, split(flags["clusters"]))
-            for key in works if wait is not None else ():
-                await admin.wait_until_granted(key, wait or timedelta(0))
+            if flags["remove"]:
+                await admin.withdraw(key, right.role)
+                return []
+            works = await admin.grant(key, right)
+            for granting in works if wait is not None else ():
+                await admin.wait_until_granted(granting, right, wait or timedelta(0))
             return works
 
-    for key in run(work()):
-        echo(f"account {name} is given {right.role} on {key.namespace}")
+    works = run(work())
+    if flags["remove"]:
+        echo(f"account {name} no longer has {right.role}")
+    for granting in works:
+        echo(f"account {name} is given {right.role} on {granting.namespace}")
 
 
 @click.command("export")

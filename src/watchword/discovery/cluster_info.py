@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -141,7 +140,7 @@ def read_authorities(data: Any) -> tuple[Certificate, ...]:
     field = "clusters[0].cluster.certificate-authority-data"
     try:
         return split_bundle(base64.b64decode(str(data), validate=True))
-    except binascii.Error as cause:
+    except ValueError as cause:  # also for characters beyond ASCII
         raise ClusterInfoRefused(field, "is not base64") from cause
     except CertificateRefused as cause:
         raise ClusterInfoRefused(field, str(cause)) from cause

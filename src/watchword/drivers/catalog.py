@@ -12,7 +12,9 @@ from watchword.api.meta import Object, annotations_of
 from watchword.drivers.csr import DRIVER as CSR
 from watchword.drivers.descriptor import AddonRegistration, ClusterRegistration, Driver, HeldCredential
 from watchword.drivers.errors import AmbiguousDriver, CredentialUnreadable, UnknownDriver
+from watchword.drivers.grpc import DRIVER as GRPC
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
+from watchword.drivers.hub_server import HubServer
 from watchword.drivers.interface import SecretData
 from watchword.drivers.options import DriverOption, Settings, Side
 from watchword.drivers.token import DRIVER as TOKEN
@@ -33,6 +35,11 @@ class Catalog:
     def addons(self) -> Mapping[str, AddonRegistration]:
         """The drivers by which add-ons register."""
         return {driver.name: driver.addons for driver in self.drivers if driver.addons is not None}
+
+    @cached_property
+    def servers(self) -> tuple[HubServer, ...]:
+        """The servers that drivers bring to a hub."""
+        return tuple(registration.server for registration in self.clusters.values() if registration.server is not None)
 
     @cached_property
     def default(self) -> str:
@@ -128,4 +135,4 @@ class Catalog:
         return None if registration is None else registration.credential.find_condition(addon.object)
 
 
-CATALOG = Catalog((CSR, TOKEN))
+CATALOG = Catalog((CSR, TOKEN, GRPC))

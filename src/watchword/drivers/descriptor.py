@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
 
 from watchword.api.addon import Addon, AddonSubject, Registration
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource
+from watchword.api.sensitive import Sensitive
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
-from watchword.drivers.interface import AgentContext, AgentDriver, HubContext, HubDriver, SecretData, WantedCredential
+from watchword.drivers.hub_server import HubServer
+from watchword.drivers.interface import (
+    AcceptanceContext,
+    AgentContext,
+    AgentDriver,
+    HubContext,
+    HubDriver,
+    SecretData,
+    WantedCredential,
+)
 from watchword.drivers.kubeconfig_connector import KubeconfigConnector
 from watchword.drivers.options import DriverOption, Settings
+from watchword.kube.client import Client
 from watchword.runtime.reconcile import ControllerSpec, Reader
 
 
@@ -93,9 +106,36 @@ def no_manifests(_settings: Settings) -> Iterable[Manifest]:
     return ()
 
 
+async def prepare_nothing(_context: AcceptanceContext) -> None:
+    """Need nothing before a person accepts a cluster."""
+
+
+def no_bootstrap_data(_settings: Settings, _token: Sensitive[str], _present: SecretData) -> SecretData:
+    """Add nothing to the bootstrap Secret."""
+    return {}
+
+
+async def no_trial_settings(_hub: Client, _server: str, _folder: Path) -> Settings | None:
+    """Join without further flags."""
+    return {}
+
+
 def no_controllers(_context: HubContext) -> Iterable[ControllerSpec]:
     """Bring no controllers."""
     return ()
+
+
+TrialSettings: TypeAlias = Callable[[Client, str, Path], Awaitable[Settings | None]]
+"""Given a client of the hub, the address of the driver's server and a folder: the flags of `join` in `watchword up`.
+
+None: the hub is not ready for that yet.
+"""
+
+BootstrapData: TypeAlias = Callable[[Settings, Sensitive[str], SecretData], SecretData]
+"""Given the flags of `join`, the bootstrap token and the present content: what lies beside the kubeconfig.
+
+Raises `ConfigError` when a flag cannot be used.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +148,16 @@ class ClusterRegistration:
     annotations: tuple[str, ...] = ()  # a ManagedCluster with any of these registers by this driver
     annotate: Callable[[Settings], Mapping[str, str]] = no_annotations  # what the agent puts on the ManagedCluster
     connector: Callable[[ConnectorContext], HubConnector] = KubeconfigConnector.make  # how the hub is reached
+    bootstrap_data: BootstrapData = no_bootstrap_data  # what `join` adds to the bootstrap Secret
+    trial_settings: TrialSettings = no_trial_settings  # what `watchword up` joins with
     account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the agent's ServiceAccount
     read_held: Callable[[SecretData], HeldCredential | None] = read_nothing  # for people; `DriverError` when unreadable
     read_pending_key: Callable[[SecretData], str] = no_pending_key  # the thumbprint of the key that is to be certified
     needs_approval: bool = False  # `accept` approves a certificate request together with the cluster
+    prepare: Callable[[AcceptanceContext], Awaitable[None]] = prepare_nothing  # before `accept`; `DriverError`: refused
     signer: str = ""  # the signer that its certificates need; `init` tries it
-    manifests: Callable[[Settings], Iterable[Manifest]] = no_manifests  # what it brings to the hub: servers, jobs, RBAC
+    manifests: Callable[[Settings], Iterable[Manifest]] = no_manifests  # what it brings to the hub: jobs, RBAC
+    server: HubServer | None = None  # the server that it brings to the hub; the operator renders it
 
     def is_named_by(self, annotations: Mapping[str, str]) -> bool:
         """Whether the annotations of a ManagedCluster name this driver."""

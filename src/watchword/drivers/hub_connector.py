@@ -57,3 +57,25 @@ class ReplaceableBootstrap(Protocol):
     def bootstrap_credential(self) -> BootstrapCredential | None:
         """Return the credential of this moment; None when there is none that can be read."""
         ...
+
+
+@runtime_checkable
+class OwnEndpoint(Protocol):
+    """A connector that reaches the hub elsewhere than at its API server, and records in the Secret where."""
+
+    def restore_endpoint(self, data: SecretData) -> None:
+        """Continue with the endpoint that the Secret records."""
+        ...
+
+    def endpoint_data(self) -> SecretData:
+        """Return what the Secret records of the endpoint in use; nothing while it is unknown."""
+        ...
+
+    async def check_endpoint(self) -> bool:
+        """Adopt a configured endpoint that changed, once it proved itself; return whether another one is in use."""
+        ...
+
+
+def endpoint_data_of(connector: HubConnector) -> SecretData:
+    """Return what the Secret records of a connector's own endpoint; nothing when it has none."""
+    return connector.endpoint_data() if isinstance(connector, OwnEndpoint) else {}

@@ -49,6 +49,9 @@ SecretData: TypeAlias = Mapping[str, bytes]
 KUBECONFIG = "kubeconfig"
 """The key under which a Secret holds the kubeconfig that goes with its credential."""
 
+ENDPOINT_CONFIG = "config.yaml"
+"""The key under which a Secret describes an endpoint that is not an API server; its credential is valid only there."""
+
 ROTATION_KEY = "rotation-request"
 """The key under which a Secret notes which request for an early renewal its credential has honoured."""
 
@@ -129,7 +132,7 @@ class HubDriver(Protocol):
     """Decides whether a cluster's proof is trusted, and what a trusted cluster may do."""
 
     async def grant(self, cluster: Cluster) -> None:
-        """Make the accepted cluster's proof work; the hub writes the RBAC."""
+        """Make the accepted cluster's proof work; the hub writes the RBAC. `NotGranted` until it works."""
         ...
 
     async def revoke(self, cluster: Cluster) -> None:
@@ -146,6 +149,15 @@ class HasReconcilers(Protocol):
 
     def controllers(self) -> Iterable[ControllerSpec]:
         """Return them as data."""
+        ...
+
+
+@runtime_checkable
+class HoldsRemoval(Protocol):
+    """A hub driver that made something outside the hub, which a deleted cluster waits for."""
+
+    def remaining(self, cluster: Cluster) -> list[str]:
+        """Return what is left of it after `revoke`; the ManagedCluster is kept until nothing is."""
         ...
 
 
@@ -187,6 +199,16 @@ class AgentContext:
     clock: Clock
     new_key: NewKey = PrivateKey.generate
     settings: Settings = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceptanceContext:
+    """What a driver may use when a person accepts a cluster."""
+
+    client: Client  # with the rights of the person
+    cluster: Object  # the ManagedCluster
+    settings: Settings = field(default_factory=dict)  # of the hub
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeAlias
@@ -23,6 +23,7 @@ class Side(Enum):
     """Where an option belongs."""
 
     CLUSTER = auto()  # flags of `join` and `agent`, fields of the Klusterlet
+    JOIN = auto()  # flags of `join` alone: they are stored in the bootstrap Secret
     HUB = auto()  # flags of `init` and `hub`, fields of the ClusterManager
 
 
@@ -32,6 +33,11 @@ class OptionType(Enum):
     TEXT = auto()
     NUMBER = auto()
     LIST = auto()
+
+
+def tells_nothing(_context: str) -> str:
+    """Derive nothing from the name of a context."""
+    return ""
 
 
 def accept_any(_value: str) -> str:
@@ -51,7 +57,9 @@ class DriverOption:
     type: OptionType = OptionType.TEXT
     required: bool = False  # where its driver is chosen
     trial: str = ""  # what `watchword up` sets
+    exposure: str = ""  # the protocol whose hosts in `serverConfiguration.endpointsExposure` are its value
     gate: str = ""  # the feature gate without which it has no effect
+    from_context: Callable[[str], str] = tells_nothing  # what a kubeconfig's context says, for `init`; empty: nothing
     validate: Callable[[str], str] = accept_any  # why a value is refused; empty when it is not
     warn: Callable[[str], str] = accept_any  # why a value is unwise; empty when it is not
 
@@ -100,6 +108,19 @@ def settings_to_spec(options: Iterable[DriverOption], settings: Settings) -> Obj
     return spec
 
 
+def empty_other_paths(options: Iterable[DriverOption], settings: Settings, registration: Object) -> Object:
+    """Return `spec.registrationConfiguration` with an empty value in the other fields of the settings that are named.
+
+    Only the first path of an option is written, and a value that stayed in another one would be read, too. A field
+    that is left out stays when another manager applied it, so it is emptied.
+    """
+    paths = [path for option in options if option.flag in settings for path in option.paths[1:]]
+    cleared = {**registration}
+    for path in paths:
+        cleared = _emptied(cleared, path)
+    return cleared
+
+
 def settings_to_flags(options: Iterable[DriverOption], settings: Settings) -> list[str]:
     """Return the settings as a command line; a list becomes one flag for each part."""
     rows = [
@@ -114,6 +135,16 @@ def _descend(registration: Mapping[str, Any], entry: Mapping[str, Any], path: tu
     for name in path[1:] if path[0] == DRIVER_LIST else path:
         found = found.get(name) if isinstance(found, Mapping) else None
     return found
+
+
+def _emptied(spec: Any, path: Sequence[str]) -> Any:
+    if isinstance(spec, list):
+        return [_emptied(each, path) for each in spec]
+    if not isinstance(spec, Mapping) or path[0] not in spec:
+        return spec
+    first, *rest = path
+    present = spec[first]
+    return {**spec, first: _emptied(present, rest) if rest else type(present)()}
 
 
 def _parts(value: Any) -> list[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from watchword.addons.definition import AddonDefinition
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import HUB_NAMESPACE, Label
 from watchword.api.resources import (
@@ -23,7 +24,8 @@ from watchword.api.resources import (
 )
 from watchword.drivers.interface import HubContext
 from watchword.hub.acceptance_guard import AcceptanceGuard
-from watchword.hub.cluster_acceptance import ClusterAcceptanceReconciler, ClusterAutoAcceptanceReconciler
+from watchword.hub.cluster_acceptance import ClusterAcceptanceReconciler
+from watchword.hub.cluster_auto_acceptance import ClusterAutoAcceptanceReconciler
 from watchword.hub.cluster_cleanup import RETENTION, ClusterCleanupReconciler
 from watchword.hub.cluster_drivers import HubDrivers
 from watchword.hub.cluster_lease import ClusterLeaseReconciler
@@ -74,6 +76,7 @@ class HubParts:
     context: HubContext  # for what drivers bring for add-ons
     signing_namespaces: frozenset[str] = frozenset({HUB_NAMESPACE})  # where templates may name authorities
     left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
+    addons: tuple[AddonDefinition, ...] = ()  # built-in ones
 
     @property
     def ensurer(self) -> Ensurer:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import TypeAlias
 
+from watchword.addons.definition import AddonDefinition
 from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.discovery.cluster_authorities import ClusterAuthorities
@@ -43,6 +45,10 @@ HubExtension: TypeAlias = Callable[[registration.HubParts], Iterable[ControllerS
 """More controllers for the same process: add-ons, accounts. Asks the cache for what it watches."""
 
 
+HubService: TypeAlias = Callable[[Manager, ApiServerConnection], Awaitable[None]]
+"""Runs in the same process while it leads, and decides itself when it has something to do."""
+
+
 @dataclass(frozen=True)
 class HubOptions:
     """How a hub behaves."""
@@ -62,6 +68,8 @@ class HubOptions:
     follow: WatchOptions | None = None
     quarantine: Quarantine = field(default_factory=Quarantine)
     metrics: Metrics = field(default_factory=Metrics, compare=False)
+    addons: tuple[AddonDefinition, ...] = ()  # built-in ones, each served once the list of add-ons names the hub
+    services: Mapping[str, HubService] = field(default_factory=dict)  # that run beside the controllers
 
 
 async def run_hub(
@@ -111,6 +119,8 @@ async def run_hub(
     manager.add(*_metric_controllers(connection, options, clock))
     for extension in extensions:
         manager.add(*extension(parts))
+    for name, service in options.services.items():
+        manager.add_job(name, partial(service, manager, connection))
     await manager.run(stop)
 
 
@@ -147,4 +157,5 @@ def hub_parts(connection: ApiServerConnection, options: HubOptions, clock: Clock
         context,
         signing,
         options.left_cluster_retention,
+        options.addons,
     )

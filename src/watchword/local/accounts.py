@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from watchword.accounts.clients import ClusterClients
-from watchword.accounts.hub.process import AccountsManagerOptions, install, run_accounts_manager
+from watchword.admin.accounts_addon import AccountsAddonAdmin
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import (
@@ -25,12 +25,10 @@ ENABLED_ON = 2  # the first clusters: one for each driver
 
 
 async def start_accounts(fleet: LocalFleet) -> list[LocalControlPlane]:
-    """Run the hub side, enable the add-on on the first clusters, and declare one account; return those clusters."""
+    """Have the hub serve accounts, enable the add-on on the first clusters, declare one account; return them."""
     members = fleet.clusters[:ENABLED_ON]
     client = fleet.hub.client
-    await install(client)
-    options = AccountsManagerOptions(install=False, clock=fleet.clock)
-    fleet.supervisor.start("managed service accounts", lambda stop: run_accounts_manager(client, options, stop=stop))
+    await AccountsAddonAdmin(client).install()
     binding = MANAGED_CLUSTER_SET_BINDINGS.manifest(
         ObjectKey(ACCOUNT.namespace, CLUSTER_SET), spec={"clusterSet": CLUSTER_SET}
     )

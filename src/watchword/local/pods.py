@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from random import SystemRandom
+from typing import Protocol
 
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
 from watchword.addons.sample.agent import SampleAgent
@@ -33,12 +34,21 @@ TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)
 """One replica of each, which keeps its identity after a crash: it need not wait for the lease to expire."""
 
 
+class ServerRunner(Protocol):
+    """Runs the server that a driver brings to the hub, as its command line says."""
+
+    async def __call__(self, arguments: Sequence[str], port: int, client: Client, stop: asyncio.Event) -> None:
+        """Serve on a loopback port until the event is set."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class FlagParsers:
     """Read command lines that the operator rendered, as the program itself would."""
 
     hub: Callable[[Sequence[str]], HubOptions]
     agent: Callable[[Sequence[str]], AgentOptions]
+    server: ServerRunner  # runs the server that a driver brings to the hub
     pull_secrets: Callable[[Sequence[str]], PullSecretOptions]
 
 
@@ -48,6 +58,7 @@ class PodCommands:
 
     clock: Clock
     read: FlagParsers
+    server_port: int = 0  # of the server that a driver brings
 
     def runner(self) -> TaskRunner:
         """Return who runs them."""
@@ -56,6 +67,7 @@ class PodCommands:
                 "operator": self.operator,
                 "hub": self.hub,
                 "clean-clusters": self.clean_clusters,
+                "grpc-server": self.server,
                 "agent": self.agent,
                 "sample-addon": self.sample_addon,
                 "managed-serviceaccount": self.managed_serviceaccount,
@@ -79,6 +91,11 @@ class PodCommands:
             await run_hub(
                 client, options, clock=self.clock, random=SystemRandom(), extensions=(hub_addon_controllers,), stop=stop
             )
+
+    async def server(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Be the server through which agents reach the hub."""
+        async with connect_own_cluster(launch) as client:
+            await self.read.server(launch.arguments[1:], self.server_port, client, stop)
 
     async def clean_clusters(self, launch: Launch, _: asyncio.Event) -> None:
         """Delete clusters that left and were not deleted, once."""

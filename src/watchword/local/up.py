@@ -37,6 +37,7 @@ class UpOptions:
     requested: LayoutRequest = field(default_factory=LayoutRequest)
     in_memory: bool = False
     audit: bool = False  # write an audit log for each control plane
+    encryption_key_file: Path | None = None  # encrypt Secrets in the data file of each control plane
     leave: bool = False  # end once all is healthy
     patience: timedelta | None = None  # None: as long as it takes
 
@@ -49,7 +50,16 @@ async def up(
     layout = choose_layout(recorded, options.requested, FreePorts(), folder.path)
     folder.record(layout)
     clock: Clock = SystemClock()
-    fleet = LocalFleet(folder, layout, clock, read, options.in_memory, options.audit, is_new=recorded is None)
+    fleet = LocalFleet(
+        folder,
+        layout,
+        clock,
+        read,
+        in_memory=options.in_memory,
+        audit=options.audit,
+        encryption_key_file=options.encryption_key_file,
+        is_new=recorded is None,
+    )
     steps = choose_steps(len(layout.clusters))
     tracker = track_steps(steps)
     tracker.listeners.append(output.step)

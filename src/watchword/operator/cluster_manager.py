@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.conditions import Condition
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, is_deleting
 from watchword.api.names import HUB_NAMESPACE, Finalizer
@@ -14,8 +15,8 @@ from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, Conflict
 from watchword.operator import conditions
 from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
-from watchword.operator.cluster_manager_manifests import bound_hub_manifests, gates_of
-from watchword.operator.feature_gates import HUB_FEATURES
+from watchword.operator.cluster_manager_manifests import accounts_binding, bound_hub_manifests, gates_of
+from watchword.operator.feature_gates import HUB_FEATURES, is_enabled
 from watchword.operator.rendering import IMAGE
 from watchword.operator.status import add_finalizer, remove_finalizer, report_status
 from watchword.operator.validation import validate_cluster_manager
@@ -54,6 +55,8 @@ class ClusterManagerReconciler:
     async def _deploy(self, found: Object, applier: OwnedObjectApplier) -> Outcome:
         try:
             rows = await applier.apply(found, bound_hub_manifests(found, image=self.image))
+            if not is_enabled(gates_of(found), ACCOUNTS_GATE):
+                await applier.remove(found, [accounts_binding(found)])
         except (ApiStatusError, BeingDeleted, NameConflict) as trouble:
             if isinstance(trouble, Conflict):
                 raise
@@ -67,7 +70,7 @@ class ClusterManagerReconciler:
     async def _remove(self, found: Object, applier: OwnedObjectApplier) -> Outcome:
         if Finalizer.CLUSTER_MANAGER not in finalizers_of(found):
             return Done()
-        rows = [row for row in bound_hub_manifests(found) if row[0] is not NAMESPACES]
+        rows = [row for row in (*bound_hub_manifests(found), accounts_binding(found)) if row[0] is not NAMESPACES]
         first = [row for row in rows if row[0] is DEPLOYMENTS]
         waiting = await applier.remove(found, first) or await applier.remove(found, rows)
         if waiting:

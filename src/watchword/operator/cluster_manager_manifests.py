@@ -6,15 +6,17 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
 from watchword.api.names import HUB_NAMESPACE, Annotation
 from watchword.api.resources import CRON_JOBS, NAMESPACES
 from watchword.api.validation import DurationError, parse_duration
 from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.hub_server import HubServer
 from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
-from watchword.operator.feature_gates import HUB_FEATURES, format_gates
+from watchword.operator.feature_gates import HUB_FEATURES, format_gates, is_enabled
 from watchword.operator.klusterlet_manifests import pod_fields, resources_of
-from watchword.operator.rbac import CLEANER_ROLE, CLEANER_RULES, HUB_ROLE, HUB_RULES, HUB_TOKENS_RULES
+from watchword.operator.rbac import ACCOUNTS_ROLE, CLEANER_ROLE, CLEANER_RULES, HUB_ROLE, HUB_RULES, HUB_TOKENS_RULES
 from watchword.operator.rendering import (
     CONTAINER_SECURITY,
     IMAGE,
@@ -27,6 +29,7 @@ from watchword.operator.rendering import (
     role_with_binding,
     service_account,
 )
+from watchword.operator.server_manifests import server_bindings, server_roles, server_workload
 
 CONTROLLER = ObjectKey(HUB_NAMESPACE, "registration-controller-sa")
 CLEANER = ObjectKey(HUB_NAMESPACE, "cluster-cleaner-sa")
@@ -63,8 +66,19 @@ def hub_settings(manager: Object, catalog: Catalog) -> Settings:
     settings: dict[str, str] = {}
     for driver in catalog.drivers:
         entry = _entry(registration, driver.is_called)
-        settings |= settings_from_spec(catalog.options(Side.HUB, driver.name), registration, entry)
+        options = catalog.options(Side.HUB, driver.name)
+        settings |= settings_from_spec(options, registration, entry)
+        exposed = ((option.flag, exposed_hosts(manager, option.exposure)) for option in options if option.exposure)
+        settings |= {flag: ",".join(hosts) for flag, hosts in exposed if hosts}
     return settings
+
+
+def exposed_hosts(manager: Object, protocol: str) -> list[str]:
+    """Return by which hosts agents reach the server of a protocol, as `serverConfiguration` says."""
+    server: Mapping[str, Any] = (manager.get("spec") or {}).get("serverConfiguration") or {}
+    ways = [row.get(protocol) or {} for row in server.get("endpointsExposure") or [] if row.get("protocol") == protocol]
+    hosts = [str((way.get(str(way.get("type") or "hostname")) or {}).get("host") or "") for way in ways]
+    return [host for host in hosts if host]
 
 
 def driver_manifests(manager: Object, catalog: Catalog = CATALOG) -> list[Manifest]:
@@ -73,6 +87,13 @@ def driver_manifests(manager: Object, catalog: Catalog = CATALOG) -> list[Manife
     enabled = [str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or []]
     names = catalog.known_cluster_drivers(enabled)
     return [row for name in names for row in catalog.clusters[name].manifests(settings)]
+
+
+def enabled_servers(manager: Object, catalog: Catalog = CATALOG) -> list[HubServer]:
+    """Return the servers of the enabled drivers."""
+    enabled = [str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or []]
+    found = (catalog.clusters[name].server for name in catalog.known_cluster_drivers(enabled))
+    return [server for server in found if server is not None]
 
 
 def _registration(manager: Object) -> Mapping[str, Any]:
@@ -106,6 +127,8 @@ def hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest]:
         ),
         service_account(CLEANER.name, HUB_NAMESPACE),
         *cluster_role_with_binding(f"{prefix}:cluster-cleaner", CLEANER_RULES, CLEANER),
+        *(role for server in enabled_servers(manager) for role in server_roles(server)),
+        *(row for server in enabled_servers(manager) for row in server_bindings(manager, server, CONTROLLER)),
         *_workloads(manager, image),
     ]
 
@@ -119,8 +142,16 @@ def bound_hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest
         cluster_binding(f"{prefix}:controller", HUB_ROLE, CONTROLLER),
         service_account(CLEANER.name, HUB_NAMESPACE),
         cluster_binding(f"{prefix}:cluster-cleaner", CLEANER_ROLE, CLEANER),
+        *(row for server in enabled_servers(manager) for row in server_bindings(manager, server, CONTROLLER)),
+        *([accounts_binding(manager)] if is_enabled(gates_of(manager), ACCOUNTS_GATE) else []),
         *_workloads(manager, image),
     ]
+
+
+def accounts_binding(manager: Object) -> Manifest:
+    """Return what lets the hub serve managed service accounts: the right to their Secrets, and to them."""
+    name = f"open-cluster-management:operated:{manager['metadata']['name']}:accounts"
+    return cluster_binding(name, ACCOUNTS_ROLE, CONTROLLER)
 
 
 def _workloads(manager: Object, image: str) -> list[Manifest]:
@@ -131,11 +162,17 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
         namespace=HUB_NAMESPACE,
         service_account=CONTROLLER.name,
         image=chosen,
-        arguments=["hub", *hub_flags(manager)],
+        arguments=["hub", *hub_flags(manager), f"--agent-image={chosen}"],
         pod=pod_fields(spec),
         resources=resources_of(spec),
     )
-    return [deployment(workload), cleaner_job(chosen, left_cluster_retention(manager)), *driver_manifests(manager)]
+    servers = [row for server in enabled_servers(manager) for row in server_workload(manager, server, image)]
+    return [
+        deployment(workload),
+        cleaner_job(chosen, left_cluster_retention(manager)),
+        *servers,
+        *driver_manifests(manager),
+    ]
 
 
 def cleaner_job(image: str, retention: str = "") -> Manifest:

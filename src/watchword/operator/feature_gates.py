@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from watchword.api.accounts import ACCOUNTS_GATE
+
 AGENT_FEATURES = frozenset(
     {
         "AddonManagement",
@@ -25,6 +27,7 @@ HUB_FEATURES = frozenset(
         "ClusterProfile",
         "DefaultClusterSet",
         "ManagedClusterAutoApproval",
+        ACCOUNTS_GATE,
         "ManifestWorkReplicaSet",
         "NilExecutorValidating",
         "ResourceCleanup",
@@ -36,6 +39,11 @@ HUB_FEATURES = frozenset(
 def find_unknown_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> list[str]:
     """Return the unknown features, in order."""
     return sorted({str(row.get("feature")) for row in rows} - known)
+
+
+def is_enabled(rows: Iterable[Mapping[str, Any]], feature: str) -> bool:
+    """Whether the last row about a feature switches it on."""
+    return {str(row.get("feature")): row.get("mode") == "Enable" for row in rows}.get(feature, False)
 
 
 def format_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> str:

@@ -8,22 +8,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import orjson
-
 from watchword._structlog import structlog
 from watchword.api.meta import ObjectKey
 from watchword.api.pull_secrets import SIGNING_KEY_SECRET
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
+from watchword.kube.key_set import read_published_key_ids
 from watchword.kube.tokens import request_token
 from watchword.pki.errors import InvalidJwt
 from watchword.pki.unverified_jwt import read_unverified_header
-from watchword.pullsecrets.signing_keys import SigningKeys, declared_key_ids, published_key_ids
+from watchword.pullsecrets.signing_keys import SigningKeys, declared_key_ids
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Reader, TriggerSource
 
-JWKS_PATH, JWKS_TYPE = "/openid/v1/jwks", "application/jwk-set+json"
 PROBE_ACCOUNT = ObjectKey("default", "default")
 PROBE_AUDIENCE = "watchword.dev/signing-key-probe"  # of no server, so the token is worth nothing
 PROBE_SECONDS = 600
@@ -60,11 +58,10 @@ class SigningKeyMonitor:
 
     async def _read_published(self) -> frozenset[str]:
         try:
-            document = orjson.loads(await self.client.accepting(JWKS_TYPE).read(JWKS_PATH))
-        except (KubeError, orjson.JSONDecodeError) as error:
+            return await read_published_key_ids(self.client)
+        except KubeError as error:
             self._log("the key set of the server was not read", error)
             return frozenset()
-        return published_key_ids(document) if isinstance(document, dict) else frozenset()
 
     async def _probe(self, now: datetime) -> None:
         """Ask for a token that no server accepts, and look at its header alone."""

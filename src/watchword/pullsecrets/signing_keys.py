@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -95,12 +94,6 @@ def read_key_ids(encoded: str) -> frozenset[str]:
 def declared_key_ids(secret: Object | None) -> frozenset[str]:
     """Return the key ids that the projection noted."""
     return frozenset() if secret is None else frozenset(secret.get(KEY_IDS) or ())
-
-
-def published_key_ids(document: Mapping[str, object]) -> frozenset[str]:
-    """Return the `kid` of every key in a JSON Web Key Set."""
-    rows = document.get("keys")
-    return frozenset(str(row["kid"]) for row in rows if "kid" in row) if isinstance(rows, list) else frozenset()
 
 
 def _key_id(der: bytes) -> str:

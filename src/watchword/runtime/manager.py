@@ -99,6 +99,10 @@ class Manager:
         )
         return connection
 
+    def client_of(self, connection: ApiServerConnection) -> Client:
+        """Return the client that a connection was made with, for a manager inside this one."""
+        return self._clients[connection.name]
+
     def add(self, *specs: ControllerSpec) -> None:
         """Add controllers; the kinds that they name are watched from the start."""
         caches = {name: connection.cache for name, connection in self.connections.items()}

@@ -49,10 +49,10 @@ class ClusterCredentials:
         made.write_serving()
         return made
 
-    def rotate_signing_key(self) -> None:
-        """Write a new `sa.key`; `sa.pub` keeps the public keys of the earlier ones, so their tokens stay valid."""
+    def rotate_signing_key(self, *, keep_old: bool) -> None:
+        """Write a new `sa.key`; `sa.pub` may keep the public keys of the earlier ones, so their tokens stay valid."""
         accounts = PrivateKey.generate_rsa()
-        earlier = (self.folder / "sa.pub").read_bytes()
+        earlier = (self.folder / "sa.pub").read_bytes() if keep_old else b""
         write_private(self.folder / "sa.key", accounts.pem.reveal())
         write_private(self.folder / "sa.pub", accounts.public.pem + earlier)
 

@@ -13,10 +13,11 @@ from watchword.api.http import Peer, Request, Response
 from watchword.apiserver.access_config import access_control_factory
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.ephemeral_access import ephemeral_access_config
-from watchword.apiserver.listener import api_listener, serving_context
+from watchword.apiserver.listener import api_listener
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.tokens.issuer import TokenKeys
 from watchword.http.server import HttpServer
+from watchword.http.tls import serving_context
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
 from watchword.kube.in_process_transport import InProcessTransport
@@ -81,10 +82,10 @@ class EmbeddedBackend:
         await self.stop()
         await self.start()
 
-    async def rotate_signing_key(self) -> None:
+    async def rotate_signing_key(self, *, keep_old: bool) -> None:
         """Restart with a new key for service account tokens."""
-        held = self._rules.token_keys
-        self._rules = replace(self._rules, token_keys=TokenKeys(PrivateKey.generate(), held.public))
+        earlier = self._rules.token_keys.public if keep_old else ()
+        self._rules = replace(self._rules, token_keys=TokenKeys(PrivateKey.generate(), earlier))
         await self.restart(kill=False)
 
     async def start_controllers(self, names: Sequence[str]) -> Stop:  # noqa: ARG002 - they all run already

@@ -16,6 +16,7 @@ from watchword.testing.credentials import connect_by_certificate
 from watchword.testing.kube_control_plane import KubeControlPlane
 from watchword.testing.plane import Stop
 from watchword.testing.process import ChildProcess
+from watchword.testing.subprocess_backend import webhook_flags
 
 COMMON = frozenset(
     {
@@ -62,9 +63,9 @@ class KubeApiserverBackend:
         await asyncio.to_thread(self.cluster.stop_api_server, kill=kill)
         await asyncio.to_thread(self.cluster.start)
 
-    async def rotate_signing_key(self) -> None:
+    async def rotate_signing_key(self, *, keep_old: bool) -> None:
         """Restart kube-apiserver with a new key for service account tokens."""
-        self.cluster.credentials.rotate_signing_key()
+        self.cluster.credentials.rotate_signing_key(keep_old=keep_old)
         await self.restart(kill=False)
 
     async def start_controllers(self, names: Sequence[str]) -> Stop:
@@ -77,9 +78,12 @@ class KubeApiserverBackend:
 
 
 @contextmanager
-def open_kube_apiserver(assets: Assets, folder: Path) -> Iterator[KubeApiserverBackend]:
+def open_kube_apiserver(
+    assets: Assets, folder: Path, *, token_webhook: Path | None = None
+) -> Iterator[KubeApiserverBackend]:
     """Start a real control plane and stop it at the end."""
-    cluster = KubeControlPlane(assets, folder)
+    flags = [*webhook_flags(token_webhook), "--authentication-token-webhook-version=v1"] if token_webhook else []
+    cluster = KubeControlPlane(assets, folder, api_flags=flags)
     try:
         cluster.start()
         backend = KubeApiserverBackend(cluster)

@@ -48,8 +48,8 @@ class Backend(Protocol):
         """End the server, as a crash would or gracefully, and start it with the same data."""
         ...
 
-    async def rotate_signing_key(self) -> None:
-        """Restart with a new key for service account tokens; tokens of the earlier ones stay valid."""
+    async def rotate_signing_key(self, *, keep_old: bool) -> None:
+        """Restart with a new key for service account tokens; those of the earlier ones stay valid or become invalid."""
         ...
 
     async def start_controllers(self, names: Sequence[str]) -> Stop:
@@ -134,10 +134,10 @@ class Plane:
         self._require_private()
         await self._backend.restart(kill=kill)
 
-    async def rotate_signing_key(self) -> None:
+    async def rotate_signing_key(self, *, keep_old: bool = True) -> None:
         """Sign service account tokens with a new key, and accept those of the old one; only on a `private_plane`."""
         self._require_private()
-        await self._backend.rotate_signing_key()
+        await self._backend.rotate_signing_key(keep_old=keep_old)
 
     def _require_private(self) -> None:
         if not self._private:

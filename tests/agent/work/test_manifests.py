@@ -70,7 +70,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.fixed_dictionaries(
         {}, optional={"apiVersion": JSON, "kind": JSON, "metadata": JSON | st.fixed_dictionaries({"name": JSON})}

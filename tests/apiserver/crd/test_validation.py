@@ -295,7 +295,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(openapi=JSON, spec=st.dictionaries(st.sampled_from(["names", "versions", "group", "scope"]), JSON, max_size=2))
 def test_no_definition_raises_anything(openapi: Any, spec: Any) -> None:
     found = definition_errors(a_definition(**{"versions": [a_version(openapi)], **spec}))

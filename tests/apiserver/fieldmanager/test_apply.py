@@ -201,7 +201,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 SPECS = st.fixed_dictionaries({"s": st.sampled_from("ab")}, optional=VALUES)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(specs=st.lists(st.tuples(st.sampled_from(["one", "two"]), SPECS), min_size=1, max_size=4))
 def test_forced_apply_always_yields_what_was_stated(specs: list[tuple[str, Any]]) -> None:
     harness = FieldManagerHarness()
@@ -223,7 +223,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(live=st.dictionaries(st.sampled_from(["s", "set", "items", "any"]), JSON), applied=JSON)
 def test_no_configuration_raises_anything_but_a_refusal(live: Any, applied: Any) -> None:
     with contextlib.suppress(ApiError):

@@ -35,7 +35,7 @@ def members(fields: FieldSet) -> set[tuple[str, ...]]:
     return set(paths(fields))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(one=SETS, other=SETS)
 def test_operations_are_those_of_sets_of_paths(one: FieldSet, other: FieldSet) -> None:
     assert members(union(one, other)) == members(one) | members(other)
@@ -43,7 +43,7 @@ def test_operations_are_those_of_sets_of_paths(one: FieldSet, other: FieldSet) -
     assert members(intersection(one, other)) == members(one) & members(other)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(one=SETS, other=SETS)
 def test_results_are_well_formed_and_hold_no_empty_branch(one: FieldSet, other: FieldSet) -> None:
     for result in (union(one, other), difference(one, other), intersection(one, other)):

@@ -156,7 +156,7 @@ JSON = st.recursive(
 SPECS = st.dictionaries(st.sampled_from(["s", "map", "obj", "whole", "list", "set", "items", "any"]), JSON, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(old=SPECS, new=SPECS, said=JSON)
 def test_tracking_never_fails(old: Any, new: Any, said: Any) -> None:
     before, after = a_thing(old), a_thing(new, managedFields=said)

@@ -125,7 +125,7 @@ OPERATIONS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(document=st.dictionaries(st.sampled_from("ab"), JSON), operations=st.lists(OPERATIONS | JSON, max_size=4) | JSON)
 def test_no_patch_raises_anything_but_a_refusal(document: dict[str, Any], operations: Any) -> None:
     with contextlib.suppress(ApiError):

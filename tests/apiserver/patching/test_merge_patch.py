@@ -47,7 +47,7 @@ JSON = st.recursive(
 OBJECTS = st.dictionaries(st.sampled_from("abc"), JSON, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(document=OBJECTS, patch=OBJECTS)
 def test_merging_twice_is_merging_once_and_leaves_the_patch_alone(document: Any, patch: Any) -> None:
     untouched = copy_json(patch)

@@ -185,7 +185,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(document=st.dictionaries(KEYS.filter(lambda key: key[0] != "$"), JSON, max_size=3), patch=JSON)
 def test_no_patch_raises_anything_but_a_refusal(document: Any, patch: Any) -> None:
     with contextlib.suppress(ApiError):

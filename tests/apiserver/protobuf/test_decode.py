@@ -193,7 +193,7 @@ def test_the_golden_bytes_of_kubernetes_read_as_its_golden_json() -> None:
 
 
 @given(body=st.binary(max_size=300))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_bytes_can_do_more_than_be_refused(body: bytes) -> None:
     for kind, api_version in (("Pod", "v1"), ("CustomResourceDefinition", "apiextensions.k8s.io/v1")):
         for hostile in (MAGIC + body, envelope(api_version, kind, body)):
@@ -204,7 +204,7 @@ def test_no_bytes_can_do_more_than_be_refused(body: bytes) -> None:
 
 
 @given(position=st.integers(0, 200), byte=st.integers(0, 255))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_damaged_body_is_read_or_refused(position: int, byte: int) -> None:
     raw = META + piece(2, piece(1, "a") + piece(2, b"xyz")) + piece(3, "Opaque")
     body = bytearray(envelope("v1", "Secret", raw))

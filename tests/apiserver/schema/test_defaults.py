@@ -86,7 +86,7 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(value=VALUES, schema=SCHEMAS)
 def test_defaulting_twice_is_defaulting_once(value: Any, schema: Schema) -> None:
     apply_defaults(value, schema)

@@ -116,7 +116,7 @@ DOCUMENTS = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(document=DOCUMENTS)
 def test_no_document_raises_anything(document: Any) -> None:
     assert isinstance(from_openapi(document), Schema)
@@ -124,7 +124,7 @@ def test_no_document_raises_anything(document: Any) -> None:
         check_structural(document, "schema")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pattern=st.text("ab[]()^$*+?{}\\|.:-12", max_size=10), name=st.text(max_size=5), text=st.text(max_size=10))
 def test_no_pattern_or_format_raises_anything_else(pattern: str, name: str, text: str) -> None:
     is_formatted(text, name)

@@ -76,7 +76,7 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(value=JSON, schema=SCHEMAS)
 def test_pruning_twice_is_pruning_once(value: Any, schema: Schema) -> None:
     paths = prune(value, schema)

@@ -263,7 +263,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(spec=JSON, old=JSON)
 def test_no_object_makes_validation_fail(spec: Any, old: Any) -> None:
     before = copy_json(spec)

@@ -70,7 +70,7 @@ def test_duplicate_fields(body: bytes, expected: list[str]) -> None:
     assert duplicate_fields(body, decode(body, JSON)) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(body=st.binary(max_size=400), media=st.sampled_from([JSON, YAML, PROTOBUF]))
 def test_no_bytes_do_more_than_be_refused(body: bytes, media: str) -> None:
     prefix = b"k8s\0" if media == PROTOBUF else b""

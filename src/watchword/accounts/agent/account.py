@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from watchword._structlog import structlog
 from watchword.accounts.agent import report
 from watchword.accounts.agent.service_accounts import ServiceAccounts
-from watchword.accounts.agent.token_decision import HeldToken, TokenDecision, decide_token
+from watchword.accounts.agent.token_decision import HeldToken, RefreshReason, TokenDecision, decide_token
 from watchword.accounts.agent.token_secrets import TokenSecrets
+from watchword.accounts.metrics import AgentAccountMetrics
 from watchword.api.accounts import Account, choose_declaration, resource_of
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
 from watchword.kube.errors import Conflict, KubeError, NotFound
@@ -22,6 +23,7 @@ from watchword.runtime.status import StatusChange, StatusWriter
 
 CONFLICT_RECHECK = timedelta(seconds=10)
 SHORTEST_DELAY = timedelta(seconds=1)
+GRANT_PATIENCE = timedelta(seconds=10)  # the hub grants names of new Secrets together, after a moment
 LONGEST_DELAY = timedelta(days=1)
 
 
@@ -35,6 +37,7 @@ class AccountReconciler:
     secrets: TokenSecrets
     clock: Clock
     kinds: tuple[Resource, ...]
+    metrics: AgentAccountMetrics
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring the ServiceAccount, the hub's Secret and the status in line with what is declared."""
@@ -69,13 +72,16 @@ class AccountReconciler:
 
     async def _keep_token(self, account: Account, declared: Sequence[Object], uid: str) -> Outcome:
         now = self.clock.now()
+        held: HeldToken | None = None
         try:
             held = await self.secrets.held(account, declared)
-            decision = decide_token(account, uid, held, self.secrets.ca, now=now)
+            decision = decide_token(account, uid, held, self.secrets.trust, now=now)
             if decision.request_because:
                 held = await self._request(account, declared, uid, decision.request_because)
-                decision = decide_token(account, uid, held, self.secrets.ca, now=now)
+                decision = decide_token(account, uid, held, self.secrets.trust, now=now)
         except NameConflict as conflict:
+            if held is not None and now - held.issued_at < GRANT_PATIENCE:
+                return RetryAfter(SHORTEST_DELAY)
             await self._report(account, declared, report.unstored_token(str(conflict)))
             return RetryAfter(CONFLICT_RECHECK)
         except KubeError as trouble:
@@ -88,14 +94,23 @@ class AccountReconciler:
         await self._report(account, declared, change)
         return choose_delay(held, decision, now=now)
 
-    async def _request(self, account: Account, declared: Sequence[Object], uid: str, because: str) -> HeldToken | None:
+    async def _request(
+        self, account: Account, declared: Sequence[Object], uid: str, because: RefreshReason
+    ) -> HeldToken | None:
         seconds = int(account.validity.total_seconds())
         key = ObjectKey(self.accounts.namespace, account.key.name)
-        issued = await request_token(
-            self.accounts.client, key, expiration_seconds=seconds, audiences=account.audiences, uid=uid
-        )
-        held = await self.secrets.write(account, declared, issued, self.clock.now())
-        structlog.get_logger("watchword.accounts").info("token reported", account=str(account.key), because=because)
+        began = self.clock.now()
+        try:
+            issued = await request_token(
+                self.accounts.client, key, expiration_seconds=seconds, audiences=account.audiences, uid=uid
+            )
+            held = await self.secrets.write(account, declared, issued, self.clock.now())
+        except (KubeError, NameConflict) as trouble:
+            self.metrics.failed(because, trouble)
+            raise
+        self.metrics.refreshed(because, seconds=(self.clock.now() - began).total_seconds())
+        log = structlog.get_logger("watchword.accounts")
+        log.info("token reported", account=str(account.key), because=because.value)
         return held
 
     async def _revoke(self, key: ObjectKey, declared: Sequence[Object]) -> Outcome:

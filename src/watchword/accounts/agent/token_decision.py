@@ -5,17 +5,32 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from watchword.api.accounts import Account, AccountSecret
 from watchword.api.meta import uid_of
 from watchword.api.names import Annotation
 from watchword.pki.errors import InvalidJwt
-from watchword.pki.unverified_jwt import read_unverified_claims
+from watchword.pki.unverified_jwt import split_token
 from watchword.runtime.renewal import choose_renewal_time
 
 REVOKED = "Revoked"
+KEY_PATIENCE = timedelta(minutes=5)
+
+
+class RefreshReason(StrEnum):
+    """Why a token is requested; a label of the metrics."""
+
+    NONE = ""
+    NO_TOKEN = "no-token"  # noqa: S105 - the hub holds none that can be read
+    SERVICE_ACCOUNT_REPLACED = "service-account-replaced"
+    REQUEST_CHANGED = "request-changed"  # validity or audiences
+    AUTHORITY_CHANGED = "authority-changed"
+    KEY_WITHDRAWN = "key-withdrawn"
+    ROTATION_REQUESTED = "rotation-requested"
+    RENEWAL_DUE = "renewal-due"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +44,13 @@ class HeldToken:
     request: str
     ca_digest: str
     rotation_request: str
+    key_id: str = ""  # of the key that signed it, as its header says
 
     @classmethod
     def read(cls, secret: AccountSecret) -> HeldToken | None:
         """Return what a Secret says, None when it holds no token that was written by an agent."""
         try:
-            claims = read_unverified_claims(secret.token.reveal())
+            header, claims = split_token(secret.token.reveal())
         except InvalidJwt:
             return None
         issued, expires = _instant(claims.get("iat")), _instant(claims.get("exp"))
@@ -48,34 +64,53 @@ class HeldToken:
             request=secret.annotations.get(Annotation.TOKEN_REQUEST, ""),
             ca_digest=digest(secret.ca),
             rotation_request=secret.annotations.get(Annotation.ROTATION_REQUEST, ""),
+            key_id=str(header.get("kid") or ""),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTrust:
+    """What the cluster says of itself now: the authority of its server, and the keys that it accepts tokens of."""
+
+    ca: bytes
+    key_ids: frozenset[str] = frozenset()  # empty: not known, and then no key is missed
 
 
 @dataclass(frozen=True, slots=True)
 class TokenDecision:
     """Whether a token is requested now, and until when the held one is kept."""
 
-    request_because: str = ""  # empty: the held token is kept
+    request_because: RefreshReason = RefreshReason.NONE  # none: the held token is kept
     renew_at: datetime | None = None  # None: it is not renewed
 
 
 def decide_token(
-    account: Account, account_uid: str, held: HeldToken | None, ca: bytes, *, now: datetime
+    account: Account, account_uid: str, held: HeldToken | None, trust: ClusterTrust, *, now: datetime
 ) -> TokenDecision:
     """Decide from facts alone whether the token at the hub is the one that the account asks for."""
     if held is None:
-        return TokenDecision("the hub holds no token that can be read")
+        return TokenDecision(RefreshReason.NO_TOKEN)
     reasons = {
-        "the token is of another service account": held.account_uid != account_uid,
-        "validity or audiences have changed": held.request != account.request,
-        "the certificate authority has changed": held.ca_digest != digest(ca),
-        "a rotation was requested": held.rotation_request != account.rotation_request,
+        RefreshReason.SERVICE_ACCOUNT_REPLACED: held.account_uid != account_uid,
+        RefreshReason.REQUEST_CHANGED: held.request != account.request,
+        RefreshReason.AUTHORITY_CHANGED: held.ca_digest != digest(trust.ca),
+        RefreshReason.KEY_WITHDRAWN: is_key_withdrawn(held, trust, now=now),
+        RefreshReason.ROTATION_REQUESTED: held.rotation_request != account.rotation_request,
     }
-    because = next((reason for reason, applies in reasons.items() if applies), "")
+    because = next((reason for reason, applies in reasons.items() if applies), RefreshReason.NONE)
     if because or not account.rotates:
         return TokenDecision(because)
     renew_at = choose_renewal_time(held.issued_at, held.expires_at, seed=account.uid)
-    return TokenDecision("its time to be renewed has come" if now >= renew_at else "", renew_at)
+    return TokenDecision(RefreshReason.RENEWAL_DUE if now >= renew_at else RefreshReason.NONE, renew_at)
+
+
+def is_key_withdrawn(held: HeldToken, trust: ClusterTrust, *, now: datetime) -> bool:
+    """Whether the cluster refuses the token because of its key.
+
+    Servers of one cluster get another key one by one: a token that was issued a moment ago is given time.
+    """
+    known = not trust.key_ids or not held.key_id or held.key_id in trust.key_ids
+    return not known and now - held.issued_at >= KEY_PATIENCE
 
 
 def digest(ca: bytes) -> str:

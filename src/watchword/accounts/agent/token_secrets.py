@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from watchword.accounts.agent.token_decision import HeldToken
+from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken
 from watchword.api.accounts import Account, AccountSecret, content_digest, is_owned_by
 from watchword.api.meta import Object, ObjectKey, owner_reference, uid_of
 from watchword.api.names import Annotation, Label
@@ -32,12 +32,23 @@ class TokenSecrets:
 
     client: Client
     endpoint: Endpoint  # of the cluster's API server
+    key_ids: frozenset[str] = frozenset()  # of the keys that the cluster publishes; empty while they are not known
     _held: dict[ObjectKey, HeldToken] = field(default_factory=dict, init=False)
 
     @property
     def ca(self) -> bytes:
         """The authority that users of the token trust, as it is now."""
         return read(self.endpoint.ca)
+
+    @property
+    def trust(self) -> ClusterTrust:
+        """What tokens are compared with."""
+        return ClusterTrust(self.ca, self.key_ids)
+
+    def signed_by_other_keys(self) -> list[ObjectKey]:
+        """Return the accounts whose tokens no published key has signed."""
+        known = self.key_ids
+        return [key for key, held in self._held.items() if known and held.key_id and held.key_id not in known]
 
     async def held(self, account: Account, declared: Sequence[Object]) -> HeldToken | None:
         """Return what the hub holds; the Secret is read once, when a token was reported before."""
@@ -57,7 +68,7 @@ class TokenSecrets:
     ) -> HeldToken | None:
         """Store a token; raises `NameConflict` when a Secret of that name belongs to something else."""
         wanted = self._manifest(account, declared, issued, now)
-        held = self._held.pop(account.key, None)
+        held = self._held.get(account.key)
         stored = await self._replace(held.secret_uid, wanted) if held is not None else None
         if stored is None:
             try:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from watchword.api.accounts import ACCOUNT_KINDS, read_token_validity
+from watchword.api.accounts import read_token_validity
 from watchword.api.credential_validity import CredentialValidity, format_validity
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.runtime.event_recorder import EventRecorder
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader
+from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,3 @@ class AccountEventReconciler:
             self.events.normal(now[0], "AccountTokenIssued", f"account {name} has its first token, {said}")
         else:
             self.events.normal(now[0], "AccountTokenRenewed", f"the token of account {name} was renewed, {said}")
-
-
-def account_event_controllers(reader: Reader, events: EventRecorder) -> Iterable[ControllerSpec]:
-    """Return one controller for each group."""
-    for kind in ACCOUNT_KINDS:
-        group = kind.group.partition(".")[0]
-        yield ControllerSpec(f"account-events-{group}", kind, AccountEventReconciler(reader, events, kind), workers=1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from watchword.accounts.metrics import HubAccountMetrics
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, Account, AccountSecret, is_owned_by
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
@@ -35,6 +36,7 @@ class AccountGuardReconciler:
     status: StatusWriter
     clock: Clock
     kind: Resource
+    metrics: HubAccountMetrics
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Hold the account while it may have to be revoked; release it when the cluster has confirmed."""
@@ -78,6 +80,9 @@ class AccountGuardReconciler:
         if lives_on or cluster is None or addon is None or is_confirmed(account.object):
             kept = [name for name in finalizers_of(account.object) if name != Finalizer.ACCOUNT]
             await self._set_finalizers(account, kept)
+            deleted = deletion_of(account.object)
+            if deleted is not None and is_confirmed(account.object):
+                self.metrics.revocation.observe((self.clock.now() - deleted).total_seconds())
             return Done()
         return await self._report_pending(account)
 
@@ -143,8 +148,13 @@ def is_confirmed(account: Object) -> bool:
 
 def remaining_patience(account: Object, *, now: datetime) -> timedelta:
     """Return how long the cluster is given to confirm before the status says that it has not."""
-    deleted = parse_rfc3339(str(account["metadata"].get("deletionTimestamp") or ""))
+    deleted = deletion_of(account)
     return deleted + PENDING_AFTER - now if deleted is not None else timedelta(0)
+
+
+def deletion_of(account: Object) -> datetime | None:
+    """Return when an account was deleted, None when it was not."""
+    return parse_rfc3339(str(account["metadata"].get("deletionTimestamp") or ""))
 
 
 def server_of(cluster: Mapping[str, Any]) -> str:

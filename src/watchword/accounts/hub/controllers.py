@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from watchword.accounts.grants import GRANTS, account_of_work, accounts_of_record
 from watchword.accounts.hub import set_members
+from watchword.accounts.hub.account_events import AccountEventReconciler
+from watchword.accounts.hub.account_grants import BY_GRANT, AccountGrantReconciler
 from watchword.accounts.hub.account_guard import AccountGuardReconciler
+from watchword.accounts.hub.account_metrics import AccountMetricsReconciler
 from watchword.accounts.hub.definition import SECRETS_ROLE
 from watchword.accounts.hub.replicas import ReplicaWriter
 from watchword.accounts.hub.secret_access import SecretAccessReconciler
 from watchword.accounts.hub.set_account import SetAccountReconciler
 from watchword.accounts.hub.set_members import BY_NAMESPACE, BY_SET, BY_SOURCE, accounts_of_namespace
-from watchword.addons.controllers import AddonParts
+from watchword.accounts.metrics import HubAccountMetrics
+from watchword.addons.controllers import USER_MANAGED_ROLES, AddonParts
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR
 from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import Label
 from watchword.api.resources import (
+    CONFIG_MAPS,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
     MANAGED_SERVICE_ACCOUNTS,
+    MANIFEST_WORKS,
     ROLES,
     SECRETS,
 )
@@ -36,23 +44,44 @@ def register_informers(cache: Cache) -> None:
     cache.index(MANAGED_SERVICE_ACCOUNTS, BY_SOURCE, lambda obj: map(str, set_members.source_of_replica(obj)))
     cache.informer(SECRETS, WatchScope(labels=SELECTOR))
     cache.index(SECRETS, BY_NAMESPACE, _namespace)
+    cache.informer(CONFIG_MAPS, WatchScope(namespace=GRANTS.namespace, fields=f"metadata.name={GRANTS.name}"))
+    cache.index(MANIFEST_WORKS, BY_GRANT, lambda obj: map(str, account_of_work(obj)))
     cache.informer(MANAGED_CLUSTER_SETS)
     cache.informer(MANAGED_CLUSTER_SET_BINDINGS)
     cache.index(MANAGED_CLUSTER_SET_BINDINGS, BY_NAMESPACE, _namespace)
     cache.index(MANAGED_CLUSTER_SET_BINDINGS, BY_SET, lambda obj: [set_members.set_of(obj)])
 
 
-def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
+def register_own_informers(cache: Cache) -> None:
+    """Ask for what a hub follows anyway, and a process of its own does not."""
+    cache.informer(MANIFEST_WORKS, WatchScope(labels=Label.ACCOUNT_GRANT))
+
+
+def register_shared_informers(cache: Cache) -> None:
+    """Ask for what the controllers of a hub follow already, in the scopes in which they do."""
+    cache.informer(MANIFEST_WORKS)
+    cache.informer(MANAGED_CLUSTERS)
+    cache.informer(MANAGED_CLUSTER_ADDONS)
+    cache.informer(ROLES, USER_MANAGED_ROLES[ROLES])
+
+
+def controllers(parts: AddonParts, metrics: HubAccountMetrics) -> Iterable[ControllerSpec]:
     """Return every promise of the hub side: the kind it is about, what else triggers it, who keeps it."""
     reader = parts.cache
     for kind in ACCOUNT_KINDS:
-        guard = AccountGuardReconciler(reader, parts.client, parts.status, parts.clock, kind)
+        guard = AccountGuardReconciler(reader, parts.client, parts.status, parts.clock, kind, metrics)
         group = kind.group.partition(".")[0]
         yield ControllerSpec(f"account-guard-{group}", kind, guard, _guard_triggers(reader))
-    access = SecretAccessReconciler(reader, parts.ensurer)
+        measuring = AccountMetricsReconciler(reader, metrics, kind, uids={})
+        yield ControllerSpec(f"account-metrics-{group}", kind, measuring, workers=1)
+        telling = AccountEventReconciler(reader, parts.events, kind)
+        yield ControllerSpec(f"account-events-{group}", kind, telling, workers=1)
+    access = SecretAccessReconciler(reader, parts.ensurer, parts.clock)
     of_secret = Trigger(SECRETS, lambda obj: [ObjectKey(obj["metadata"]["namespace"], ADDON_NAME)])
     triggers = (of_secret, Trigger(ROLES, _own_role))
     yield ControllerSpec("account-secret-access", MANAGED_CLUSTER_ADDONS, access, triggers)
+    granting = AccountGrantReconciler(reader, parts.ensurer)
+    yield ControllerSpec("account-grants", ACCOUNT_KINDS[0], granting, _grant_triggers(reader))
     replicas = ReplicaWriter(reader, parts.ensurer)
     fan_out = SetAccountReconciler(reader, parts.client, replicas, parts.status, parts.clock)
     yield ControllerSpec("account-cluster-sets", ACCOUNT_KINDS[0], fan_out, _set_triggers(reader))
@@ -76,6 +105,17 @@ def _set_triggers(reader: Reader) -> tuple[Trigger, ...]:
         Trigger(MANAGED_CLUSTER_SET_BINDINGS, _with(reader, set_members.accounts_of_binding)),
         Trigger(MANAGED_CLUSTER_SETS, _with(reader, set_members.accounts_of_set)),
         Trigger(MANAGED_CLUSTERS, _with(reader, set_members.accounts_of_cluster)),
+        Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: _sources_on(reader, obj["metadata"]["namespace"])),
+    )
+
+
+def _grant_triggers(reader: Reader) -> tuple[Trigger, ...]:
+    return (
+        Trigger(ACCOUNT_KINDS[1], lambda obj: [ObjectKey.of(obj)]),
+        Trigger(MANAGED_SERVICE_ACCOUNTS, set_members.source_of_replica),
+        Trigger(CONFIG_MAPS, accounts_of_record),
+        Trigger(MANIFEST_WORKS, account_of_work),
+        Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: accounts_of_namespace(reader, obj["metadata"]["namespace"])),
         Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: _sources_on(reader, obj["metadata"]["namespace"])),
     )
 

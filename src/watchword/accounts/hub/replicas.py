@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from watchword.api.accounts import ADDON_NAME, Account, AccountSecret, copy_name, is_owned_by
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference, uid_of
-from watchword.api.names import Annotation, ConditionType, Label
+from watchword.api.names import Annotation, ConditionType, Finalizer, Label
 from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     MANAGED_SERVICE_ACCOUNTS,
@@ -54,6 +54,8 @@ class ReplicaWriter:
                 raise NameConflict(f"{OCM_MANAGED_SERVICE_ACCOUNTS.group_resource} {key} declares an account already")
             await self._remove_predecessor(account, key)
             wanted = replica_manifest(account, cluster)
+            if self.reader.get(MANAGED_SERVICE_ACCOUNTS, key) is None:
+                wanted["metadata"]["finalizers"] = [Finalizer.ACCOUNT]  # held from its first instant, without a request
             replica = await self.ensurer.ensure(
                 MANAGED_SERVICE_ACCOUNTS, wanted, ours=lambda present: is_replica_of(present, account)
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchword.admin.doctor import api_server, cluster, hub, pull_secrets
+from watchword.admin.doctor import accounts, api_server, cluster, hub, pull_secrets
 from watchword.admin.doctor.model import Check, CheckContext, CheckResult, has_no_failure, run_checks
 from watchword.api.resources import KLUSTERLETS, MANAGED_CLUSTERS
 from watchword.kube.client import Client
@@ -26,7 +26,7 @@ async def choose_checks(client: Client, *, alone: bool = False) -> tuple[Check, 
     may_have_joined = await _serves(client, KLUSTERLETS.path())
     has_joined = may_have_joined and await _has_any(client)
     if is_hub:
-        return (*hub.CHECKS, *(cluster.CHECKS if has_joined else ()))
+        return (*hub.CHECKS, *accounts.CHECKS, *(cluster.CHECKS if has_joined else ()))
     return () if alone and not may_have_joined else cluster.CHECKS
 
 

@@ -98,20 +98,32 @@ def hub_role(hub: EksClusterArn, managed: EksClusterArn) -> IamRole:
     )
 
 
-def identity_creator_role(hub: EksClusterArn, oidc_provider: str) -> IamRole:
-    """Return the role of the hub's controller; `oidc_provider` is the hub's."""
+def identity_creator_role(hub: EksClusterArn, oidc_provider: str, *, extended: bool = False) -> IamRole:
+    """Return the role of the hub's controller; `oidc_provider` is the hub's.
+
+    It has the rights of the design; `extended` adds the tags of roles and the access entries of the hub.
+    """
+    access = templates.IDENTITY_CREATOR_ACCESS
+    if extended:
+        access = templates.extended(access, templates.HUB_STATEMENTS)
     name = f"{hub.name}{CREATOR_SUFFIX}"
     if len(name) > LONGEST_ROLE_NAME:
         raise InvalidName(
             f"role {name} has {len(name)} characters and IAM allows {LONGEST_ROLE_NAME}: "
             f"choose a hub whose EKS name has at most {LONGEST_ROLE_NAME - len(CREATOR_SUFFIX)}"
         )
-    values = {"partition": hub.partition, "hub-account-id": hub.account, "oidc-provider": oidc_provider}
+    values = {
+        "partition": hub.partition,
+        "hub-region": hub.region,
+        "hub-account-id": hub.account,
+        "hub-cluster-name": hub.name,
+        "oidc-provider": oidc_provider,
+    }
     return IamRole(
         hub.partition,
         hub.account,
         name,
-        _fill(templates.IDENTITY_CREATOR_ACCESS, values),
+        _fill(access, values),
         _fill(templates.IDENTITY_CREATOR_TRUST, values),
     )
 

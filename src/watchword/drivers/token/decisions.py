@@ -16,7 +16,7 @@ from watchword.drivers.interface import NewCredential, SecretData, ValidCredenti
 from watchword.drivers.token.options import DEFAULT_LIFETIME, MIN_RECOMMENDED_LIFETIME
 from watchword.pki.errors import InvalidJwt
 from watchword.pki.unverified_jwt import read_unverified_claims
-from watchword.runtime.renewal import FIRST_RENEWAL_WINDOW, RENEWAL_WINDOW, choose_renewal_time
+from watchword.runtime.renewal import choose_renewal_time
 
 TOKEN = "token"  # noqa: S105 - the name of a key
 EXPIRATION, ACCOUNT_UID, REFRESH_AT = "expiration", "service-account-uid", "refresh-at"
@@ -93,17 +93,10 @@ def validate_token_identity(wanted: WantedCredential, facts: TokenClaims) -> str
 
 
 def build_token_credential(
-    wanted: WantedCredential,
-    token: Sensitive[str],
-    facts: TokenClaims,
-    *,
-    held: SecretData,
-    asked: timedelta = DEFAULT_LIFETIME,
+    wanted: WantedCredential, token: Sensitive[str], facts: TokenClaims, *, asked: timedelta = DEFAULT_LIFETIME
 ) -> NewCredential:
-    """Return what to store. The first token of an add-on is replaced early, so that neighbours drift apart."""
-    previous = read_token_claims(held.get(TOKEN, b"").decode(errors="replace"))
-    window = FIRST_RENEWAL_WINDOW if previous is None else RENEWAL_WINDOW
-    refresh = choose_renewal_time(facts.issued_at, facts.expires_at, seed=_seed(wanted, facts), window=window)
+    """Return what to store."""
+    refresh = choose_renewal_time(facts.issued_at, facts.expires_at, seed=_seed(wanted, facts))
     data = {
         TOKEN: token.reveal().encode(),
         EXPIRATION: rfc3339(facts.expires_at).encode(),

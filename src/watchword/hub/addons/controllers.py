@@ -15,6 +15,7 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
 )
+from watchword.hub.addons.built_in import BuiltInDefinitionLookup
 from watchword.hub.addons.feature_labels import FeatureLabelReconciler, clusters_affected_by
 from watchword.hub.addons.install_strategy import InstallStrategies, InstallStrategyReconciler
 from watchword.hub.addons.installation import AddonInstallationReconciler
@@ -57,7 +58,7 @@ def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
             parts.client,
             parts.events,
             parts.clock,
-            templates,
+            BuiltInDefinitionLookup(parts.cache, {row.name: row for row in parts.addons}, templates),
             described,
             approves=True,
             catalog=parts.drivers.catalog,

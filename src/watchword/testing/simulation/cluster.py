@@ -17,7 +17,7 @@ from watchword.api.http import Peer
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
-from watchword.drivers.csr.decisions import CERTIFICATE
+from watchword.drivers.certificate_decisions import CERTIFICATE
 from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError

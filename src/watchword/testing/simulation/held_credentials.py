@@ -11,7 +11,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, addon_group, cluster_group
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.drivers.csr.decisions import CERTIFICATE, KEY
+from watchword.drivers.certificate_decisions import CERTIFICATE, KEY
 from watchword.drivers.interface import SecretData
 from watchword.drivers.token.decisions import TOKEN, read_token_claims
 from watchword.pki.certificates import Certificate, parse_certificate

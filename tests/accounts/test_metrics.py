@@ -1,0 +1,99 @@
+"""What the hub and an agent show of managed service accounts at their metrics endpoints."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from prometheus_client import CollectorRegistry
+from tests.accounts.fleet import AccountsFleet
+
+from watchword.accounts.agent.token_decision import RefreshReason
+from watchword.accounts.metrics import AccountPhase, AccountState, AgentAccountMetrics, HubAccountMetrics, decide_phase
+from watchword.admin.doctor.accounts import decide_account_findings
+from watchword.admin.doctor.model import Level
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType
+from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
+from watchword.api.time import rfc3339
+from watchword.kube.errors import Forbidden
+from watchword.runtime.virtual_time import EPOCH
+from watchword.testing.eventually import eventually, is_gone
+
+HOUR = timedelta(hours=1)
+PRESENT, REPORTED = ConditionType.ALL_ACCOUNTS_PRESENT, ConditionType.TOKEN_REPORTED
+
+
+def an_account(conditions: dict[str, str] | None = None, **metadata: str) -> Object:
+    rows = [{"type": name, "status": status, "reason": "R"} for name, status in (conditions or {}).items()]
+    status = {
+        "conditions": rows,
+        "expirationTimestamp": rfc3339(EPOCH + 4 * HOUR),
+        "tokenSecretRef": {"name": "robot", "lastRefreshTimestamp": rfc3339(EPOCH - HOUR)},
+    }
+    return MANAGED_SERVICE_ACCOUNTS.manifest(ObjectKey("edge", "robot"), metadata=dict(metadata), status=status)
+
+
+@pytest.mark.parametrize(
+    ("account", "phase"),
+    [
+        pytest.param(
+            an_account({REPORTED: "True"}, deletionTimestamp=rfc3339(EPOCH)), AccountPhase.REVOKING, id="goes"
+        ),
+        pytest.param(an_account({PRESENT: "False", REPORTED: "True"}), AccountPhase.FAILED, id="not on the cluster"),
+        pytest.param(an_account({PRESENT: "True", REPORTED: "False"}), AccountPhase.FAILED, id="no token"),
+        pytest.param(an_account(), AccountPhase.WAITING, id="no agent has said anything"),
+        pytest.param(an_account({PRESENT: "True", REPORTED: "True"}), AccountPhase.REPORTED, id="well"),
+    ],
+)
+def test_phase_follows_the_conditions(account: Object, phase: AccountPhase) -> None:
+    assert decide_phase(account) is phase
+
+
+@pytest.mark.parametrize(
+    ("accounts", "expected"),
+    [
+        pytest.param([], [], id="no account"),
+        pytest.param([an_account({PRESENT: "False"})], [Level.FAILURE], id="not on the cluster"),
+        pytest.param([an_account({REPORTED: "True"}, deletionTimestamp="2026")], [Level.WARNING], id="not revoked"),
+        pytest.param([an_account()], [Level.WARNING], id="no agent"),
+        pytest.param([an_account({REPORTED: "True"})], [Level.OK], id="well"),
+    ],
+)
+def test_doctor_judges_accounts_by_their_phase(accounts: list[Object], expected: list[Level]) -> None:
+    assert [finding.level for finding in decide_account_findings(accounts)] == expected
+
+
+def test_age_and_expiry_are_those_of_the_worst_token() -> None:
+    registry = CollectorRegistry()
+    metrics = HubAccountMetrics(registry, now=lambda: EPOCH)
+    metrics.known.states["u1"] = AccountState.read(an_account({REPORTED: "True"}))
+
+    assert registry.get_sample_value("watchword_account_oldest_token_age_seconds") == HOUR.total_seconds()
+    assert registry.get_sample_value("watchword_account_soonest_expiry_seconds") == 4 * HOUR.total_seconds()
+    assert registry.get_sample_value("watchword_accounts", {"phase": "reported"}) == 1
+
+
+def test_token_that_is_not_renewed_does_not_count_as_about_to_expire() -> None:
+    state = AccountState.read(an_account({REPORTED: "True", ConditionType.ROTATION_SCHEDULED: "False"}))
+    assert state.expires_at is None
+
+
+def test_failed_refresh_is_counted_by_reason_and_error() -> None:
+    registry = CollectorRegistry()
+    AgentAccountMetrics(registry).failed(RefreshReason.RENEWAL_DUE, Forbidden("no", code=403))
+    labels = {"reason": "renewal-due", "error": "Forbidden"}
+    assert registry.get_sample_value("watchword_account_refresh_failure_total", labels) == 1
+
+
+@pytest.mark.planes("embedded")  # other tests have accounts on a shared server
+async def test_hub_counts_accounts_and_measures_their_revocation(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    key = await fleet.declare(member.name, "robot")
+    await fleet.until(key)
+    await fleet.shows("watchword_accounts", 1, phase="reported")
+
+    await fleet.client.delete(MANAGED_SERVICE_ACCOUNTS, key)
+    await eventually(fleet.client, MANAGED_SERVICE_ACCOUNTS, key, is_gone)
+    await fleet.shows("watchword_accounts", 0, phase="reported")
+    assert fleet.metrics.registry.get_sample_value("watchword_account_revocation_seconds_count") == 1
