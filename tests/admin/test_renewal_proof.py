@@ -12,11 +12,13 @@ from watchword.admin.audit_log import CredentialUsage, read_audit_logs
 from watchword.admin.errors import InvalidInput
 from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory_json import credential_document
-from watchword.admin.inventory_rows import CredentialRow, Inventory
-from watchword.admin.renewal_proof import STILL_OLD, UseEvidence, decide_row_use
+from watchword.admin.inventory_rows import AccountToken, CredentialRow, HubFacts, Inventory
+from watchword.admin.renewal_proof import STILL_OLD, UseEvidence, decide_account_uses, decide_row_use
 from watchword.api.credential_use import CREDENTIAL_ID, CredentialUse, certificate_id, token_id
 from watchword.api.credential_validity import CredentialValidity
-from watchword.api.time import rfc3339_micro
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
+from watchword.api.time import rfc3339, rfc3339_micro
 from watchword.cli.status import describe_troubles, render_inventory
 from watchword.runtime.virtual_time import EPOCH
 
@@ -141,3 +143,29 @@ def test_status_says_that_the_old_one_is_still_used() -> None:
 
     assert STILL_OLD in render_inventory(inventory, EPOCH + HOUR, "table", 120)
     assert list(describe_troubles(inventory)) == [f"client certificate of agent of edge: pending: {STILL_OLD}"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "use"),
+    [
+        pytest.param(token_id("new"), CredentialUse.CURRENT, id="the new token"),
+        pytest.param(token_id("old"), CredentialUse.PREVIOUS, id="the old token"),
+    ],
+)
+def test_use_of_an_accounts_token_is_known_by_the_log_of_its_cluster(seen: str, use: CredentialUse) -> None:
+    key, user = ObjectKey("edge", "robot"), "system:serviceaccount:agents:robot"
+    status = {
+        "expirationTimestamp": rfc3339(EPOCH + 24 * HOUR),
+        "tokenSecretRef": {"name": "robot", "lastRefreshTimestamp": rfc3339(EPOCH)},
+    }
+    usage = CredentialUsage()
+    usage.observe(user, seen, EPOCH + HOUR)
+    facts = HubFacts(
+        accounts=[MANAGED_SERVICE_ACCOUNTS.manifest(key, status=status)],
+        usage=usage,
+        account_tokens={key: AccountToken(user, token_id("new"))},
+    )
+
+    (row,) = decide_account_uses(facts, now=EPOCH + 2 * HOUR)
+
+    assert (row.use, row.subject) == (use, user)

@@ -210,5 +210,5 @@ async def test_right_that_holds_a_moment_later_costs_a_moment() -> None:
 
 def test_driver_is_for_addons_alone() -> None:
     assert CATALOG.addon_driver("token") == "token"
-    with pytest.raises(UnknownDriver, match="choose one of csr"):
+    with pytest.raises(UnknownDriver, match="choose one of aws-irsa, csr"):
         CATALOG.cluster_driver("token")

@@ -145,7 +145,7 @@ async def test_status_reads_and_follows_the_pull_secrets_of_a_cluster(private_cl
 
     facts = await read_hub_facts(private_cluster.client)
     read = build_inventory(facts, now=now)
-    async with observe_hub(private_cluster.client, dict(facts.unseen)) as observer:
+    async with observe_hub(private_cluster.client, dict(facts.unseen), pull_secrets=True) as observer:
         followed = build_inventory(observer.facts(), now=now)
 
     for inventory in (read, followed):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from watchword.admin.inventory_rows import HubFacts
 from watchword.admin.recent_events import FleetEvent, collect_fleet_events
+from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.meta import Object, Resource
 from watchword.api.names import CLUSTER_LEASE, Label
@@ -30,6 +31,7 @@ from watchword.pki.certificates import Certificate
 from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, project_pull_secret
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import WatchScope
+from watchword.runtime.raw_objects import Projection
 
 SOURCES: dict[str, tuple[Resource, WatchScope]] = {
     "clusters": (MANAGED_CLUSTERS, WatchScope()),
@@ -60,6 +62,7 @@ class HubObserver:
 
     cache: Cache
     unseen: dict[str, str] = field(default_factory=dict)
+    with_pull_secrets: bool = False  # among the facts; they are followed then
     changes: int = 0
     _read_from: tuple[str, ...] = ()
     _read: tuple[Certificate, ...] = ()
@@ -75,6 +78,7 @@ class HubObserver:
             authorities=self._authorities(),
             pull_secrets=self._pull_secrets(),
             servers=[obj for name in SERVER_SOURCES for obj in self._list(name)],
+            accounts=self.accounts(),
             unseen=self.unseen,
         )
 
@@ -85,6 +89,11 @@ class HubObserver:
     def addons(self) -> Sequence[Object]:
         """Return the ManagedClusterAddOns."""
         return self._list("add-ons")
+
+    def accounts(self) -> Sequence[Object]:
+        """Return the managed service accounts, where they are followed."""
+        followed = [kind for kind in ACCOUNT_KINDS if self.cache.informers(kind)]
+        return [account for kind in followed for account in self.cache.list(kind)]
 
     def requests(self) -> Sequence[Object]:
         """Return the certificate requests of clusters and add-ons, the oldest first."""
@@ -114,6 +123,13 @@ class HubObserver:
             self._changed.clear()
             await self._changed.wait()
 
+    def follow(self, resource: Resource, scope: WatchScope, project: Projection | None = None) -> None:
+        """Watch a further kind, or a further part of one, from now on."""
+        is_new = not self.cache.informers(resource)
+        self.cache.informer(resource, scope, project=project)
+        if is_new:
+            self.cache.add_handler(resource, self.notify_change)
+
     def notify_change(self, _: object = None) -> None:
         """Notify the waiting readers."""
         self.changes += 1
@@ -121,7 +137,7 @@ class HubObserver:
 
     def _pull_secrets(self) -> Sequence[PullSecret] | None:
         """Read them from the cache, which holds no token."""
-        if not any(informer.scope == OF_PULL_SECRETS for informer in self.cache.informers(SECRETS)):
+        if not self.with_pull_secrets:
             return None
         found = (PullSecret.read(secret) for secret in self.cache.list(SECRETS))
         return [secret for secret in found if secret is not None]
@@ -137,18 +153,16 @@ async def observe_hub(
     unseen: dict[str, str],
     *,
     extra: Sequence[tuple[Resource, WatchScope]] = (),
-    pull_secrets: bool = True,
+    pull_secrets: bool = False,
 ) -> AsyncIterator[HubObserver]:
     """Follow everything that can be seen of a hub; entered once all of it is known."""
     cache = Cache.of(client)
-    observer = HubObserver(cache, unseen)
+    observer = HubObserver(cache, unseen, pull_secrets)
     visible = [row for name, row in SOURCES.items() if name not in unseen]
     for resource, scope in (*visible, *extra):
-        cache.informer(resource, scope)
+        observer.follow(resource, scope)
     if pull_secrets:
-        cache.informer(SECRETS, OF_PULL_SECRETS, project=project_pull_secret)
-    for resource in {informer.resource for informer in cache.informers()}:
-        cache.add_handler(resource, observer.notify_change)
+        observer.follow(SECRETS, OF_PULL_SECRETS, project_pull_secret)
     running = asyncio.create_task(cache.run(), name="observer")
     try:
         await cache.sync()

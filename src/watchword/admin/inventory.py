@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from watchword.admin.account_rows import decide_account_rows
 from watchword.admin.health import (
     InventoryHealth,
     decide_authority_health,
@@ -27,7 +26,7 @@ from watchword.admin.inventory_rows import (
     credential_order,
 )
 from watchword.admin.pull_secret_rows import decide_pull_secret_rows
-from watchword.admin.renewal_proof import account_evidence, addon_evidence, cluster_evidence, decide_row_use
+from watchword.admin.renewal_proof import addon_evidence, cluster_evidence, decide_account_uses, decide_row_use
 from watchword.api.addon import Addon
 from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
@@ -175,10 +174,7 @@ def _credentials(
         evidence = addon_evidence(addon, catalog.addon_credential(addon))
         for row in decide_addon_credential_rows(addon, now=now, catalog=catalog):
             yield decide_row_use(row, evidence, facts.usage, now=now)
-    for obj in facts.accounts:
-        token = facts.account_tokens.get(ObjectKey.of(obj))
-        for row in decide_account_rows(obj, now=now):
-            yield decide_row_use(*account_evidence(row, token), facts.usage, now=now)
+    yield from decide_account_uses(facts, now=now)
     yield from decide_pull_secret_rows(facts.pull_secrets or (), now=now)
 
 
@@ -283,13 +279,14 @@ def issued_certificates(cluster: Object, requests: Sequence[Object]) -> Sequence
     """Return the certificate that was last issued for a cluster's own credential, if its request is still there."""
     prefix = f"{cluster_group(cluster['metadata']['name'])}:"
     for csr in reversed(requests):
-        found = _issued_certificate(csr) if Label.ADDON_NAME not in labels_of(csr) else None
+        found = read_issued_certificate(csr) if Label.ADDON_NAME not in labels_of(csr) else None
         if found is not None and found.common_name.startswith(prefix):
             return (found,)
     return ()
 
 
-def _issued_certificate(csr: Object) -> Certificate | None:
+def read_issued_certificate(csr: Object) -> Certificate | None:
+    """Return the certificate that was issued for a request, None while there is none."""
     try:
         return parse_certificate(base64.b64decode((csr.get("status") or {}).get("certificate") or ""))
     except (PkiError, ValueError):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from watchword.admin.account_rows import decide_account_rows
 from watchword.admin.audit_log import CredentialUsage
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory_rows import AccountToken, CredentialRow
+from watchword.admin.inventory_rows import CredentialRow, HubFacts
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.credential_use import CredentialUse, certificate_id, decide_use, parse_issued, parse_used
+from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.pki.certificates import Certificate
 
@@ -45,13 +47,6 @@ def addon_evidence(addon: Addon, said: Condition | None) -> UseEvidence:
     return UseEvidence(issued, parse_used(available.message) if available is not None else "")
 
 
-def account_evidence(row: CredentialRow, token: AccountToken | None) -> tuple[CredentialRow, UseEvidence]:
-    """Return the row of an account's token under the name of its user, and which token its Secret holds."""
-    if token is None:
-        return row, UseEvidence()
-    return replace(row, subject=token.user), UseEvidence(frozenset({token.credential_id}))
-
-
 def decide_row_use(
     row: CredentialRow, evidence: UseEvidence, usage: CredentialUsage | None, *, now: datetime
 ) -> CredentialRow:
@@ -73,3 +68,15 @@ def _decide_use(row: CredentialRow, evidence: UseEvidence, usage: CredentialUsag
         if row.validity.issued is not None and at > row.validity.issued + BACKDATING:
             return CredentialUse.PREVIOUS
     return decide_use(evidence.issued, evidence.used)
+
+
+def decide_account_uses(facts: HubFacts, *, now: datetime) -> Iterable[CredentialRow]:
+    """Return the tokens of managed service accounts; their use is known where audit logs and Secrets were read."""
+    for obj in facts.accounts:
+        token = facts.account_tokens.get(ObjectKey.of(obj))
+        for row in decide_account_rows(obj, now=now):
+            if token is None:
+                yield row
+            else:
+                evidence = UseEvidence(frozenset({token.credential_id}))
+                yield decide_row_use(replace(row, subject=token.user), evidence, facts.usage, now=now)

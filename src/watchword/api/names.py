@@ -204,6 +204,11 @@ def cluster_group_plain(cluster: str) -> str:
     return f"open-cluster-management:{cluster}"
 
 
+def cloud_agent_user(cluster: str) -> str:
+    """Return the user of an agent whose identity a cloud vouches for, where users may not begin with `system:`."""
+    return f"{cluster_group_plain(cluster)}:agent"
+
+
 def agent_user(cluster: str, agent: str) -> str:
     """Return the user name of one agent of a cluster."""
     return f"system:open-cluster-management:{cluster}:{agent}"

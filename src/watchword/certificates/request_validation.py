@@ -20,6 +20,7 @@ from watchword.api.names import (
     addon_group,
     addon_user,
     agent_user,
+    cloud_agent_user,
     cluster_group,
     cluster_group_plain,
 )
@@ -123,7 +124,10 @@ def is_agent_of(cluster: str, csr: Object) -> bool:
     by_certificate = user == agent_user(cluster, agent) and _AGENT_NAME.fullmatch(agent) is not None
     if by_certificate and cluster_group(cluster) in groups:
         return True
-    return user == cluster and cluster_group_plain(cluster) in groups  # as clouds authenticate it
+    # As clouds authenticate it: with a name of Open Cluster Management, or with one of ours.
+    if user == cloud_agent_user(cluster):
+        return not groups.isdisjoint({cluster_group(cluster), cluster_group_plain(cluster)})
+    return user == cluster and cluster_group_plain(cluster) in groups
 
 
 def _labelled_cluster(csr: Object) -> str:

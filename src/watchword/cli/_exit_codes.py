@@ -58,6 +58,7 @@ EXIT_CODES: tuple[tuple[str, str, ExitCode], ...] = (
     ("watchword.admin.errors", "InvalidInput", ExitCode.NOT_USABLE),
     ("watchword.admin.errors", "NotReady", ExitCode.UNREACHABLE),
     ("watchword.agent.errors", "NameTaken", ExitCode.REFUSED),
+    ("watchword.dashboard.errors", "NotLoopback", ExitCode.NOT_USABLE),
     ("watchword.drivers.errors", "UnknownDriver", ExitCode.NOT_USABLE),
     ("watchword.drivers.aws_irsa.errors", "InvalidName", ExitCode.NOT_USABLE),
     ("watchword.drivers.aws_irsa.errors", "LibraryMissing", ExitCode.NOT_USABLE),

@@ -45,6 +45,16 @@ class ClusterConnection:
         return load_kubeconfig(self.kubeconfig).choose(self.context)
 
 
+def cluster_name_of(connection: ClusterConnection) -> str:
+    """Return what the kubeconfig calls the cluster, empty when there is no usable kubeconfig."""
+    from watchword.kube.errors import ConfigError
+
+    try:
+        return connection.choice().cluster_name
+    except ConfigError:
+        return ""
+
+
 def connection_options(command: F) -> F:
     """Add the options; the command gets one argument, `connection`."""
 

@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "down": ("watchword.cli.down", "Stop the fleet that runs on this machine."),
     "reset": ("watchword.cli.reset", "Remove the fleet on this machine, with all its data."),
     "status": ("watchword.cli.status", "Show who holds which credential until when."),
+    "dashboard": ("watchword.cli.dashboard", "Show every credential of the fleet in a browser."),
     "forecast": ("watchword.cli.forecast", "List what would break soon if nothing were renewed."),
     "doctor": ("watchword.cli.doctor", "Check a hub or a cluster, and say what to do."),
     "logs": ("watchword.cli.logs", "Print what the hub, the agent or the operator of a cluster logs."),

@@ -84,6 +84,7 @@ def command(**flags: Any) -> None:
 
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     from watchword.api.names import RESTRICTED_KUBECONFIGS
+    from watchword.apiserver.node.containers import NO_AWS_FILES
     from watchword.http.limits import raise_descriptor_limit
     from watchword.local.data_directory import discard_failed_start
     from watchword.local.output import choose_output
@@ -92,6 +93,9 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     from watchword.runtime.event_loop import run
     from watchword.runtime.logs import configure_logging
 
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]  # its pods must not act with the AWS credentials of the user
+    os.environ.update(NO_AWS_FILES, AWS_EC2_METADATA_DISABLED="true")
     os.environ[RESTRICTED_KUBECONFIGS] = "1"  # its pods run in this process, and their kubeconfigs come from works
     raise_descriptor_limit()
     output = choose_output(sys.stdout, json=as_json)

@@ -28,6 +28,8 @@ from watchword.drivers.options import DriverOption, Settings
 from watchword.kube.client import Client
 from watchword.runtime.reconcile import ControllerSpec, Reader
 
+DEFAULT_ACCOUNT_SUFFIX = "sa"
+
 
 @dataclass(frozen=True, slots=True)
 class CredentialStatus:
@@ -96,6 +98,11 @@ def no_pending_key(_data: SecretData) -> str:
     return ""
 
 
+def no_objection(_settings: Settings) -> str:
+    """Object to nothing."""
+    return ""
+
+
 def no_annotations(_settings: Settings) -> Mapping[str, str]:
     """Add no annotations."""
     return {}
@@ -151,6 +158,9 @@ class ClusterRegistration:
     bootstrap_data: BootstrapData = no_bootstrap_data  # what `join` adds to the bootstrap Secret
     trial_settings: TrialSettings = no_trial_settings  # what `watchword up` joins with
     account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the agent's ServiceAccount
+    account_suffix: str = DEFAULT_ACCOUNT_SUFFIX  # of that ServiceAccount: what follows the name of the Klusterlet
+    hub_account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the hub's ServiceAccount
+    validate: Callable[[Settings], str] = no_objection  # why settings that are good in themselves do not fit together
     read_held: Callable[[SecretData], HeldCredential | None] = read_nothing  # for people; `DriverError` when unreadable
     read_pending_key: Callable[[SecretData], str] = no_pending_key  # the thumbprint of the key that is to be certified
     needs_approval: bool = False  # `accept` approves a certificate request together with the cluster

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -39,6 +41,7 @@ class ConnectorContext:
     cluster: str
     bootstrap: Path | None  # the bootstrap kubeconfig
     settings: Settings = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # of the agent
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,12 @@ class UserIdentity:
     username: str
     uid: str = ""
     groups: tuple[str, ...] = ()
-    credential_id: str = ""  # of the credential that the request was made with; empty: the server does not tell
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()  # for authorizers that limit a user further, by scopes
+
+    @property
+    def credential_id(self) -> str:
+        """The credential that the request was made with; empty when the server does not tell."""
+        return next((values[0] for name, values in self.extra if name == CREDENTIAL_ID and values), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +58,7 @@ class ResourceAccess:
 async def who_am_i(client: Client) -> UserIdentity:
     """Return the identity under which the server authenticates this client."""
     status = await _create_review(client, SELF_SUBJECT_REVIEWS, {})
-    info = status.get("userInfo") or {}
-    ids = (info.get("extra") or {}).get(CREDENTIAL_ID) or [""]
-    return UserIdentity(info.get("username", ""), info.get("uid", ""), tuple(info.get("groups") or ()), ids[0])
+    return _identity(status.get("userInfo") or {})
 
 
 async def can_i(client: Client, access: ResourceAccess) -> bool:
@@ -66,7 +69,8 @@ async def can_i(client: Client, access: ResourceAccess) -> bool:
 
 async def may(client: Client, who: UserIdentity, access: ResourceAccess) -> bool:
     """Whether another user is allowed to do something."""
-    subject = {"user": who.username, "uid": who.uid, "groups": list(who.groups)}
+    extra = {name: list(values) for name, values in who.extra}
+    subject = {"user": who.username, "uid": who.uid, "groups": list(who.groups), **({"extra": extra} if extra else {})}
     status = await _create_review(
         client, SUBJECT_ACCESS_REVIEWS, {"resourceAttributes": access.attributes(), **subject}
     )
@@ -86,7 +90,12 @@ async def review_token(client: Client, token: Sensitive[str], *, audiences: Sequ
         return None
     if audiences and not set(audiences) & set(status.get("audiences") or ()):
         return None  # an authenticator that does not know audiences answers without them
-    return UserIdentity(user["username"], user.get("uid", ""), tuple(user.get("groups") or ()))
+    return _identity(user)
+
+
+def _identity(user: Object) -> UserIdentity:
+    extra = tuple((name, tuple(values)) for name, values in sorted((user.get("extra") or {}).items()))
+    return UserIdentity(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), extra)
 
 
 async def _create_review(client: Client, review: Resource, spec: Object) -> Object:

@@ -146,7 +146,8 @@ class JsonOutput:
         """Write the whole inventory and what to try."""
         view = read_view()
         inventory = inventory_document(view.inventory, view.now) if view.inventory is not None else {}
-        self._write("ready", at=rfc3339(view.now), seconds=seconds, commands=list(view.commands), **inventory)
+        ready = {"at": rfc3339(view.now), "seconds": seconds, "commands": list(view.commands)}
+        self._write("ready", **ready, dashboard=view.dashboard, **inventory)
 
     def close(self, final_message: str) -> None:
         """Write how it ended."""

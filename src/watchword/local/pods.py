@@ -106,8 +106,9 @@ class PodCommands:
     async def agent(self, launch: Launch, stop: asyncio.Event) -> None:
         """Be the agent that the Klusterlet describes."""
         options = replace(self.read.agent(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING)
+        runtime = AgentRuntime(clock=self.clock, random=SystemRandom(), environment=launch.environment)
         async with connect_own_cluster(launch) as client:
-            await run_agent(client, options, runtime=AgentRuntime(clock=self.clock, random=SystemRandom()), stop=stop)
+            await run_agent(client, options, runtime=runtime, stop=stop)
 
     async def sample_addon(self, launch: Launch, stop: asyncio.Event) -> None:
         """Report to the hub with the add-on's own credential."""

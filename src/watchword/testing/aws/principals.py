@@ -81,6 +81,12 @@ class AccessKeys:
         self.issued[key.id] = key
         return key
 
+    def remove_sessions(self, role_arn: str) -> None:
+        """Let the keys of a role's sessions sign nothing any more."""
+        for key in list(self.issued.values()):
+            if key.principal.role is not None and key.principal.role.arn == role_arn:
+                del self.issued[key.id]
+
     def add_administrator(self, account: str, partition: str) -> AccessKey:
         """Issue a key of a user who may do everything in an account."""
         arn = f"arn:{partition}:iam::{account}:user/administrator"
