@@ -7,21 +7,22 @@ from datetime import datetime
 
 from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory_rows import CredentialRow
+from watchword.admin.pull_secret_rows import PULL_SECRET
 from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Object
 from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, pull_secret_row
 from watchword.pullsecrets.pull_secret import PullSecret
 
-PULL_SECRET = "pull secret"  # noqa: S105 - a kind of credential
 CONSEQUENCE = "pods of {account} cannot pull images from the registry"
 HEALTHS = {
     PullSecretHealth.EXPIRED: (InventoryHealth.EXPIRED, "expired: is `watchword pull-secrets` running?"),
     PullSecretHealth.CORRUPT: (InventoryHealth.FAILING, "its content cannot be read"),
-    PullSecretHealth.EMPTY: (InventoryHealth.PENDING, "waits for its token"),
+    PullSecretHealth.EMPTY: (InventoryHealth.FAILING, "no token was issued: events on it say why"),
     PullSecretHealth.OVERDUE: (
         InventoryHealth.OVERDUE,
         "should have been renewed: is `watchword pull-secrets` running?",
     ),
+    PullSecretHealth.NEW: (InventoryHealth.GOOD, "waits for its first token"),
     PullSecretHealth.LEGACY: (InventoryHealth.GOOD, "made from a long-lived token"),
     PullSecretHealth.HEALTHY: (InventoryHealth.GOOD, ""),
 }
