@@ -16,13 +16,14 @@ from hatchling.builders.wheel import WheelBuilder
 from tools.docs_reasons import render_reasons
 from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory_rows import AUTHORITY, JOIN_TOKEN, AddonRow, ClusterRow, CredentialRow, HubFacts
+from watchword.admin.pull_secret_rows import PULL_SECRET
 from watchword.api.credential_validity import CredentialValidity
 from watchword.cli.main import cli
 from watchword.dashboard.assets import load_assets
 from watchword.dashboard.board import build_board
 from watchword.dashboard.history import describe_change
 from watchword.dashboard.next_step import choose_addon_command, choose_cluster_command, choose_credential_command
-from watchword.dashboard.pull_secret_rows import HEALTHS, PULL_SECRET
+from watchword.dashboard.pull_secret_rows import HEALTHS
 from watchword.dashboard.sources import FleetFacts
 from watchword.pki.authority import Authority
 from watchword.pullsecrets.inventory import PullSecretHealth
