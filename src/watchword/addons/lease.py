@@ -6,6 +6,8 @@ import contextlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from watchword.api.credential_use import is_credential_id
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation
@@ -20,8 +22,7 @@ LEASE_SECONDS = 60
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
-@dataclass(frozen=True, slots=True)
-class AddonLease:
+class AddonLease(Struct, frozen=True):
     """The lease named after the add-on, in the namespace of its agent."""
 
     client: Client

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.admin.audit_log import CredentialUsage
 from watchword.admin.health import InventoryHealth
@@ -22,16 +23,14 @@ FLEET = ("clusters", "add-ons")
 UNKNOWN_KIND = "the server does not know the kind: is this a hub?"
 
 
-@dataclass(frozen=True, slots=True)
-class AccountToken:
+class AccountToken(Struct, frozen=True):
     """Which token the Secret of a managed service account holds, without the token."""
 
     user: str
     credential_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class HubFacts:
+class HubFacts(Struct, frozen=True):
     """What was read from a hub; `unseen` contains what could not be read and why."""
 
     clusters: Sequence[Object] = ()
@@ -54,8 +53,7 @@ class HubFacts:
         return {kind: why for kind, why in self.unseen.items() if kind not in FLEET}
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRow:
+class ClusterRow(Struct, frozen=True):
     """One cluster and the one thing that it lacks."""
 
     name: str
@@ -67,8 +65,7 @@ class ClusterRow:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AddonRow:
+class AddonRow(Struct, frozen=True):
     """One add-on on one cluster."""
 
     cluster: str
@@ -80,8 +77,7 @@ class AddonRow:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialRow:
+class CredentialRow(Struct, frozen=True):
     """One credential: what it is, whose, until when, and how it fares."""
 
     kind: str
@@ -102,8 +98,7 @@ class CredentialRow:
         return self.validity.latest_renewal if self.renewed else None
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(Struct, frozen=True):
     """Everything, what needs attention first."""
 
     clusters: Sequence[ClusterRow]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.admin.account_rows import decide_account_rows
 from watchword.admin.audit_log import CredentialUsage
@@ -25,8 +27,7 @@ BACKDATING = timedelta(minutes=5)
 """By how much signers let a certificate begin before it was issued."""
 
 
-@dataclass(frozen=True, slots=True)
-class UseEvidence:
+class UseEvidence(Struct, frozen=True):
     """What holders report: the credentials last issued, and the one in use; empty where nothing is reported."""
 
     issued: frozenset[str] = frozenset()

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from random import Random
 
+from msgspec import Struct
+
 from watchword._structlog import structlog
 from watchword.agent.hub_connection import HubConnection
 from watchword.agent.hub_endpoint import HubEndpoint
@@ -46,8 +48,7 @@ class ActiveCredential(Enum):
     NONE = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialFacts:
+class CredentialFacts(Struct, frozen=True):
     """What the choice depends on."""
 
     has_own: bool  # whether there is a credential of one's own

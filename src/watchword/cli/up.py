@@ -136,7 +136,7 @@ def flag_readers() -> FlagParsers:
         return agent.options_of(agent.command.make_context("agent", list(arguments)).params)
 
     async def run_server(arguments: Sequence[str], port: int, client: Client, stop: asyncio.Event) -> None:
-        from dataclasses import replace
+        from msgspec.structs import replace
 
         from watchword.cli import grpc_server
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.api.credential_use import CREDENTIAL_ID
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -18,8 +19,7 @@ from watchword.kube.client import Client
 from watchword.kube.responses import decode
 
 
-@dataclass(frozen=True, slots=True)
-class UserIdentity:
+class UserIdentity(Struct, frozen=True):
     """An identity as the server reports it."""
 
     username: str
@@ -33,8 +33,7 @@ class UserIdentity:
         return next((values[0] for name, values in self.extra if name == CREDENTIAL_ID and values), "")
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceAccess:
+class ResourceAccess(Struct, frozen=True):
     """One verb on one resource; an empty key means any object."""
 
     verb: str

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from random import SystemRandom
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
 from watchword.addons.sample.agent import SampleAgent
@@ -42,8 +46,7 @@ class ServerRunner(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FlagParsers:
+class FlagParsers(Struct, frozen=True):
     """Read command lines that the operator rendered, as the program itself would."""
 
     hub: Callable[[Sequence[str]], HubOptions]
@@ -84,7 +87,7 @@ class PodCommands:
 
     async def hub(self, launch: Launch, stop: asyncio.Event) -> None:
         """Be the hub that the ClusterManager describes; `up` has applied what it needs a moment ago."""
-        options = replace(
+        options = dataclasses.replace(
             self.read.hub(launch.arguments[1:]), identity=launch.pod.name, install=False, health=None, timing=TIMING
         )
         async with connect_own_cluster(launch) as client:
@@ -140,7 +143,7 @@ class PodCommands:
 
     async def pull_secrets(self, launch: Launch, stop: asyncio.Event) -> None:
         """Keep the image pull secrets of the pod's own cluster."""
-        options = replace(
+        options = dataclasses.replace(
             self.read.pull_secrets(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING
         )
         async with connect_own_cluster(launch) as client:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.meta import ObjectKey
 from watchword.api.pull_secrets import DOCKERCFG_TYPE
@@ -34,8 +34,7 @@ class PullSecretHealth(StrEnum):
     HEALTHY = "healthy"
 
 
-@dataclass(frozen=True, slots=True)
-class PullSecretRow:
+class PullSecretRow(Struct, frozen=True):
     """One pull secret as people see it."""
 
     key: ObjectKey

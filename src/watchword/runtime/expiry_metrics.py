@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.runtime.clock import Clock
@@ -36,8 +38,7 @@ class MeasuredCredentials:
         return remaining_life(self.known.get((kind, cluster), {}).values(), now=self.clock.now())
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialExpiryReconciler:
+class CredentialExpiryReconciler(Struct, frozen=True):
     """Reconciles one kind of object that reports a credential; sends nothing, so it costs next to nothing."""
 
     reader: Reader

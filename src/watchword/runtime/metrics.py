@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from watchword.api.credential_validity import CredentialValidity
@@ -150,8 +150,7 @@ class Metrics:
         self._objects.labels(resource).set_function(objects)
 
 
-@dataclass(frozen=True, slots=True)
-class RemainingLife:
+class RemainingLife(Struct, frozen=True):
     """How much of a credential's validity is left."""
 
     seconds: float

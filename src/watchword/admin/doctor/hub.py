@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.admin.account_rows import ACCOUNT_TOKEN
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
@@ -45,8 +46,7 @@ SEPARATE = (AUTHORITY, PULL_SECRET)  # kinds of credentials that have a check of
 STALE_LEASE = timedelta(minutes=2)
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredAccess:
+class RequiredAccess(Struct, frozen=True):
     """An action of a hub's administrator, as text and as an access review."""
 
     description: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.credential_use import token_id
 from watchword.api.credential_validity import CredentialValidity, format_validity
@@ -25,8 +26,7 @@ LATEST_REFRESH = 0.8  # of the issued lifetime
 _FARTHEST = 253_402_300_799  # the last second that a datetime can hold
 
 
-@dataclass(frozen=True, slots=True)
-class TokenClaims:
+class TokenClaims(Struct, frozen=True):
     """What a token says of itself. It is not verified here: the hub that issued it does that at every use."""
 
     user: str
