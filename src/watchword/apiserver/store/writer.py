@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 from watchword.apiserver.store.errors import WriteFailed
@@ -19,6 +19,11 @@ class Append:
 
     row: Row
     epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLog:
+    """Copy the log with everything that was queued before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +48,19 @@ class CompactionResult:
     error: WriteFailed | None = None
 
 
-ReportResult = Callable[[BatchResult | CompactionResult], None]
+@dataclass(frozen=True, slots=True)
+class CopyResult:
+    """A copy of the log, or why there is none."""
+
+    data: bytes = field(default=b"", repr=False)
+    error: WriteFailed | None = None
+
+
+Outcome = BatchResult | CompactionResult | CopyResult
+ReportResult = Callable[[Outcome], None]
 """Called on the writer's thread; must hand over to the event loop."""
 
-Item = Append | Compaction | CloseLog
+Item = Append | Compaction | CopyLog | CloseLog
 
 
 class LogWriter:
@@ -67,7 +81,7 @@ class LogWriter:
         """Begin to write."""
         self._thread.start()
 
-    def submit(self, item: Append | Compaction) -> None:
+    def submit(self, item: Append | Compaction | CopyLog) -> None:
         """Put one item into the queue; outcomes are reported in the same order."""
         self._inbox.put(item)
 
@@ -84,6 +98,8 @@ class LogWriter:
                 break
             if isinstance(item, Compaction):
                 self._forget(item)
+            elif isinstance(item, CopyLog):
+                self._copy()
             else:
                 self._commit(self._gather(item))
         self._log.close()
@@ -109,6 +125,11 @@ class LogWriter:
 
     def _forget(self, what: Compaction) -> None:
         self._report(CompactionResult(what, _attempt(lambda: self._log.forget(what))))
+
+    def _copy(self) -> None:
+        copies: list[bytes] = []
+        error = _attempt(lambda: copies.append(self._log.copy()))
+        self._report(CopyResult(error=error) if error is not None else CopyResult(copies[0]))
 
 
 def _attempt(write: Callable[[], None]) -> WriteFailed | None:
