@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.meta import Object
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label, agent_user, cluster_group
@@ -23,8 +24,7 @@ FLEET = "system:open-cluster-management:managed-clusters"
 NO_NAMES = AlternativeNames()
 
 
-@dataclass(frozen=True)
-class Draft:
+class Draft(Struct, frozen=True):
     label: str = "prod"
     common_name: str = agent_user("prod", "agent1")
     organisations: tuple[str, ...] = (cluster_group("prod"), FLEET)
@@ -32,7 +32,7 @@ class Draft:
     usages: tuple[str, ...] = ("digital signature", "key encipherment", "client auth")
     signer: str = KUBE_CLIENT_SIGNER
     username: str = "system:bootstrap:abcdef"
-    body: bytes | None = field(default=None, repr=False)
+    body: bytes | None = None
 
     def manifest(self) -> Object:
         body = self.body

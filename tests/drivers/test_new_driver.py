@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from random import Random
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 from tests.drivers.voucher_driver import (
     ANNOTATION,
     HUB_SETTINGS,

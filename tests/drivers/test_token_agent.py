@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
+from msgspec.structs import replace
 from tests.drivers.test_token_decisions import a_token, wanted
 
 from watchword.api.http import Request, Response

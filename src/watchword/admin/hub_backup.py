@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
 import orjson
+from msgspec import Struct
 
 from watchword.accounts.grants import GRANTS
 from watchword.admin.backup_archive import Backup, BackupContent, BackupHeader, Subject
@@ -53,8 +53,7 @@ ACCOUNT_TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type of 
 _SYSTEM_FIELDS = ("apiVersion", "kind", "metadata", "status")
 
 
-@dataclass(frozen=True, slots=True)
-class HubBackup:
+class HubBackup(Struct, frozen=True):
     """Reads a hub. Tokens of managed service accounts are left out: agents write new ones."""
 
     client: Client

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from msgspec import Struct
+
 from watchword.accounts.grants import GRANTS
 from watchword.admin import hub_setup
 from watchword.admin.accounts_addon import accounts_bundle, validate_gone
@@ -68,12 +70,11 @@ class HubRemoval:
         return names_of(self.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class HubRemover:
+class HubRemover(Struct, frozen=True):
     """Plans and carries out the removal; a run that was interrupted is finished by the next one."""
 
     client: Client
-    progress: Progress = field(default=ignore_progress)
+    progress: Progress = ignore_progress
     delete_kinds: bool = False  # with every object of them
 
     async def plan(self, *, force: bool) -> HubRemoval:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.accounts.hub.installation import manifests as account_manifests
 from watchword.admin.apply import names_of
@@ -44,8 +45,7 @@ class HubRestore:
         return names_of(self.created) if self.on_existing_hub else []
 
 
-@dataclass(frozen=True, slots=True)
-class HubRestorer:
+class HubRestorer(Struct, frozen=True):
     """Restores objects on the cluster behind a client. Acceptance that was withdrawn since stays withdrawn."""
 
     client: Client

@@ -6,8 +6,9 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Object, labels_of
@@ -36,8 +37,7 @@ SUBJECT_ALTERNATIVE_NAME = "2.5.29.17"
 _AGENT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRequest:
+class ClusterRequest(Struct, frozen=True):
     """A well-formed request for a cluster's certificate. Whether it is approved is decided elsewhere."""
 
     cluster: str
@@ -53,8 +53,7 @@ class ClusterRequest:
         return self.requester == agent_user(self.cluster, self.agent)
 
 
-@dataclass(frozen=True, slots=True)
-class AddonRequest:
+class AddonRequest(Struct, frozen=True):
     """A well-formed request for an add-on's certificate."""
 
     cluster: str
@@ -64,8 +63,7 @@ class AddonRequest:
     key_thumbprint: str
 
 
-@dataclass(frozen=True, slots=True)
-class SignerRequest:
+class SignerRequest(Struct, frozen=True):
     """A well-formed request for a certificate by a signer of an add-on's own."""
 
     cluster: str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from watchword.admin.hub_setup import HubSetup
 from watchword.admin.init import HubInitializer, InitOptions, InitResult

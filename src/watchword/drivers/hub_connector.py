@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from msgspec import Struct
+
 from watchword.drivers.interface import SecretData
 from watchword.drivers.options import Settings
 from watchword.kube.kubeconfig import ClusterEntry
@@ -44,8 +46,7 @@ class ConnectorContext:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # of the agent
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapCredential:
+class BootstrapCredential(Struct, frozen=True):
     """What an agent joins with, as far as others may know it."""
 
     digest: str  # of the whole kubeconfig: changes with it

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from watchword.admin.backup_archive import Backup, BackupContent, BackupHeader, Subject
 from watchword.admin.errors import InvalidInput
@@ -20,8 +21,7 @@ from watchword.local.data_directory import LAYOUT_FILE, FleetDirectory
 DATA_FILE, KEYS = "state.db", "pki"
 
 
-@dataclass(frozen=True, slots=True)
-class PlaneDirectory:
+class PlaneDirectory(Struct, frozen=True):
     """The data of one control plane; `name` is its place in the data directory, empty when it is the whole of it."""
 
     root: Path

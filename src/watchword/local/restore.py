@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
+from msgspec import Struct
+
 from watchword.admin.backup_archive import Backup, Subject
 from watchword.admin.errors import InvalidInput, OperationRefused
 from watchword.apiserver.instance import require_private_directory
@@ -25,8 +27,7 @@ FASTEST_WRITES = 10_000
 SHORT_LIVED = ("events/", "events.events.k8s.io/", "leases.coordination.k8s.io/")
 
 
-@dataclass(frozen=True, slots=True)
-class Differences:
+class Differences(Struct, frozen=True):
     """What a restore changes in data that is there; short-lived kinds (events, leases) are left out."""
 
     returning: tuple[str, ...] = ()  # deleted since the backup: they exist again

@@ -18,10 +18,11 @@ from tests.drivers.aws_irsa.iam_fleet import HUB, PROGRAM, Edge, IamFleet, exec_
 from watchword.agent.secret_data import decode_data
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of
-from watchword.api.names import ConditionType
+from watchword.api.names import HUB_NAMESPACE, ConditionType
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CONFIG_MAPS,
+    LEASES,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
@@ -29,6 +30,7 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import Sensitive
 from watchword.api.yaml import load
+from watchword.drivers.aws_irsa.identity_record import PREFIX
 from watchword.kube.client import Client
 from watchword.kube.connect import credentials_of, make_client
 from watchword.kube.endpoint import Endpoint
@@ -38,7 +40,7 @@ from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.testing.aws import AwsEmulator, EksCluster
 from watchword.testing.builders import an_addon
 from watchword.testing.credentials import write_private
-from watchword.testing.eventually import eventually
+from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.fleet import run_fleet
 from watchword.testing.plane import Plane
 
@@ -210,6 +212,8 @@ async def test_unjoin_gives_the_role_back(fleet: IamFleet) -> None:
     await fleet.run([*command, f"--kubeconfig={fleet.members.plane.kubeconfig}"], edge.environment)
 
     await fleet.members.condition(edge.name, ConditionType.HUB_ACCEPTED, "False")
+    record = ObjectKey(HUB_NAMESPACE, f"{PREFIX}{edge.pair.identifier}")
+    await eventually(fleet.members.client, LEASES, record, is_gone)  # AWS has confirmed the deletion
     session = await fleet.session_of(edge)
     with pytest.raises(ClientError, match="AccessDenied"):
         await fleet.ask(session, "assume_role", RoleArn=edge.pair.hub_role, RoleSessionName="test-session")

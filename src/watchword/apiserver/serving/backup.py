@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.apiserver.model import HandlerRequest
@@ -20,8 +21,7 @@ class CopiedStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class BackupHandler:
+class BackupHandler(Struct, frozen=True):
     """Holds every object of one revision; Secrets are encrypted in it as they are on disk."""
 
     store: CopiedStore

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import apsw
+from msgspec import Struct, field
 
 from watchword.apiserver.store.errors import StoreOpenError
 
 APPLICATION_ID = 0x57774B56  # marks the file as ours, so that no other database is taken for one
 
 
-@dataclass(frozen=True, slots=True)
-class StoreFormat:
+class StoreFormat(Struct, frozen=True):
     """A version of the data file, and the SQL that leads from each earlier version to the next."""
 
     version: int

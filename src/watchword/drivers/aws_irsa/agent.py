@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.api.conditions import is_true
 from watchword.api.credential_validity import CredentialValidity, format_validity
@@ -28,8 +29,7 @@ from watchword.runtime.reconcile import Reader
 RECHECK_INTERVAL = timedelta(minutes=5)  # acceptance itself triggers the reconciler
 
 
-@dataclass(frozen=True, slots=True)
-class AwsIrsaAgentDriver:
+class AwsIrsaAgentDriver(Struct, frozen=True):
     """Makes no request and stores no token: the proof is the IAM role of the agent's pods."""
 
     reader: Reader

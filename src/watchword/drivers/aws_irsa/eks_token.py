@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import botocore.session
@@ -12,6 +11,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import ReadOnlyCredentials
 from botocore.exceptions import BotoCoreError, ClientError
+from msgspec import Struct
 
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.aws_irsa.errors import AwsRefused, AwsUnreachable
@@ -24,8 +24,7 @@ LIFETIME = timedelta(minutes=14)  # EKS accepts a token for 15 minutes after it 
 _CONFIG = Config(connect_timeout=5, read_timeout=10, retries={"mode": "standard"})
 
 
-@dataclass(frozen=True, slots=True)
-class EksToken:
+class EksToken(Struct, frozen=True):
     """A token and when to sign another."""
 
     token: Sensitive[str]

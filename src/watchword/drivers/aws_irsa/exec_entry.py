@@ -6,9 +6,11 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.credential_validity import CredentialValidity
 from watchword.api.names import RESTRICTED_KUBECONFIGS
@@ -32,8 +34,7 @@ VARIABLES = "AWS_"
 """How the variables begin that tell the AWS libraries which role to assume, and where STS is."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSource:
+class TokenSource(Struct, frozen=True):
     """Which role signs tokens for which hub: all that an exec entry of this driver says."""
 
     region: str

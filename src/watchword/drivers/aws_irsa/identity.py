@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.names import cloud_agent_user, cluster_group, cluster_group_plain
 from watchword.drivers.aws_irsa.arn import EksClusterArn
@@ -11,8 +12,7 @@ from watchword.drivers.aws_irsa.documents import IamRole, hub_role
 from watchword.drivers.aws_irsa.identifier import RoleTags
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterIdentity:
+class ClusterIdentity(Struct, frozen=True):
     """A ManagedCluster as AWS knows it, recorded when it was accepted; later annotations do not change it."""
 
     cluster: str

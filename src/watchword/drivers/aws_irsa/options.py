@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.drivers.aws_irsa.arn import EksClusterArn
 from watchword.drivers.aws_irsa.claims import MANAGED_ARN as MANAGED_ARN_ANNOTATION
@@ -33,8 +33,7 @@ MANAGED_CLUSTER_ARN = DriverOption(
 CLUSTER_OPTIONS = (HUB_CLUSTER_ARN, MANAGED_CLUSTER_ARN)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterPair:
+class ClusterPair(Struct, frozen=True):
     """A managed cluster and its hub, with the roles by which the one reaches the other."""
 
     hub: EksClusterArn

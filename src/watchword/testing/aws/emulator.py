@@ -12,6 +12,7 @@ from typing import Self
 from urllib.parse import parse_qsl
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
@@ -99,8 +100,7 @@ class EksCluster:
         return load_kubeconfig(path).choose()
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True):
     """A request of a known caller."""
 
     request: Request
