@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from watchword.admin.account_rows import ACCOUNT_TOKEN
 from watchword.admin.doctor.api_server import decide_skew_findings

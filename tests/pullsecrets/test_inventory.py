@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 from tests.pullsecrets.harness import PullSecretHarness, token_of
 
 from watchword.admin.forecast import forecast_expiry, requires_action
