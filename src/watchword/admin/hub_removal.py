@@ -25,7 +25,7 @@ from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
 from watchword.api.crds import HUB_CRDS
 from watchword.api.crds.accounts import ACCOUNT_CRDS
-from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers_of, uid_of
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
 from watchword.api.names import BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, ConditionType, Label
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
@@ -90,7 +90,7 @@ class HubRemover(Struct, frozen=True):
             )
         agents = await self._list(KLUSTERLETS)
         rows = [*await self._running(agents), *await self._fleet(), *await self._installed(agents)]
-        unique = {(resource, ObjectKey.of(obj)): (resource, obj) for resource, obj in rows}
+        unique = {(resource, ObjectKey.of(obj)): (resource, obj) for resource, obj in rows if _is_left(resource, obj)}
         return HubRemoval(tuple(unique.values()), tuple(self._kept(agents)))
 
     async def carry_out(self, removal: HubRemoval) -> None:
@@ -192,6 +192,11 @@ class HubRemover(Struct, frozen=True):
 def is_member(cluster: Object) -> bool:
     """Whether a cluster has rights on the hub, or an agent that is registered."""
     return Cluster.read(cluster).accepted or is_true(cluster, ConditionType.JOINED)
+
+
+def _is_left(resource: Resource, obj: Object) -> bool:
+    """Whether an object is still to be deleted; namespaces and kinds that are being deleted end by themselves."""
+    return resource not in _SHARED or not is_deleting(obj)
 
 
 def _is_join_token(secret: Object) -> bool:

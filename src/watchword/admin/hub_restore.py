@@ -13,12 +13,12 @@ from msgspec import Struct
 from watchword.accounts.hub.installation import manifests as account_manifests
 from watchword.admin.apply import names_of
 from watchword.admin.backup_archive import Backup, Subject
-from watchword.admin.errors import InvalidInput, OperationRefused
+from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
 from watchword.admin.hub_backup import OBJECTS_FILE, SAVED_KINDS, clean
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE
 from watchword.api.crds import HUB_CRDS
-from watchword.api.meta import Manifest, Object, ObjectKey, Resource
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, is_deleting
 from watchword.api.resources import CLUSTER_MANAGERS, CUSTOM_RESOURCE_DEFINITIONS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.hub import prerequisites
@@ -62,6 +62,9 @@ class HubRestorer(Struct, frozen=True):
         created, changed, skipped, unchanged = list[Manifest](), list[Manifest](), list[str](), 0
         for kind, saved in rows:
             present = await self._find(kind, ObjectKey.of(saved))
+            if kind is NAMESPACES and present is not None and is_deleting(present):
+                name = saved["metadata"]["name"]
+                raise NotReady(f"the namespace {name} is being deleted: run the command again once it is gone")
             objection = choose_objection(kind, saved, present, now)
             if objection:
                 skipped.append(f"{names_of([(kind, saved)])[0]}: {objection}")

@@ -127,10 +127,11 @@ def _read_locked(plane: PlaneDirectory, locks: ExitStack) -> SnapshotSummary:
 
 
 def _write_files(staging: Path, restore: Restore) -> None:
-    staging.mkdir(mode=0o700)
+    folders = sorted({parent for name in restore.files for parent in PurePosixPath(name).parents})
+    for folder in folders:  # one by one: a mode is for the last folder of a path alone
+        staging.joinpath(folder).mkdir(mode=0o700)
     for name, data in restore.files.items():
         path = staging.joinpath(*PurePosixPath(name).parts)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(data)
@@ -140,8 +141,8 @@ def _write_files(staging: Path, restore: Restore) -> None:
         path = staging.joinpath(*PurePosixPath(name).parts)
         # The marker names no file: the store then knows that its file was restored, and continues above the revision.
         write_marker(path.with_name(f"{DATA_FILE}.mark"), RestoreMarker(0, 0, revision))
-    for folder in (staging, *(path for path in staging.rglob("*") if path.is_dir())):
-        _sync(folder)
+    for folder in folders:
+        _sync(staging / folder)
 
 
 def _sync(folder: Path) -> None:
