@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.pull_secrets import DOCKERCFG_TYPE
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client
@@ -60,15 +60,16 @@ def summarize_pull_secrets(rows: Sequence[PullSecretRow]) -> PullSecretSummary:
 async def list_pull_secrets(client: Client, *, now: datetime, namespace: str = "") -> list[PullSecretRow]:
     """Return every pull secret of a ServiceAccount, the unhealthy ones first."""
     found = await client.list(SECRETS, namespace=namespace, fields=f"type={DOCKERCFG_TYPE}")
-    projected = [(secret, project_pull_secret(secret)) for secret in found.items]
-    rows = [
-        pull_secret_row(secret, now=now)
-        for whole, kept in projected
-        if kept is not None
-        and (secret := PullSecret.read({**kept, "metadata": {**kept["metadata"], **_identity(whole)}})) is not None
-    ]
+    secrets = [read_stored_secret(secret) for secret in found.items]
+    rows = [pull_secret_row(secret, now=now) for secret in secrets if secret is not None]
     order = list(PullSecretHealth)
     return sorted(rows, key=lambda row: (order.index(row.health), row.key))
+
+
+def read_stored_secret(stored: Object) -> PullSecret | None:
+    """Read a Secret as the server stores it; None when it is no image pull secret of a ServiceAccount."""
+    kept = project_pull_secret(stored)
+    return None if kept is None else PullSecret.read({**kept, "metadata": {**kept["metadata"], **_identity(stored)}})
 
 
 def pull_secret_row(secret: PullSecret, *, now: datetime) -> PullSecretRow:
@@ -91,7 +92,6 @@ def pull_secret_row(secret: PullSecret, *, now: datetime) -> PullSecretRow:
     )
 
 
-def _identity(secret: dict[str, object]) -> dict[str, object]:
+def _identity(secret: Object) -> Object:
     metadata = secret["metadata"]
-    assert isinstance(metadata, dict)
     return {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in metadata}
