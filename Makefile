@@ -12,7 +12,7 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up setup fmt lint types imports test test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore bench bench-planes docs all lock clean
+.PHONY: help up setup fmt lint types imports test test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore fuzz bench bench-planes docs all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,12 +53,17 @@ test-repeat: setup ## run the suite ROUNDS=10 times, each in another random orde
 coverage: setup ## the same suite with its branch coverage reported; half as fast
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term:skip-covered
 
-envtest: setup ## build a real kube-apiserver, its etcd and companions with Go; instant when present
+# VERSION=v1.34.4 chooses another release for `envtest` and the suites that run on it.
+ifdef VERSION
+export ENVTEST_K8S_VERSION := $(VERSION)
+endif
+
+envtest: setup ## build a real kube-apiserver, its etcd and companions with Go: VERSION=(release); instant when present
 	$(BIN)/python tools/envtest.py
 
 REAL_SUITES := tests/kube tests/runtime tests/registration tests/conformance tests/discovery tests/security tests/testing tests/pullsecrets
 
-test-envtest: setup ## run the core suites on the real kube-apiserver
+test-envtest: setup ## run the core suites on the real kube-apiserver: VERSION=(release)
 	$(BIN)/pytest --plane=kube-apiserver $(REAL_SUITES)
 
 test-envtest-all: setup ## run every test that needs a control plane on the real kube-apiserver
@@ -87,6 +92,11 @@ simulate-ci: setup ## the simulated lives of CI: fixed seeds of mixed sizes and 
 
 simulate-explore: setup ## live new lives of mixed sizes for WITHIN=600 seconds; a seed that fails belongs into lives.py
 	$(SIMULATE) --explore --within=$(WITHIN) --jobs=$(JOBS)
+
+CASES ?= 1000000
+
+fuzz: setup ## feed damaged input to every decoder, the API and every reconcile loop: CASES=1000000 JOBS=(cores)
+	$(BIN)/python -m bench.reliability fuzz --cases=$(CASES) --jobs=$(JOBS)
 
 bench: envtest $(BENCH_STAMP) ## measure the client and the runtime against their peers, in one run
 	PYTHONPATH=src $(BENCH_VENV)/bin/python -m bench

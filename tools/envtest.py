@@ -17,8 +17,8 @@ from typing import NoReturn
 
 from watchword.testing.assets import (
     ASSETS_VARIABLE,
-    KUBERNETES_VERSION,
     cache_folder,
+    chosen_release,
     find_assets,
 )
 from watchword.testing.errors import AssetsMissing
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def provide(folder: Path, names: Iterable[str] = PACKAGES) -> None:
-    """Fill the folder with these binaries of the pinned release; instant when they are there."""
+    """Fill the folder with these binaries of the chosen release; instant when they are there."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = list(names)
     if missing_from(folder, wanted):
@@ -73,24 +73,23 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 def build(name: str, folder: Path) -> None:
     """Compile one command into the folder; a build cut short leaves no binary behind."""
-    go = shutil.which("go") or stop(
-        f"go is missing: install Go 1.25 or newer to build what Kubernetes {KUBERNETES_VERSION} needs"
-    )
-    print(f"building {name} for Kubernetes {KUBERNETES_VERSION} (several minutes the first time)", flush=True)
+    release = chosen_release()
+    go = shutil.which("go") or stop(f"go is missing: install Go 1.25 or newer to build what Kubernetes {release} needs")
+    print(f"building {name} for Kubernetes {release} (several minutes the first time)", flush=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as work:
-        write_module(go, Path(work))
+        write_module(go, Path(work), release)
         out = Path(work) / name
         verb = ["test", "-c"] if name in TEST_PACKAGES else ["build"]
-        command = [go, *verb, "-mod=mod", "-trimpath", "-ldflags", link_flags(), "-o", str(out)]
+        command = [go, *verb, "-mod=mod", "-trimpath", "-ldflags", link_flags(release), "-o", str(out)]
         run([*command, {**PACKAGES, **TEST_PACKAGES}[name]], work)
         out.replace(folder / name)
 
 
-def write_module(go: str, work: Path) -> None:
+def write_module(go: str, work: Path, release: str) -> None:
     """Write a module that requires Kubernetes, with its staging modules at their published versions."""
-    found = run([go, "mod", "download", "-json", f"k8s.io/kubernetes@{KUBERNETES_VERSION}"], str(work))
+    found = run([go, "mod", "download", "-json", f"k8s.io/kubernetes@{release}"], str(work))
     published = Path(json.loads(found)["GoMod"]).read_text()
-    (work / "go.mod").write_text(wrapper_module(published, KUBERNETES_VERSION))
+    (work / "go.mod").write_text(wrapper_module(published, release))
 
 
 def wrapper_module(published: str, version: str) -> str:
@@ -102,10 +101,10 @@ def wrapper_module(published: str, version: str) -> str:
     return "\n".join(["module envtest", *language, f"require k8s.io/kubernetes {version}", *replaced, ""])
 
 
-def link_flags() -> str:
+def link_flags(release: str) -> str:
     """Return the flags that stamp the version, as Kubernetes' own build does."""
-    major, minor, _ = KUBERNETES_VERSION.lstrip("v").split(".")
-    values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    major, minor, _ = release.lstrip("v").split(".")
+    values = {"gitVersion": release, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     return "-s -w " + " ".join(f"-X {package}.{key}={value}" for package in STAMPED for key, value in values.items())
 
 

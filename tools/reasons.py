@@ -185,7 +185,12 @@ class Sources:
         return self.resolve(module, ast.Module([], []), value) if module is not None else set()
 
 
-CARRIERS = {"Pending": Speaker(0, 1), "SpecError": Speaker(0, 1), "Said": Speaker(1, 2, tone="False")}
+CARRIERS = {
+    "Pending": Speaker(0, 1),
+    "SpecError": Speaker(0, 1),
+    "NotGranted": Speaker(0, 1, "HubAcceptedManagedCluster", "False"),
+    "Said": Speaker(1, 2, tone="False"),
+}
 """Values that bring a reason to the condition that is made of them elsewhere."""
 
 

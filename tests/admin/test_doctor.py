@@ -12,6 +12,7 @@ from watchword.admin.doctor.model import CheckContext, CheckFinding, Level, has_
 from watchword.admin.doctor.operator import decide_report_findings
 from watchword.admin.doctor.runner import run_doctor
 from watchword.admin.hub_setup import HubSetup, set_up_hub
+from watchword.admin.init import advise_other_drivers
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
@@ -29,12 +30,15 @@ from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.token_store import TokenStore
 from watchword.discovery.tokens import BootstrapToken
+from watchword.drivers.aws_irsa.hub_options import HUB_ARN
+from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.hub.process import LEASE
 from watchword.operator.bundles import OPERATOR, operator_bundle
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
+from watchword.testing.memory_aws import NAME, MemoryAws, hub_catalog
 from watchword.testing.plane import Plane
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -43,8 +47,10 @@ EDGE = Membership("edge", "open-cluster-management-agent", "hub.test:6443")
 pytestmark = pytest.mark.planes("embedded")  # the real one is shared, so what others left would be found
 
 
-async def findings(plane: Plane, *, may_write: bool = True) -> dict[str, list[CheckFinding]]:
-    results = await run_doctor(CheckContext(plane.client(), plane.clock, may_write))
+async def findings(
+    plane: Plane, *, may_write: bool = True, catalog: Catalog = CATALOG
+) -> dict[str, list[CheckFinding]]:
+    results = await run_doctor(CheckContext(plane.client(), plane.clock, may_write, catalog))
     return {result.check: list(result.findings) for result in results}
 
 
@@ -153,6 +159,23 @@ async def test_a_fresh_hub_whose_controllers_run_is_well(plane: Plane) -> None:
     found = await findings(plane)
 
     assert {row.level for rows in found.values() for row in rows} == {Level.OK}
+
+
+async def test_hub_whose_drivers_need_no_certificates_is_not_asked_for_one(plane: Plane) -> None:
+    catalog = hub_catalog(MemoryAws("111122223333"))
+    info = ClusterInfo(("https://hub.test:6443",), split_bundle(plane.ca_pem))
+    arn = {HUB_ARN.flag: "arn:aws:eks:us-west-2:111122223333:cluster/fleet-hub"}
+    await set_up_hub(plane.client(), HubSetup(info, (NAME,), arn, deploy=False, catalog=catalog))
+
+    finding = one((await findings(plane, catalog=catalog))["signer"])
+
+    assert (finding.level, finding.reason) == (Level.OK, "not tried: clusters register without certificates here")
+
+
+def test_hub_that_issues_no_certificates_is_told_which_drivers_need_none() -> None:
+    advice = advise_other_drivers(hub_catalog(MemoryAws("111122223333")))
+
+    assert advice == f"run a signer, or `watchword init --registration-auth {NAME}`, which needs no certificates"
 
 
 async def test_a_hub_without_controllers_is_not_well(plane: Plane) -> None:

@@ -88,6 +88,7 @@ OURS = "watchword.dev/endpoints"
         pytest.param(_set_cluster("server", "https://hub?x=1"), "server", id="a query in the address"),
         pytest.param(_set_cluster("server", None), "server", id="no address"),
         pytest.param(_set_cluster("certificate-authority-data", "%%"), "authority-data", id="not base64"),
+        pytest.param(_set_cluster("certificate-authority-data", "aGk=é"), "authority-data", id="beyond ASCII"),
         pytest.param(_set_cluster("certificate-authority-data", "aGk="), "authority-data", id="no certificate"),
         pytest.param(_set_cluster("certificate-authority-data", [1]), "authority-data", id="a list"),
         pytest.param(_set_cluster("certificate-authority-data", ""), "authority-data", id="no authority"),

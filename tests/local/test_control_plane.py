@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -9,17 +10,25 @@ from pathlib import Path
 import pytest
 
 from watchword.admin.errors import AdminError, InvalidInput, OperationRefused
-from watchword.api.resources import NAMESPACES
+from watchword.api.resources import NAMESPACES, SECRETS
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.layout import ControlPlaneAddress
 from watchword.local.task_runner import TaskRunner
 from watchword.runtime.clock import SystemClock
+from watchword.testing.builders import a_secret
 
 pytestmark = [pytest.mark.real_time]
 
 
 def a_member(folder: Path, *, port: int = 1, in_memory: bool = False) -> LocalControlPlane:
     return LocalControlPlane(ControlPlaneAddress("hub", port), folder, SystemClock(), TaskRunner({}), in_memory)
+
+
+def a_key_file(folder: Path) -> Path:
+    path = folder / "key"
+    path.write_bytes(base64.b64encode(bytes(range(32))))
+    path.chmod(0o600)
+    return path
 
 
 @pytest.mark.parametrize(
@@ -60,6 +69,26 @@ def test_explain(tmp_path: Path, cause: OSError, kind: type[AdminError], sentenc
 
     assert isinstance(explained, kind)
     assert sentence in str(explained)
+
+
+async def test_secrets_are_encrypted_in_the_data_file(tmp_path: Path) -> None:
+    member = replace(a_member(tmp_path / "hub", port=0), encryption_key_file=a_key_file(tmp_path))
+    await member.start()
+
+    await member.client.create(SECRETS, a_secret("mine", namespace="default", data={"password": "plain-canary-text"}))
+    await member.instance.stop()
+
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "hub").glob("state.db*"))
+    assert b"mine" in kept
+    assert base64.b64encode(b"plain-canary-text") not in kept
+
+
+async def test_key_file_that_others_may_read_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    key = a_key_file(tmp_path)
+    key.chmod(0o644)
+
+    with pytest.raises(InvalidInput, match=f"hub cannot be started: key file {key} is open to other users: run chmod"):
+        await replace(a_member(tmp_path / "hub", port=0), encryption_key_file=key).start()
 
 
 @pytest.mark.parametrize("audit", [pytest.param(True, id="switched on"), pytest.param(False, id="off")])

@@ -42,7 +42,7 @@ def test_staging_folders_become_published_releases() -> None:
 
 
 def test_version_is_stamped_into_the_binaries() -> None:
-    assert f"-X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}" in link_flags()
+    assert f"-X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}" in link_flags(KUBERNETES_VERSION)
 
 
 def test_named_folder_wins_over_the_cache(tmp_path: Path) -> None:
@@ -53,6 +53,19 @@ def test_named_folder_wins_over_the_cache(tmp_path: Path) -> None:
     assets = find_assets(environment)
 
     assert (assets.kube_apiserver, assets.etcd) == (named / "kube-apiserver", named / "etcd")
+
+
+def test_release_of_the_variable_has_its_own_folder(tmp_path: Path) -> None:
+    environment = {"XDG_CACHE_HOME": str(tmp_path), "ENVTEST_K8S_VERSION": "v1.34.4", "PATH": ""}
+    folder = _folder_with(tmp_path / "watchword" / "envtest" / "v1.34.4", "kube-apiserver", "etcd")
+
+    assert find_assets(environment).folder == folder
+
+
+@pytest.mark.parametrize("named", ["1.34.4", "v1.34", "v1.34.4/../v1.35.4", "latest"])
+def test_text_that_is_no_release_is_refused(named: str) -> None:
+    with pytest.raises(AssetsMissing, match="is no release: write it as v1"):
+        cache_folder({"ENVTEST_K8S_VERSION": named})
 
 
 @pytest.mark.parametrize(

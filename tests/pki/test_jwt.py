@@ -40,6 +40,13 @@ def test_the_key_set_names_each_key_as_the_tokens_do() -> None:
     assert not any(private in k for k in published for private in ("d", "p", "q"))
 
 
+def test_keys_of_a_published_key_set_verify_the_tokens() -> None:
+    document = jwt.key_set_document([EC.public, RSA.public])
+    document["keys"].append({"kty": "oct", "k": "AAAA"})
+
+    assert jwt.parse_key_set(document) == (EC.public, RSA.public)
+
+
 def _part(value: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 

@@ -37,6 +37,7 @@ def test_what_is_written_is_read_again() -> None:
         pytest.param(b"[]", id="a list"),
         pytest.param(b"{", id="half of it"),
         pytest.param(orjson.dumps({"a": {}}), id="no credential"),
+        pytest.param(orjson.dumps({"a": {"auth": "aGk=é"}}), id="base64 beyond ASCII"),
         pytest.param(orjson.dumps({"a": entry("<token>", "abc")}), id="no JWT"),
         pytest.param(orjson.dumps({"a": entry("admin", TOKEN.reveal())}), id="another user"),
         pytest.param(orjson.dumps({"a": {**entry("<token>", TOKEN.reveal()), "password": "x"}}), id="two credentials"),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from bench.pull_secret_herd import refreshes_of_a_day, refreshes_of_a_rotation
+from bench.reliability.credentials import CredentialKind
+from bench.reliability.herd import refreshes_of_a_rotation, renewals_of_a_day
 from watchword.api.meta import ObjectKey
 from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty, TokenFacts
 from watchword.pullsecrets.pull_secret import PullSecret
@@ -133,7 +134,7 @@ def test_refresh_leaves_eleven_minutes_or_half_of_a_short_life(life: int, seed: 
     ],
 )
 def test_no_minute_of_a_day_has_more_than_three_times_the_mean_of_refreshes(secrets: int, lifetime: timedelta) -> None:
-    day = refreshes_of_a_day(secrets, lifetime)
+    day = renewals_of_a_day(CredentialKind.PULL_SECRET, secrets, lifetime)
 
     assert max(day) <= 3 * sum(day) / len(day)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES
@@ -16,8 +16,7 @@ LEASE_SECONDS = 60
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
-@dataclass(frozen=True, slots=True)
-class AddonLease:
+class AddonLease(Struct, frozen=True):
     """The lease named after the add-on, in the namespace of its agent."""
 
     client: Client

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_admin import HUB_RUNNING_HINT, AdmissionResult, HubAdmin
+from watchword.admin.hub_setup import CLUSTER_MANAGER
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
-from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
+from watchword.api.resources import CLUSTER_MANAGERS, MANAGED_CLUSTERS, SECRETS
 from watchword.certificates.manual_approval import (
     ApprovalTerms,
     ApproveRequests,
@@ -23,14 +25,16 @@ from watchword.certificates.name_ownership import NameOwner
 from watchword.certificates.request_validation import read_cluster_request
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.descriptor import ClusterRegistration, prepare_nothing
+from watchword.drivers.interface import AcceptanceContext
 from watchword.hub.bootstrap_token_validation import record_token_use, token_secret_key_of
 from watchword.kube.errors import Conflict
+from watchword.operator.cluster_manager_manifests import hub_settings
 
 ATTEMPTS = 5  # the hub's controllers write to a new cluster at the same time
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterAcceptor:
+class ClusterAcceptor(Struct, frozen=True):
     """Accepts clusters under the terms that the administrator named; nothing is written unless everything may be."""
 
     hub_admin: HubAdmin
@@ -44,14 +48,25 @@ class ClusterAcceptor:
             cluster = await self.hub_admin.cluster(name)
             try:
                 # A cluster that needs no certificate request is let in by its driver as soon as it is accepted.
-                needed = self.catalog.clusters[self.catalog.driver_of(cluster)].needs_approval
-                approved = await self.approve(cluster) if needed else AdmissionResult(name)
+                registration = self.catalog.clusters[self.catalog.driver_of(cluster)]
+                await self._prepare(cluster, registration)
+                approved = await self.approve(cluster) if registration.needs_approval else AdmissionResult(name)
                 changed = await self.hub_admin.accept(cluster, approved.owner)
                 return AdmissionResult(name, approved.requests, approved.key, changed)
             except Conflict:
                 if attempt == ATTEMPTS - 1:
                     raise
         raise AssertionError("returned or raised above")
+
+    async def _prepare(self, cluster: Object, registration: ClusterRegistration) -> None:
+        if registration.prepare is prepare_nothing:
+            return
+        manager = await self.hub_admin.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
+        settings = hub_settings(manager or {}, self.catalog)
+        client, dry_run = self.hub_admin.client, self.hub_admin.dry_run
+        await registration.prepare(
+            AcceptanceContext(client=client, cluster=cluster, settings=settings, dry_run=dry_run)
+        )
 
     async def accept_and_wait(self, name: str, patience: timedelta) -> AdmissionResult:
         """Wait for the cluster's request, accept it, and wait until the hub has granted its rights."""

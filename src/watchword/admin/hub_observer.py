@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from watchword.admin.inventory_rows import HubFacts
 from watchword.admin.recent_events import FleetEvent, collect_fleet_events
+from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.meta import Object, Resource
 from watchword.api.names import CLUSTER_LEASE, Label
@@ -24,10 +25,12 @@ from watchword.api.resources import (
 from watchword.discovery.cluster_info import read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
+from watchword.drivers.catalog import CATALOG
 from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import WatchScope
+from watchword.runtime.raw_objects import Projection
 
 SOURCES: dict[str, tuple[Resource, WatchScope]] = {
     "clusters": (MANAGED_CLUSTERS, WatchScope()),
@@ -38,7 +41,16 @@ SOURCES: dict[str, tuple[Resource, WatchScope]] = {
         CONFIG_MAPS,
         WatchScope(CLUSTER_INFO.namespace, fields=f"metadata.name={CLUSTER_INFO.name}"),
     ),
+    **{
+        f"the certificates of the {server.name}": (
+            CONFIG_MAPS,
+            WatchScope(server.published.namespace, fields=f"metadata.name={server.published.name}"),
+        )
+        for server in CATALOG.servers
+        if server.published is not None
+    },
 }
+SERVER_SOURCES = tuple(name for name in SOURCES if name.startswith("the certificates of the "))
 EVENT_SOURCE = (EVENTS, WatchScope())
 LEASE_SOURCE = (LEASES, WatchScope(fields=f"metadata.name={CLUSTER_LEASE}"))
 
@@ -62,6 +74,8 @@ class HubObserver:
             requests=self.requests(),
             tokens=read_tokens(self._list("join tokens")),
             authorities=self._authorities(),
+            servers=[obj for name in SERVER_SOURCES for obj in self._list(name)],
+            accounts=self.accounts(),
             unseen=self.unseen,
         )
 
@@ -72,6 +86,11 @@ class HubObserver:
     def addons(self) -> Sequence[Object]:
         """Return the ManagedClusterAddOns."""
         return self._list("add-ons")
+
+    def accounts(self) -> Sequence[Object]:
+        """Return the managed service accounts, where they are followed."""
+        followed = [kind for kind in ACCOUNT_KINDS if self.cache.informers(kind)]
+        return [account for kind in followed for account in self.cache.list(kind)]
 
     def requests(self) -> Sequence[Object]:
         """Return the certificate requests of clusters and add-ons, the oldest first."""
@@ -101,6 +120,13 @@ class HubObserver:
             self._changed.clear()
             await self._changed.wait()
 
+    def follow(self, resource: Resource, scope: WatchScope, project: Projection | None = None) -> None:
+        """Watch a further kind, or a further part of one, from now on."""
+        is_new = not self.cache.informers(resource)
+        self.cache.informer(resource, scope, project=project)
+        if is_new:
+            self.cache.add_handler(resource, self.notify_change)
+
     def notify_change(self, _: object = None) -> None:
         """Notify the waiting readers."""
         self.changes += 1
@@ -120,8 +146,7 @@ async def observe_hub(
     observer = HubObserver(cache, unseen)
     visible = [row for name, row in SOURCES.items() if name not in unseen]
     for resource, scope in (*visible, *extra):
-        cache.informer(resource, scope)
-        cache.add_handler(resource, observer.notify_change)
+        observer.follow(resource, scope)
     running = asyncio.create_task(cache.run(), name="observer")
     try:
         await cache.sync()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from watchword.admin.hub_observer import SOURCES, read_authorities, read_tokens, sort_by_creation
+from watchword.admin.hub_observer import SERVER_SOURCES, SOURCES, read_authorities, read_tokens, sort_by_creation
 from watchword.admin.inventory_rows import HubFacts
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.meta import Object, Resource
@@ -32,6 +32,7 @@ async def read_hub_facts(client: Client) -> HubFacts:
         tokens=read_tokens(found.get("join tokens", ())),
         authorities=read_authorities(found.get("the hub's authority", ())),
         accounts=await _read_accounts(client),
+        servers=[obj for name in SERVER_SOURCES for obj in found.get(name, ())],
         unseen=unseen,
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.admin.hub_readiness import await_hub
 from watchword.admin.hub_setup import HubSetup, is_loopback, read_present, set_up_hub
@@ -17,13 +19,13 @@ from watchword.discovery.polling import Progress, ignore_progress
 from watchword.discovery.published_cluster_info import fetch_cluster_info, is_answering
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.token_store import TokenStore
+from watchword.drivers.catalog import Catalog
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.runtime.clock import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class InitOptions:
+class InitOptions(Struct, frozen=True):
     """What is wanted of a hub and how to go about it."""
 
     setup: HubSetup
@@ -34,8 +36,7 @@ class InitOptions:
     wait: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class InitResult:
+class InitResult(Struct, frozen=True):
     """What came out of it."""
 
     info: ClusterInfo
@@ -45,8 +46,7 @@ class InitResult:
     warnings: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class HubInitializer:
+class HubInitializer(Struct, frozen=True):
     """Makes the cluster behind a client a hub; every step may be repeated."""
 
     client: Client
@@ -106,7 +106,16 @@ class HubInitializer:
         names = setup.catalog.known_cluster_drivers(setup.chosen_drivers)
         signers = {setup.catalog.clusters[name].signer for name in names} - {""}
         probes = [SignerProbe(self.client, self.clock, signer, progress=self.progress) for signer in sorted(signers)]
-        return [trouble for probe in probes if (trouble := await probe.run())]
+        found = [trouble for probe in probes if (trouble := await probe.run())]
+        return [f"{trouble}; {advise_other_drivers(setup.catalog)}" for trouble in found]
+
+
+def advise_other_drivers(catalog: Catalog) -> str:
+    """Return what to do on a hub that issues no certificates: name the drivers that need none."""
+    others = [name for name, registration in catalog.clusters.items() if not registration.signer]
+    if not others:
+        return "let a signer run, as kube-controller-manager does"
+    return f"run a signer, or `watchword init --registration-auth {' or '.join(others)}`, which needs no certificates"
 
 
 def choose_warnings(setup: HubSetup) -> list[str]:

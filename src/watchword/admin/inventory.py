@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from watchword.admin.account_rows import decide_account_rows
 from watchword.admin.health import (
@@ -31,15 +32,16 @@ from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_validity import CredentialValidity, parse_validity
-from watchword.api.meta import Object, annotations_of, labels_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
 from watchword.certificates.approval import is_pending
 from watchword.certificates.name_ownership import read_name_owner
+from watchword.certificates.requester import requester_of
 from watchword.discovery.token_secret import TokenRecord
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.descriptor import CredentialKind
 from watchword.drivers.errors import AmbiguousDriver
-from watchword.pki.certificates import parse_certificate
+from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
 from watchword.pki.errors import PkiError
 
 CONSEQUENCES = {
@@ -128,9 +130,7 @@ def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> boo
     """Whether another key requests a credential under the cluster's name."""
     own = f"{cluster_group(cluster)}:"
     return any(
-        is_pending(csr)
-        and Label.ADDON_NAME not in labels_of(csr)
-        and not str((csr.get("spec") or {}).get("username") or "").startswith(own)
+        is_pending(csr) and Label.ADDON_NAME not in labels_of(csr) and not requester_of(csr).user.startswith(own)
         for csr in requests
     )
 
@@ -162,6 +162,7 @@ def _credentials(
         yield CredentialRow(
             AUTHORITY, "", "the hub", authority.common_name, validity, health, consequence=CONSEQUENCES[AUTHORITY]
         )
+    yield from decide_server_rows(facts.servers, now=now, catalog=catalog)
     for record in facts.tokens:
         yield _token_row(record, now)
     for obj, requests in clusters:
@@ -172,6 +173,29 @@ def _credentials(
         yield from decide_addon_credential_rows(Addon.read(obj), now=now, catalog=catalog)
     for obj in facts.accounts:
         yield from decide_account_rows(obj, now=now)
+
+
+def decide_server_rows(published: Sequence[Object], *, now: datetime, catalog: Catalog) -> Iterable[CredentialRow]:
+    """Validate the certificates of the servers of drivers, which the hub's controllers renew."""
+    found = {ObjectKey.of(obj): obj.get("data") or {} for obj in published}
+    for server in catalog.servers:
+        data = found.get(server.published, {}) if server.published is not None else {}
+        for kind in server.certificates:
+            held = _latest_certificate(str(data.get(kind.field) or ""))
+            if held is not None:
+                validity = CredentialValidity(held.not_before, held.not_after)
+                health = decide_renewed_health(validity, now=now)
+                note = "is the hub running? its controllers renew it" if health.needs_attention else ""
+                yield CredentialRow(
+                    kind.name, "", "the hub", held.common_name, validity, health, note, kind.consequence, renewed=True
+                )
+
+
+def _latest_certificate(pem: str) -> Certificate | None:
+    try:
+        return max(split_bundle(pem.encode()), key=lambda each: each.not_after) if pem else None
+    except PkiError:
+        return None
 
 
 def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
@@ -243,18 +267,20 @@ def find_certificate_subject(cluster: Object, requests: Sequence[Object]) -> str
     """Return whom the cluster's certificate names: the last that was issued, or the owner of the name on record."""
     name = cluster["metadata"]["name"]
     for csr in reversed(requests):
-        subject = _issued_subject(csr)
+        issued = read_issued_certificate(csr)
+        subject = issued.common_name if issued is not None else ""
         if Label.ADDON_NAME not in labels_of(csr) and subject.startswith(f"{cluster_group(name)}:"):
             return subject
     owner = read_name_owner(cluster)
     return agent_user(name, owner.agent) if owner is not None else cluster_group(name)
 
 
-def _issued_subject(csr: Object) -> str:
+def read_issued_certificate(csr: Object) -> Certificate | None:
+    """Return the certificate that was issued for a request, None while there is none."""
     try:
-        return parse_certificate(base64.b64decode((csr.get("status") or {}).get("certificate") or "")).common_name
+        return parse_certificate(base64.b64decode((csr.get("status") or {}).get("certificate") or ""))
     except (PkiError, ValueError):
-        return ""
+        return None
 
 
 def _yes_no_unknown(condition: Condition | None) -> str:

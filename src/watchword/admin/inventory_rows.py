@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.admin.health import InventoryHealth
 from watchword.api.credential_validity import CredentialValidity
@@ -17,8 +18,7 @@ from watchword.pki.certificates import Certificate
 JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
 
 
-@dataclass(frozen=True, slots=True)
-class HubFacts:
+class HubFacts(Struct, frozen=True):
     """What was read from a hub; `unseen` contains what could not be read and why."""
 
     clusters: Sequence[Object] = ()
@@ -27,11 +27,11 @@ class HubFacts:
     tokens: Sequence[TokenRecord] = ()
     authorities: Sequence[Certificate] = ()
     accounts: Sequence[Object] = ()
+    servers: Sequence[Object] = ()  # the ConfigMaps with the certificates of drivers' servers
     unseen: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRow:
+class ClusterRow(Struct, frozen=True):
     """One cluster and the one thing that it lacks."""
 
     name: str
@@ -43,8 +43,7 @@ class ClusterRow:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AddonRow:
+class AddonRow(Struct, frozen=True):
     """One add-on on one cluster."""
 
     cluster: str
@@ -56,8 +55,7 @@ class AddonRow:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialRow:
+class CredentialRow(Struct, frozen=True):
     """One credential: what it is, whose, until when, and how it fares."""
 
     kind: str
@@ -76,8 +74,7 @@ class CredentialRow:
         return self.validity.latest_renewal if self.renewed else None
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(Struct, frozen=True):
     """Everything, what needs attention first."""
 
     clusters: Sequence[ClusterRow]

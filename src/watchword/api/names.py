@@ -34,6 +34,7 @@ HUB_KUBECONFIG_SECRET = "hub-kubeconfig-secret"  # noqa: S105 - the name of a Se
 BOOTSTRAP_KUBECONFIG_SECRET = "bootstrap-hub-kubeconfig"  # noqa: S105 - the name of a Secret, not its content
 CLUSTER_LEASE = "managed-cluster-lease"
 BOOTSTRAP_SERVICE_ACCOUNT = "agent-registration-bootstrap"
+GRPC_SERVER_SERVICE_ACCOUNT = "grpc-server-sa"
 
 # Signers
 KUBE_CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
@@ -67,7 +68,8 @@ class Annotation:
     """Annotation keys."""
 
     AUTO_ACCEPTED_ON: Final = "open-cluster-management.io/automatically-accepted-on"
-    CSR_USER: Final = "open-cluster-management.io/csr-user"
+    CSR_USER: Final = "open-cluster-management.io/csr-user"  # who asked the gRPC server for a certificate
+    CSR_GROUPS: Final = "watchword.dev/csr-groups"  # ours: the groups of that user, as a JSON list
     CLEANUP_PRIORITY: Final = "open-cluster-management.io/cleanup-priority"
     SKIP_CLOCK_CHECK: Final = "registration.open-cluster-management.io/skip-clock-sync-check"
     SET_AUTO_UPDATE: Final = "cluster.open-cluster-management.io/autoupdate"
@@ -88,6 +90,8 @@ class Annotation:
     FIRST_KEY: Final = "watchword.dev/first-key"
     # Ours: when an administrator denied the cluster. Only who may accept clusters may write it.
     DENIED_ON: Final = "watchword.dev/denied-on"
+    # Ours: by which driver the cluster was accepted, on a hub that has several. Written like FIRST_KEY.
+    ACCEPTED_DRIVER: Final = "watchword.dev/accepted-driver"
     # Ours: when the cluster's own side took it out, by `unjoin`.
     LEFT_ON: Final = "watchword.dev/left-on"
     # Ours, on a ClusterManager: how long clusters that left are kept.
@@ -113,6 +117,7 @@ HUB_ANNOTATIONS = (
     Annotation.FIRST_KEY,
     Annotation.NAME_USED_BEFORE,
     Annotation.DENIED_ON,
+    Annotation.ACCEPTED_DRIVER,
 )
 """Annotations of the hub on a ManagedCluster; its agent may edit all others there, but not these."""
 
@@ -195,6 +200,11 @@ def cluster_group(cluster: str) -> str:
 def cluster_group_plain(cluster: str) -> str:
     """Return the same group for clouds that reserve the `system:` prefix."""
     return f"open-cluster-management:{cluster}"
+
+
+def cloud_agent_user(cluster: str) -> str:
+    """Return the user of an agent whose identity a cloud vouches for, where users may not begin with `system:`."""
+    return f"{cluster_group_plain(cluster)}:agent"
 
 
 def agent_user(cluster: str, agent: str) -> str:

@@ -17,6 +17,7 @@ from watchword.apiserver.access_config import AccessConfig, access_control_facto
 from watchword.apiserver.access_control import AccessControl
 from watchword.apiserver.audit import AuditLog
 from watchword.apiserver.authn.static_tokens import StaticToken
+from watchword.apiserver.authn.webhook import TokenReviewer
 from watchword.apiserver.background import BackgroundTasks, PeriodicTask
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.ephemeral_access import ADMIN
@@ -69,6 +70,7 @@ class InstanceSettings:
     node: bool = False  # run workloads of our own image as processes of this machine
     node_images: tuple[str, ...] = IMAGES
     node_commands: tuple[str, ...] = COMMANDS
+    reviewer: TokenReviewer | None = None  # authenticates tokens that this control plane does not know
     runner: Runner | None = None  # runs the node's containers; None: as processes
 
 
@@ -148,6 +150,7 @@ class Instance:
             root_bundle=lambda: self.material.root_bundle,
             client_authorities=self.material.believed,
             admin_tokens=(StaticToken(self.material.admin_token, ADMIN),),
+            reviewer=self._settings.reviewer,
         )
 
     def _make_node(self) -> ProcessNode:

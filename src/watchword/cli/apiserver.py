@@ -12,6 +12,7 @@ from watchword.cli.output import echo
 if TYPE_CHECKING:
     import asyncio
 
+    from watchword.apiserver.authn.webhook import TokenReviewer
     from watchword.apiserver.instance import Instance, InstanceSettings
 
 
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
     "--encryption-key-file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Encrypt Secrets in the data file with the first key of this file (base64, 32 bytes, one per line).",
+)
+@click.option(
+    "--authentication-token-webhook-config-file",
+    "webhook",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A kubeconfig of the server that reviews tokens which are unknown here; its answers are kept for ten seconds.",
 )
 @click.option(
     "--synchronous",
@@ -62,7 +69,15 @@ def command(**flags: Any) -> None:
 
     raise_descriptor_limit()
     # The workloads of a node have folders of their own to start from, so a relative path would lead them astray.
-    run(_serve(InstanceSettings(**{**flags, "data_dir": flags["data_dir"].absolute()})))
+    webhook = flags.pop("webhook")
+    flags["data_dir"] = flags["data_dir"].absolute()
+    run(_serve(InstanceSettings(**flags, reviewer=_reviewer(webhook) if webhook is not None else None)))
+
+
+def _reviewer(kubeconfig: Path) -> TokenReviewer:
+    from watchword.kube.token_review_client import TokenReviewClient
+
+    return TokenReviewClient.connect(kubeconfig)
 
 
 async def _serve(settings: InstanceSettings) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from watchword.cli.aws_get_token import command as get_token
 from watchword.cli.common_options import with_options
+from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from watchword.drivers.aws_irsa.iam import RoleWriter
 
 APPLIED_FORMS = ("text", "json")
-AWS_LIBRARIES = ("boto3", "botocore")
 FORMS = (*APPLIED_FORMS, "commands", "terraform")
 
 _hub_arn = click.option(
@@ -75,18 +76,20 @@ def prerequisites() -> None:
 
 @prerequisites.command("hub")
 @_hub_arn
+@click.option("--extended", is_flag=True, help="Also allow tags of roles and access entries, which this hub needs.")
 @with_options(*_role_options("the hub"))
 def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
     """Print or create the role by which a hub's controller makes the roles of accepted clusters.
 
     It is needed where the hub accepts clusters by itself. Its policy lets the controller attach any policy to roles
-    whose names begin with ocm-hub-.
+    whose names begin with ocm-hub-. Without --extended it is the policy that Open Cluster Management describes.
     """
     from watchword.drivers.aws_irsa.arn import EksClusterArn, parse_oidc_provider
     from watchword.drivers.aws_irsa.documents import identity_creator_role
 
     arn = EksClusterArn.parse(eks_hub_cluster_arn)
-    _print_or_apply(identity_creator_role(arn, parse_oidc_provider(oidc_provider)), arn.region, **flags)
+    role = identity_creator_role(arn, parse_oidc_provider(oidc_provider), extended=flags.pop("extended"))
+    _print_or_apply(role, arn.region, **flags)
 
 
 @prerequisites.command("cluster")
@@ -111,6 +114,31 @@ def cluster(eks_hub_cluster_arn: str, managed_cluster_arn: str, oidc_provider: s
     _print_or_apply(role, managed_arn.region, **flags)
 
 
+@command.command("revoke")
+@click.argument("cluster")
+@connection_options
+def revoke(cluster: str, connection: ClusterConnection) -> None:
+    """Delete the IAM role of a cluster that was denied or deleted, with your own AWS credentials.
+
+    It is needed on hubs where people create the roles (--aws-identity-mode accept). The hub takes the rights of the
+    cluster first.
+    """
+    from watchword.runtime.event_loop import run
+
+    deleted = run(_revoke(connection, cluster))
+    for arn in deleted:
+        echo(f"role {arn} is deleted")
+    if not deleted:
+        echo(f"cluster {cluster} has no IAM role")
+
+
+async def _revoke(connection: ClusterConnection, cluster: str) -> list[str]:
+    from watchword.drivers.aws_irsa.people import revoke_identities
+
+    async with connection.client() as client:
+        return await revoke_identities(client, cluster)
+
+
 def _print_or_apply(role: IamRole, region: str, *, apply: bool, output: str) -> None:
     from watchword.cli.aws_output import format_changes, format_role
 
@@ -127,12 +155,12 @@ def _print_or_apply(role: IamRole, region: str, *, apply: bool, output: str) -> 
 
 def _role_writer(region: str) -> RoleWriter:
     """Return what writes roles; `LibraryMissing` where the extra is not installed."""
-    try:
-        from watchword.drivers.aws_irsa.iam import RoleWriter
-    except ModuleNotFoundError as missing:
-        if missing.name not in AWS_LIBRARIES:
-            raise
-        from watchword.drivers.aws_irsa.errors import LibraryMissing
+    from random import SystemRandom
 
-        raise LibraryMissing("--apply needs the AWS libraries: run pip install 'watchword[aws]'") from missing
-    return RoleWriter.connect(region)
+    from watchword.drivers.aws_irsa.connection import connect
+    from watchword.drivers.aws_irsa.iam import RoleWriter
+
+    return RoleWriter(connect(region), SystemRandom())
+
+
+command.add_command(get_token)

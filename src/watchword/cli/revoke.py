@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from watchword.admin.errors import NotFoundOnHub, OperationRefused
 from watchword.admin.revoke.kinds import KINDS, RevocableKind, plan_revocation
@@ -40,8 +40,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 COMPLETIONS = {"cluster": complete_clusters, "token": complete_tokens}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevokeOptions:
+class RevokeOptions(Struct, frozen=True, kw_only=True):
     """The flags that all kinds share."""
 
     output: str

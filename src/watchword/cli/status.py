@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import format_document, output_option

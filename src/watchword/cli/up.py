@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from watchword.agent.options import AgentOptions
     from watchword.hub.process import HubOptions
+    from watchword.kube.client import Client
     from watchword.local.data_directory import FleetDirectory
     from watchword.local.pods import FlagParsers
     from watchword.local.up import UpOptions
@@ -28,10 +29,16 @@ if TYPE_CHECKING:
 
 @click.command("up")
 @click.option("--clusters", type=click.IntRange(0, 200), help="How many managed clusters; 2 at first, then as before.")
+@click.option("--registration-auth", default="", help="How the clusters register; csr at first, then as before.")
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where everything is kept.")
 @click.option("--ephemeral", is_flag=True, help="Keep everything in memory, and nothing in the end.")
 @click.option(
     "--audit", is_flag=True, help="Write audit.log beside the data of each control plane: one line per request."
+)
+@click.option(
+    "--encryption-key-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Encrypt Secrets in each data file with the first key of this file (base64, 32 bytes, one per line).",
 )
 @click.option("--exit", "leave", is_flag=True, help="End with status 0 once all is healthy; for scripts.")
 @click.option("--timeout", default="60s", show_default=True, help="With --exit: how long to wait for that.")
@@ -46,17 +53,24 @@ def command(**flags: Any) -> None:
     """
     if flags["ephemeral"] and flags["data_dir"] is not None:
         raise click.UsageError("--ephemeral keeps nothing, so --data-dir has no meaning: leave one of them out")
+    if flags["ephemeral"] and flags["encryption_key_file"] is not None:
+        raise click.UsageError("--ephemeral keeps nothing to encrypt: leave --encryption-key-file out, or --ephemeral")
     patience = parse_duration_flag(flags["timeout"], "--timeout")
     if sys.stdout.isatty() and not flags["as_json"]:
         click.echo("starting…\r", nl=False)  # before a second of imports; the first picture covers it
+    from watchword.drivers.catalog import CATALOG
     from watchword.local.data_directory import temporary_fleet_directory
     from watchword.local.layout import LayoutRequest
     from watchword.local.up import UpOptions
 
+    driver = CATALOG.cluster_driver(flags["registration_auth"])
+    named = driver if flags["registration_auth"] else ""
+    needs_port = CATALOG.clusters[driver].server is not None
     options = UpOptions(
-        requested=LayoutRequest(flags["clusters"], flags["port"]),
+        requested=LayoutRequest(flags["clusters"], flags["port"], named, needs_port),
         in_memory=flags["ephemeral"],
         audit=flags["audit"],
+        encryption_key_file=flags["encryption_key_file"],
         leave=flags["leave"],
         patience=patience if flags["leave"] else None,
     )
@@ -69,6 +83,7 @@ def command(**flags: Any) -> None:
 
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     from watchword.api.names import RESTRICTED_KUBECONFIGS
+    from watchword.apiserver.node.containers import NO_AWS_FILES
     from watchword.http.limits import raise_descriptor_limit
     from watchword.local.data_directory import discard_failed_start
     from watchword.local.output import choose_output
@@ -77,6 +92,9 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     from watchword.runtime.event_loop import run
     from watchword.runtime.logs import configure_logging
 
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]  # its pods must not act with the AWS credentials of the user
+    os.environ.update(NO_AWS_FILES, AWS_EC2_METADATA_DISABLED="true")
     os.environ[RESTRICTED_KUBECONFIGS] = "1"  # its pods run in this process, and their kubeconfigs come from works
     raise_descriptor_limit()
     output = choose_output(sys.stdout, json=as_json)
@@ -116,7 +134,16 @@ def flag_readers() -> FlagParsers:
     def read_agent(arguments: Sequence[str]) -> AgentOptions:
         return agent.options_of(agent.command.make_context("agent", list(arguments)).params)
 
-    return FlagParsers(read_hub, read_agent)
+    async def run_server(arguments: Sequence[str], port: int, client: Client, stop: asyncio.Event) -> None:
+        from msgspec.structs import replace
+
+        from watchword.cli import grpc_server
+
+        flags = grpc_server.command.make_context("grpc-server", list(arguments)).params
+        options = replace(grpc_server.options_of(flags), serve=("127.0.0.1", port), health=None)
+        await grpc_server.serve(client, options, stop)
+
+    return FlagParsers(read_hub, read_agent, run_server)
 
 
 def listen_for_signals(stop: asyncio.Event) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api import yaml
 from watchword.api.bootstrap import EXTENSION_ENDPOINTS
@@ -20,8 +20,7 @@ MAXIMUM_BYTES = 1024 * 1024
 MAXIMUM_ENDPOINTS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterInfo:
+class ClusterInfo(Struct, frozen=True):
     """A set of equivalent addresses and the authorities to trust there.
 
     The first address is the `server` of the kubeconfig. All of them travel inside it, as an extension of
@@ -141,7 +140,7 @@ def read_authorities(data: Any) -> tuple[Certificate, ...]:
     field = "clusters[0].cluster.certificate-authority-data"
     try:
         return split_bundle(base64.b64decode(str(data), validate=True))
-    except binascii.Error as cause:
+    except ValueError as cause:  # also for characters beyond ASCII
         raise ClusterInfoRefused(field, "is not base64") from cause
     except CertificateRefused as cause:
         raise ClusterInfoRefused(field, str(cause)) from cause

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.meta import ObjectKey, is_deleting, uid_of
 from watchword.api.resources import SECRETS
@@ -13,8 +13,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCleanerReconciler:
+class TokenCleanerReconciler(Struct, frozen=True):
     """Reconciles Secrets of the bootstrap token type; sleeps until each one's expiration."""
 
     reader: Reader

@@ -3,6 +3,7 @@
 DriverError
 ├── UnknownDriver        no driver of that name serves that purpose
 ├── AmbiguousDriver      a cluster carries the annotations of more than one driver
+├── NotGranted           an accepted cluster's proof does not work yet, or cannot
 └── CredentialUnreadable    a Secret holds something else than the credential that it should
 """
 
@@ -19,6 +20,14 @@ class UnknownDriver(DriverError):
 
 class AmbiguousDriver(DriverError):
     """The annotations of a ManagedCluster name more than one driver; the message lists them."""
+
+
+class NotGranted(DriverError):
+    """An accepted cluster cannot use its proof yet; `reason` is for the condition, the message for people."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class CredentialUnreadable(DriverError):

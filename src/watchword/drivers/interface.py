@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from msgspec import Struct
+
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object
 from watchword.api.names import KUBE_CLIENT_SIGNER
@@ -20,8 +22,7 @@ from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import ControllerSpec, Reader
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialSubject:
+class CredentialSubject(Struct, frozen=True):
     """The subject of a credential."""
 
     user: str
@@ -29,8 +30,7 @@ class CredentialSubject:
     organization_units: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WantedCredential:
+class WantedCredential(Struct, frozen=True):
     """One credential that something on this cluster needs: the agent itself, or an add-on."""
 
     cluster: str
@@ -48,6 +48,9 @@ SecretData: TypeAlias = Mapping[str, bytes]
 
 KUBECONFIG = "kubeconfig"
 """The key under which a Secret holds the kubeconfig that goes with its credential."""
+
+ENDPOINT_CONFIG = "config.yaml"
+"""The key under which a Secret describes an endpoint that is not an API server; its credential is valid only there."""
 
 ROTATION_KEY = "rotation-request"
 """The key under which a Secret notes which request for an early renewal its credential has honoured."""
@@ -68,8 +71,7 @@ def rotation_data(wanted: WantedCredential) -> dict[str, bytes]:
     return {ROTATION_KEY: wanted.rotation.encode()} if wanted.rotation else {}
 
 
-@dataclass(frozen=True, slots=True)
-class ValidCredential:
+class ValidCredential(Struct, frozen=True):
     """What is held is good; look again at `renew_at`."""
 
     renew_at: datetime | None  # None: the agent does not renew it
@@ -127,7 +129,7 @@ class HubDriver(Protocol):
     """Decides whether a cluster's proof is trusted, and what a trusted cluster may do."""
 
     async def grant(self, cluster: Cluster) -> None:
-        """Make the accepted cluster's proof work; the hub writes the RBAC."""
+        """Make the accepted cluster's proof work; the hub writes the RBAC. `NotGranted` until it works."""
         ...
 
     async def revoke(self, cluster: Cluster) -> None:
@@ -144,6 +146,15 @@ class HasReconcilers(Protocol):
 
     def controllers(self) -> Iterable[ControllerSpec]:
         """Return them as data."""
+        ...
+
+
+@runtime_checkable
+class HoldsRemoval(Protocol):
+    """A hub driver that made something outside the hub, which a deleted cluster waits for."""
+
+    def remaining(self, cluster: Cluster) -> list[str]:
+        """Return what is left of it after `revoke`; the ManagedCluster is kept until nothing is."""
         ...
 
 
@@ -185,6 +196,16 @@ class AgentContext:
     clock: Clock
     new_key: NewKey = PrivateKey.generate
     settings: Settings = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceptanceContext:
+    """What a driver may use when a person accepts a cluster."""
+
+    client: Client  # with the rights of the person
+    cluster: Object  # the ManagedCluster
+    settings: Settings = field(default_factory=dict)  # of the hub
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from watchword.api.cluster import Cluster, validate_cluster_name
 from watchword.api.conditions import Condition, find_condition, is_true
-from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, uid_of
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
 from watchword.api.names import (
     HUB_FINALIZERS,
     Annotation,
@@ -29,8 +29,7 @@ from watchword.api.resources import (
     NAMESPACES,
     ROLE_BINDINGS,
 )
-from watchword.api.time import rfc3339
-from watchword.drivers.errors import DriverError
+from watchword.drivers.errors import DriverError, NotGranted
 from watchword.hub import cluster_rbac
 from watchword.hub.acceptance_guard import AcceptanceGuard
 from watchword.hub.cluster_drivers import HubDrivers
@@ -39,7 +38,6 @@ from watchword.hub.cluster_sets import DEFAULT_SET
 from watchword.hub.retired_cluster_names import RetiredClusterNames
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer, with_preconditions
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.event_recorder import EventRecorder
@@ -47,6 +45,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, Termi
 from watchword.runtime.status import StatusWriter
 
 POLICY_RECHECK = timedelta(seconds=5)
+DRIVER_RECHECK = timedelta(minutes=1)  # a driver reports its progress on the cluster, which triggers the reconciler
 
 
 class AcceptanceDecision(Enum):
@@ -100,7 +99,8 @@ class ClusterAcceptanceReconciler:
             case AcceptanceDecision.GRANT:
                 if not await self._is_acceptance_enforced(cluster):
                     return RetryAfter(POLICY_RECHECK)
-                await self._grant(cluster)
+                if not await self._grant(cluster):
+                    return RetryAfter(DRIVER_RECHECK)
             case AcceptanceDecision.DENY:
                 await self._deny(cluster)
             case AcceptanceDecision.RECORD_DENIAL:
@@ -116,14 +116,15 @@ class ClusterAcceptanceReconciler:
         await self._set_not_accepted(cluster.object, "AdmissionPolicyMissing", self.guard.advice)
         return False
 
-    async def _grant(self, cluster: Cluster) -> None:
+    async def _grant(self, cluster: Cluster) -> bool:
+        """Give the cluster what it is entitled to; return False while its driver is not ready."""
         try:
             driver = self.drivers.of(cluster)
         except DriverError as objection:
             await self._set_not_accepted(cluster.object, "RegistrationDriverRefused", str(objection))
-            return
+            return True
         if await self._release_terminating_bindings(cluster):
-            return  # one was deleted; its removal triggers this reconciler, and it is created again
+            return True  # one was deleted; its removal triggers this reconciler, and it is created again
         current = await self._write_missing_metadata(cluster)
         try:
             await self._write_access(Cluster.read(current))
@@ -133,7 +134,19 @@ class ClusterAcceptanceReconciler:
         except BeingDeleted as leftover:
             await self._set_not_accepted(current, "LeftoversGoing", str(leftover))
             raise
-        await driver.grant(cluster)
+        try:
+            await driver.grant(Cluster.read(current))
+        except NotGranted as pending:
+            await self._set_not_accepted(current, pending.reason, str(pending))
+            return False
+        await self._set_accepted(current)
+        return True
+
+    async def _set_accepted(self, current: Object) -> None:
+        cluster = Cluster.read(current)
+        objection = self.drivers.find_changed_claim(cluster)
+        if objection:
+            self.events.refusal(current, "DriverChangeRefused", objection)
         message = f"the hub's administrator accepted this cluster{self.retired_cluster_names.condition_note(current)}"
         if not is_true(current, ConditionType.HUB_ACCEPTED):
             self.events.normal(current, "ManagedClusterAccepted", f"cluster {cluster.name} is accepted")
@@ -151,8 +164,11 @@ class ClusterAcceptanceReconciler:
 
     async def _write_missing_metadata(self, cluster: Cluster) -> Object:
         metadata = choose_missing_metadata(cluster)
+        notes = self.drivers.choose_note(cluster)
         if self.retired_cluster_names.is_retired(cluster.name) and not cluster.name_used_before:
-            metadata["annotations"] = {Annotation.NAME_USED_BEFORE: "true"}
+            notes[Annotation.NAME_USED_BEFORE] = "true"
+        if notes:
+            metadata["annotations"] = notes
         if not metadata:
             return cluster.object
         patch = with_preconditions(cluster.object, {"metadata": metadata})
@@ -184,8 +200,17 @@ class ClusterAcceptanceReconciler:
         for name in (registration_binding(cluster.name), work_binding(cluster.name)):
             await force_delete_binding(self.client, self.reader, ObjectKey(cluster.name, name))
         await self.drivers.revoke(cluster)
+        cluster = await self._forget_driver(cluster)
         self.events.normal(cluster.object, "RightsRevoked", f"the rights of cluster {cluster.name} are revoked")
         await self._record_denial(cluster)
+
+    async def _forget_driver(self, cluster: Cluster) -> Cluster:
+        """Let a denied cluster register by another driver when it is accepted again."""
+        if Annotation.ACCEPTED_DRIVER not in cluster.annotations:
+            return cluster
+        forgotten = {"metadata": {"annotations": {Annotation.ACCEPTED_DRIVER: None}}}
+        patch = with_preconditions(cluster.object, forgotten)
+        return Cluster.read(await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch))
 
     async def _record_denial(self, cluster: Cluster) -> None:
         said = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
@@ -257,32 +282,3 @@ async def force_delete_binding(client: Client, reader: Reader, key: ObjectKey) -
             patch = with_preconditions(binding, {"metadata": {"finalizers": None}})
             binding = await client.patch(ROLE_BINDINGS, key, patch)
         await client.delete(ROLE_BINDINGS, key, uid=binding["metadata"]["uid"])
-
-
-@dataclass(frozen=True)
-class ClusterAutoAcceptanceReconciler:
-    """Reconciles ManagedCluster; accepts it once when a driver approves it, so that a later denial stands."""
-
-    reader: Reader
-    client: Client
-    drivers: HubDrivers
-    clock: Clock
-
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Accept the cluster without an administrator, at most once."""
-        found = self.reader.get(MANAGED_CLUSTERS, key)
-        if found is None:
-            return Done()
-        cluster = Cluster.read(found)
-        if cluster.deleting or cluster.accepted or Annotation.AUTO_ACCEPTED_ON in annotations_of(found):
-            return Done()
-        if Annotation.DENIED_ON in annotations_of(found):
-            return Done()
-        if was_accepted_before(self.reader, cluster):  # the agent may have erased the annotation
-            return Done()
-        if self.drivers.is_auto_accepted(cluster):
-            accepted_on = {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now())}
-            metadata = {**choose_missing_metadata(cluster), "annotations": accepted_on}
-            patch = {"metadata": metadata, "spec": {"hubAcceptsClient": True}}
-            await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, patch))
-        return Done()

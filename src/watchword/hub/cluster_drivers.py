@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from watchword.api.cluster import Cluster
+from watchword.api.names import Annotation
 from watchword.drivers.catalog import Catalog
 from watchword.drivers.errors import DriverError, UnknownDriver
-from watchword.drivers.interface import AutoAcceptsClusters, HasReconcilers, HubContext, HubDriver
+from watchword.drivers.interface import AutoAcceptsClusters, HasReconcilers, HoldsRemoval, HubContext, HubDriver
 from watchword.runtime.reconcile import ControllerSpec
 
 
@@ -27,14 +28,44 @@ class HubDrivers:
 
     def of(self, cluster: Cluster) -> HubDriver:
         """Return the driver of a cluster; raise `DriverError` when it is ambiguous or not enabled on this hub."""
-        name = self.catalog.driver_of(cluster.object)
+        return self.enabled[self.name_of(cluster)]
+
+    def name_of(self, cluster: Cluster) -> str:
+        """Return the name of the driver of a cluster: the one that it was accepted by, or else claims; see `of`."""
+        noted = cluster.annotations.get(Annotation.ACCEPTED_DRIVER, "")
+        name = noted if noted in self.enabled else self.catalog.driver_of(cluster.object)
         if name not in self.enabled:
             known = ", ".join(sorted(self.enabled))
             raise UnknownDriver(
                 f"cluster {cluster.name} registers by the driver {name}, which this hub does not have enabled "
                 f"(it has {known}): enable it with `watchword init --registration-auth {name}`"
             )
-        return self.enabled[name]
+        return name
+
+    def choose_note(self, cluster: Cluster) -> dict[str, str]:
+        """Return the annotation that records the driver of a cluster at its acceptance, where there is a choice."""
+        name = self.name_of(cluster)
+        is_noted = cluster.annotations.get(Annotation.ACCEPTED_DRIVER) == name
+        return {} if is_noted or len(self.enabled) == 1 else {Annotation.ACCEPTED_DRIVER: name}
+
+    def find_changed_claim(self, cluster: Cluster) -> str:
+        """Return why the annotations of an accepted cluster have no effect; empty when they say what was accepted."""
+        noted = cluster.annotations.get(Annotation.ACCEPTED_DRIVER, "")
+        try:
+            claimed = self.catalog.driver_of(cluster.object)
+        except DriverError as objection:
+            return str(objection) if noted else ""
+        if noted in ("", claimed):
+            return ""
+        return (
+            f"cluster {cluster.name} was accepted by the driver {noted} and claims {claimed} now, which has no effect: "
+            "to change the driver, `watchword deny` and `watchword accept` the cluster again"
+        )
+
+    def remaining(self, cluster: Cluster) -> list[str]:
+        """Return what drivers have outside the hub for a revoked cluster."""
+        holding = [driver for driver in self.enabled.values() if isinstance(driver, HoldsRemoval)]
+        return [left for driver in holding for left in driver.remaining(cluster)]
 
     async def revoke(self, cluster: Cluster) -> None:
         """Revoke a cluster with every driver: its agent may have changed the annotation that names its own."""

@@ -58,10 +58,16 @@ class ClusterRemovalReconciler:
                 found, "ResourceRemaining", f"waiting for {', '.join(remaining)} to be gone"
             )
             return RetryAfter(RECHECK)
-        await self.drivers.revoke(cluster)
         if read_name_owner(found) is not None or was_accepted_before(self.reader, cluster):
             await self.retired_cluster_names.retire(cluster)
         await remove_cluster_rbac(self.ensurer, cluster.name)
+        await self.drivers.revoke(cluster)  # last: without rights, what is left elsewhere is useless
+        outside = self.drivers.remaining(cluster)
+        if outside:
+            await self._set_deleting_condition(
+                found, "ResourceRemaining", f"waiting for {', '.join(outside)} to be gone"
+            )
+            return RetryAfter(RECHECK)
         if await self.ensurer.remove(NAMESPACES, cluster.namespace_key, ours=belongs_to(cluster.name)):
             await self._set_deleting_condition(found, "NoResource", "waiting for the namespace to be gone")
         await self._release(cluster)

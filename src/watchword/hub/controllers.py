@@ -24,7 +24,8 @@ from watchword.api.resources import (
 )
 from watchword.drivers.interface import HubContext
 from watchword.hub.acceptance_guard import AcceptanceGuard
-from watchword.hub.cluster_acceptance import ClusterAcceptanceReconciler, ClusterAutoAcceptanceReconciler
+from watchword.hub.cluster_acceptance import ClusterAcceptanceReconciler
+from watchword.hub.cluster_auto_acceptance import ClusterAutoAcceptanceReconciler
 from watchword.hub.cluster_cleanup import RETENTION, ClusterCleanupReconciler
 from watchword.hub.cluster_drivers import HubDrivers
 from watchword.hub.cluster_lease import ClusterLeaseReconciler

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
 from watchword.api.credential_validity import parse_validity
@@ -18,8 +20,7 @@ from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader
 FINGERPRINT_LETTERS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class SeenCredential:
+class SeenCredential(Struct, frozen=True):
     """What was last seen of a credential; empty for what is not known."""
 
     uid: str

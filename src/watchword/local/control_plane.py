@@ -10,6 +10,7 @@ from watchword.admin.errors import AdminError, InvalidInput, OperationRefused
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.instance import Instance, InstanceSettings
 from watchword.apiserver.node.model import Runner
+from watchword.apiserver.store.errors import StoreOpenError
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.local.layout import ControlPlaneAddress, reset_command
@@ -28,6 +29,7 @@ class LocalControlPlane:
     runner: Runner  # of its pods
     in_memory: bool = False
     audit: bool = False  # write audit.log beside its data
+    encryption_key_file: Path | None = None  # encrypt Secrets in its data file
     is_new: bool = False  # whether its addresses are still to be chosen
     instance: Instance = field(init=False)
     client: Client = field(init=False)
@@ -51,11 +53,14 @@ class LocalControlPlane:
             port=self.address.port,
             in_memory=self.in_memory,
             audit_log=self.folder / "audit.log" if self.audit else None,
+            encryption_key_file=self.encryption_key_file,
             node=True,
             runner=self.runner,
         )
         try:
             instance = Instance(settings, self.clock.now)
+        except StoreOpenError as cause:
+            raise InvalidInput(f"{self.name} cannot be started: {cause}") from cause
         except OSError as cause:
             raise self.explain_start_failure(cause) from cause
         try:

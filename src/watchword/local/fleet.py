@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
@@ -44,6 +45,7 @@ class LocalFleet:
     read: FlagParsers
     in_memory: bool = False
     audit: bool = False
+    encryption_key_file: Path | None = None
     is_new: bool = False
     hub: LocalControlPlane = field(init=False)
     clusters: list[LocalControlPlane] = field(init=False)
@@ -62,7 +64,7 @@ class LocalFleet:
         self.clusters = [self._member(address) for address in self.layout.clusters]
 
     def _member(self, address: ControlPlaneAddress) -> LocalControlPlane:
-        runner = PodCommands(self.clock, self.read).runner()
+        runner = PodCommands(self.clock, self.read, self.layout.server_port).runner()
         return LocalControlPlane(
             address,
             self.folder.control_plane_path(address.name),
@@ -70,6 +72,7 @@ class LocalFleet:
             runner,
             self.in_memory,
             audit=self.audit,
+            encryption_key_file=self.encryption_key_file,
             is_new=self.is_new,
         )
 

@@ -37,3 +37,8 @@ def is_signed_by(token: str, key: NativeKey, algorithm: str) -> bool:
 def public_jwk(kind: KeyType, pem: bytes) -> dict[str, Any]:
     """Return the public key as a JWK without its `use`."""
     return dict(native_key(kind, pem).as_dict(private=False))
+
+
+def public_pem(jwk: dict[str, Any]) -> bytes:
+    """Return the public key of a JWK as PEM; `JoseError` or `KeyError` when it is not an EC or RSA key."""
+    return _FAMILIES[KeyType(jwk["kty"])].import_key(jwk).as_pem(private=False)

@@ -106,3 +106,11 @@ def _public_jwk(key: PublicKey) -> dict[str, Any]:
         "kid": key.key_id,
         "alg": algorithm_of(key),
     }
+
+
+def parse_key_set(document: Mapping[str, Any]) -> tuple[PublicKey, ...]:
+    """Return the EC and RSA keys of a JWKS; others are left out."""
+    from watchword.pki.jose import public_pem
+
+    rows = [row for row in document.get("keys", []) if row.get("kty") in {KeyType.EC, KeyType.RSA}]
+    return tuple(PublicKey.from_pem(public_pem(row)) for row in rows)

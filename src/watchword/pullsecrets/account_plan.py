@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.pull_secrets import ANNOTATION_PULL_SECRET, DISABLED, LABEL_PULL_SECRETS
@@ -20,8 +21,7 @@ REFERENCE_ALONE_AFTER = timedelta(seconds=10)
 SECRET_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class AccountPlan:
+class AccountPlan(Struct, frozen=True):
     """What to do for one ServiceAccount; nothing of it when all is as it should be."""
 
     create: str = ""  # the name of the Secret that is missing

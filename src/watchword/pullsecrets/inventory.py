@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.pull_secrets import DOCKERCFG_TYPE
@@ -28,8 +29,7 @@ class PullSecretHealth(StrEnum):
     HEALTHY = "healthy"
 
 
-@dataclass(frozen=True, slots=True)
-class PullSecretRow:
+class PullSecretRow(Struct, frozen=True):
     """One pull secret as people see it."""
 
     key: ObjectKey
@@ -41,8 +41,7 @@ class PullSecretRow:
     renews_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PullSecretSummary:
+class PullSecretSummary(Struct, frozen=True):
     """All pull secrets in a few figures, for those who show many kinds of credentials."""
 
     counts: dict[PullSecretHealth, int]

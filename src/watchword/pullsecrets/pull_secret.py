@@ -6,8 +6,9 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, uid_of
 from watchword.api.pull_secrets import (
@@ -39,8 +40,7 @@ KEPT_ANNOTATIONS = frozenset(
 LONGEST_NAME_PREFIX = 200
 
 
-@dataclass(frozen=True, slots=True)
-class PullSecret:
+class PullSecret(Struct, frozen=True):
     """A Secret of type dockercfg. Its annotations are its writer's word: only the owner's UID ties it to an account."""
 
     key: ObjectKey

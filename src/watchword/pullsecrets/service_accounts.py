@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, owner_reference, uid_of
 from watchword.api.pull_secrets import (
@@ -38,8 +39,7 @@ OPT_OUT = f"{LABEL_PULL_SECRETS}={DISABLED}"
 EMPTY_DOCKERCFG = "e30="  # {}
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAccountReconciler:
+class ServiceAccountReconciler(Struct, frozen=True):
     """Reconciles ServiceAccount; also triggered by its pull secrets, its Namespace, its pods and the settings."""
 
     reader: Reader

@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
+from msgspec import Struct
+
 from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import EVENTS
@@ -38,8 +40,7 @@ class Counts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class EventLimits:
+class EventLimits(Struct, frozen=True):
     """Limits of an event recorder."""
 
     per_second: float = 5.0
@@ -50,8 +51,7 @@ class EventLimits:
     series_flush: timedelta = timedelta(seconds=30)  # how often a growing series is written
 
 
-@dataclass(frozen=True, slots=True)
-class EventReporter:
+class EventReporter(Struct, frozen=True):
     """The reporting controller as a qualified name (`watchword.io/hub`), and its instance."""
 
     controller: str

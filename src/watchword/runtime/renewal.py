@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class RenewalWindow:
+
+class RenewalWindow(Struct, frozen=True):
     """The part of a credential's validity within which it is renewed, as fractions."""
 
     start: float
@@ -19,11 +19,8 @@ class RenewalWindow:
             raise ValueError(f"a renewal window lies between 0 and 1 and has a length, not {self.start} to {self.end}")
 
 
-RENEWAL_WINDOW = RenewalWindow(0.7, 0.8)
-"""For every renewal after the first."""
-
-FIRST_RENEWAL_WINDOW = RenewalWindow(0.4, 0.8)
-"""For a first credential: a wider window spreads the renewals of a fleet that started at once."""
+RENEWAL_WINDOW = RenewalWindow(0.4, 0.8)
+"""Wide, because credentials are issued together when a fleet starts, and again when a CA or a signing key changes."""
 
 
 def choose_renewal_time(

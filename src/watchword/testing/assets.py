@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from watchword.testing.errors import AssetsMissing
 
 KUBERNETES_VERSION = "v1.35.4"
-"""The one release that `make envtest` builds and the suites run on."""
+"""The release that `make envtest` builds and the suites run on unless VERSION names another."""
 
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
+VERSION_VARIABLE = "ENVTEST_K8S_VERSION"
+RELEASE = re.compile(r"v1\.\d{1,3}\.\d{1,3}")
 REQUIRED = ("etcd", "kube-apiserver")
 
 
-@dataclass(frozen=True, slots=True)
-class Assets:
+class Assets(Struct, frozen=True):
     """The binaries of a real control plane."""
 
     folder: Path
@@ -37,10 +40,18 @@ class Assets:
         return path
 
 
+def chosen_release(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the release that `ENVTEST_K8S_VERSION` names, else the default; `AssetsMissing` when it is not one."""
+    named = environment.get(VERSION_VARIABLE) or KUBERNETES_VERSION
+    if not RELEASE.fullmatch(named):
+        raise AssetsMissing(f"{VERSION_VARIABLE}={named!r} is no release: write it as {KUBERNETES_VERSION}")
+    return named
+
+
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder that `make envtest` fills, one per release."""
     root = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "watchword" / "envtest" / KUBERNETES_VERSION
+    return Path(root) / "watchword" / "envtest" / chosen_release(environment)
 
 
 def find_assets(environment: Mapping[str, str] = os.environ) -> Assets:

@@ -16,6 +16,7 @@ from watchword.testing.credentials import connect_by_certificate
 from watchword.testing.kube_control_plane import KubeControlPlane
 from watchword.testing.plane import Stop
 from watchword.testing.process import ChildProcess
+from watchword.testing.subprocess_backend import webhook_flags
 
 COMMON = frozenset(
     {
@@ -77,9 +78,12 @@ class KubeApiserverBackend:
 
 
 @contextmanager
-def open_kube_apiserver(assets: Assets, folder: Path) -> Iterator[KubeApiserverBackend]:
+def open_kube_apiserver(
+    assets: Assets, folder: Path, *, token_webhook: Path | None = None
+) -> Iterator[KubeApiserverBackend]:
     """Start a real control plane and stop it at the end."""
-    cluster = KubeControlPlane(assets, folder)
+    flags = [*webhook_flags(token_webhook), "--authentication-token-webhook-version=v1"] if token_webhook else []
+    cluster = KubeControlPlane(assets, folder, api_flags=flags)
     try:
         cluster.start()
         backend = KubeApiserverBackend(cluster)

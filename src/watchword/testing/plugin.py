@@ -1,6 +1,6 @@
 """The pytest plugin: the same test on every control plane, chosen by `--plane`, in any order, by `--shuffle`.
 
-Load it with `-p watchword.testing.plugin`. Fixtures: `plane`, `private_plane`, `canary`. The mark
+Load it with `-p watchword.testing.plugin`. Fixtures: `plane`, `private_plane`, `token_webhook`, `canary`. The mark
 `planes("kube-apiserver")` names the only control planes on which a test makes sense.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -126,18 +127,24 @@ async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         yield await stack.enter_async_context(_for_one_test(backend, private=False))
 
 
+@pytest.fixture
+def token_webhook() -> Path | None:
+    """The kubeconfig of the server that reviews tokens for a `private_plane`: None, unless a test overrides it."""
+    return None
+
+
 @pytest_asyncio.fixture
 async def private_plane(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, token_webhook: Path | None
 ) -> AsyncIterator[Plane]:
     """A control plane for this test only, which may be restarted; in real time it is a process and can be killed."""
     folder = tmp_path_factory.mktemp("plane")
     async with AsyncExitStack() as stack:
         backend: Backend
         if request.param == REAL:
-            backend = stack.enter_context(open_kube_apiserver(_assets(), folder))
+            backend = stack.enter_context(open_kube_apiserver(_assets(), folder, token_webhook=token_webhook))
         elif _in_real_time(request):
-            backend = stack.enter_context(open_subprocess(folder))
+            backend = stack.enter_context(open_subprocess(folder, token_webhook=token_webhook))
         else:
             backend = await stack.enter_async_context(open_embedded(folder, listening=False))
         yield await stack.enter_async_context(_for_one_test(backend, private=True))

@@ -26,7 +26,7 @@ class SubprocessBackend:
     name = "embedded"
     run_id = ""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, token_webhook: Path | None = None) -> None:
         self.clock: Clock = SystemClock()
         self._data = folder / "data"
         self._log = folder / "apiserver.log"
@@ -34,6 +34,7 @@ class SubprocessBackend:
         self._process: ChildProcess | None = None
         self.server = f"https://127.0.0.1:{self._port}"
         self._folder = folder
+        self._flags = webhook_flags(token_webhook)
 
     @property
     def ca_pem(self) -> bytes:
@@ -56,7 +57,7 @@ class SubprocessBackend:
 
     def start(self) -> None:
         """Start the process and return once it is ready."""
-        command = [sys.executable, *PROGRAM, f"--data-dir={self._data}", f"--port={self._port}"]
+        command = [sys.executable, *PROGRAM, f"--data-dir={self._data}", f"--port={self._port}", *self._flags]
         self._process = ChildProcess(command, self._log)
         await_ready(self.server, self._trust, self._process)
 
@@ -89,10 +90,15 @@ class SubprocessBackend:
         return ClusterCredentials(self._folder, authority, self.clock)
 
 
+def webhook_flags(kubeconfig: Path | None) -> list[str]:
+    """Return the flag by which an API server finds its token webhook; none without one."""
+    return [] if kubeconfig is None else [f"--authentication-token-webhook-config-file={kubeconfig}"]
+
+
 @contextmanager
-def open_subprocess(folder: Path) -> Iterator[SubprocessBackend]:
+def open_subprocess(folder: Path, *, token_webhook: Path | None = None) -> Iterator[SubprocessBackend]:
     """Start a control plane in a process of its own and stop it in the end."""
-    backend = SubprocessBackend(folder)
+    backend = SubprocessBackend(folder, token_webhook=token_webhook)
     try:
         backend.start()
         yield backend

@@ -148,7 +148,7 @@ def test_missing_libraries_are_named_with_what_installs_them(tmp_path: Path) -> 
     )
 
     assert done.returncode == ExitCode.NOT_USABLE
-    assert done.stderr == "watchword: --apply needs the AWS libraries: run pip install 'watchword[aws]'\n"
+    assert done.stderr == "watchword: the AWS libraries are not installed: run pip install 'watchword[aws]'\n"
 
 
 def test_nothing_but_apply_imports_the_aws_libraries() -> None:

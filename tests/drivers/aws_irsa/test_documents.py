@@ -78,6 +78,23 @@ def test_role_of_the_identity_creator_is_that_of_the_design() -> None:
     assert dict(role.tags) == {}
 
 
+def test_extended_role_of_the_identity_creator_adds_statements_only() -> None:
+    plain, extended = identity_creator_role(HUB, PROVIDER), identity_creator_role(HUB, PROVIDER, extended=True)
+
+    assert extended.access_policy.startswith(plain.access_policy.removesuffix("\n  ]\n}\n"))
+    own, *added = extended.access["Statement"]
+    assert [own] == plain.access["Statement"]
+    actions = {
+        action for row in added for action in (row["Action"] if isinstance(row["Action"], list) else [row["Action"]])
+    }
+    assert actions == {
+        "iam:TagRole",
+        "eks:DescribeCluster",
+        *(f"eks:{verb}AccessEntry" for verb in ("Create", "Describe", "Update", "Delete")),
+    }
+    assert extended.trust_policy == plain.trust_policy
+
+
 @pytest.mark.parametrize(
     ("partition", "region"),
     [("aws-cn", "cn-north-1"), ("aws-us-gov", "us-gov-west-1"), ("aws-iso-b", "us-isob-east-1")],

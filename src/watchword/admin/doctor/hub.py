@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
 from watchword.admin.doctor.operator import examine_hub_operator, has_operator
 from watchword.admin.formatting import format_age, format_count
 from watchword.admin.health import InventoryHealth
+from watchword.admin.hub_setup import CLUSTER_MANAGER, enabled_drivers
 from watchword.admin.inventory import build_inventory
 from watchword.admin.inventory_rows import AUTHORITY, Inventory
 from watchword.admin.signer_probe import SignerProbe
@@ -18,6 +20,7 @@ from watchword.api.meta import ObjectKey, annotations_of, labels_of
 from watchword.api.names import HUB_NAMESPACE, KUBE_CLIENT_SIGNER, Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_MANAGERS,
     CONFIG_MAPS,
     LEASES,
     MANAGED_CLUSTER_ADDONS,
@@ -39,8 +42,7 @@ INIT = "watchword init"
 STALE_LEASE = timedelta(minutes=2)
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredAccess:
+class RequiredAccess(Struct, frozen=True):
     """An action of a hub's administrator, as text and as an access review."""
 
     description: str
@@ -113,10 +115,19 @@ async def signer(context: CheckContext) -> Iterable[CheckFinding]:
     """Request a certificate that is not used."""
     if not context.may_write:
         return passed("not tried")
+    if not await _needs_certificates(context):
+        return passed("not tried: clusters register without certificates here")
     trouble = await SignerProbe(context.client, context.clock).run()
     if not trouble:
         return passed("certificates are issued")
     return [fail(trouble, f"let a signer for {KUBE_CLIENT_SIGNER} run, as kube-controller-manager does")]
+
+
+async def _needs_certificates(context: CheckContext) -> bool:
+    """Whether a driver that the hub has enabled needs the signer of client certificates."""
+    manager = await context.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
+    names = context.catalog.known_cluster_drivers(enabled_drivers(manager or {}))
+    return not names or any(context.catalog.clusters[name].signer for name in names)
 
 
 async def discovery(context: CheckContext) -> Iterable[CheckFinding]:

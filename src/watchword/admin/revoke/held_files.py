@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from watchword.admin.errors import InvalidInput
 from watchword.api.sensitive import Sensitive
@@ -20,8 +21,7 @@ LARGEST_FILE = 1024 * 1024
 MOST_FILES = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class HeldEntry:
+class HeldEntry(Struct, frozen=True):
     """One user of a kubeconfig, with its credential or the reason why there is none to read."""
 
     path: Path

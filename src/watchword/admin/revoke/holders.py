@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from watchword.accounts.tokens import read_token
 from watchword.admin.revoke.held_files import HeldEntry
 from watchword.admin.revoke.pull_secret import find_pull_secrets
@@ -15,7 +17,7 @@ from watchword.api.accounts import SELECTOR
 from watchword.api.addon import Addon, AddonSubject
 from watchword.api.bootstrap import USER_PREFIX
 from watchword.api.meta import Object, ObjectKey, labels_of
-from watchword.api.names import SERVICE_ACCOUNT_USER_PREFIX, Label, agent_user, cluster_group
+from watchword.api.names import SERVICE_ACCOUNT_USER_PREFIX, Label, agent_user, cluster_group, cluster_group_plain
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.catalog import Catalog
@@ -31,8 +33,7 @@ AUTHENTICATED = "system:authenticated"
 MASTERS = "system:masters"
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(Struct, frozen=True):
     """What one entry holds: a credential that can be revoked, or why it cannot be, with the next step."""
 
     entry: HeldEntry
@@ -77,7 +78,8 @@ class HolderLookup:
         """Rebuild the identity of each cluster's agents and compare."""
         for cluster in (await self.client.list(MANAGED_CLUSTERS)).items:
             name = cluster["metadata"]["name"]
-            if cluster_group(name) in who.groups and who.username.startswith(agent_user(name, "")):
+            by_certificate = cluster_group(name) in who.groups and who.username.startswith(agent_user(name, ""))
+            if by_certificate or cluster_group_plain(name) in who.groups:
                 return RevocationTarget("cluster", name)
         return None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from watchword.admin.revoke import addon, pull_secret, service_account
 from watchword.admin.revoke.addon import plan_addon
@@ -18,8 +19,7 @@ Planner: TypeAlias = Callable[[RevocationContext, str], Awaitable[Revocation]]
 """Plans a revocation without changing anything; raises `AdminError` when the name stands for nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class RevocableKind:
+class RevocableKind(Struct, frozen=True):
     """One kind of credential: how it is named, and how it is revoked."""
 
     name: str

@@ -6,7 +6,7 @@ import base64
 import binascii
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watchword.admin.errors import NotFoundOnHub
 from watchword.admin.revoke.refusals import AbsenceProbe, RefusalProbe, TokenReviewProbe
@@ -35,7 +35,7 @@ CONSEQUENCE = "the controllers of pull secrets issue a new secret with a new tok
 class StoredToken:
     """A Secret on which a token depends, and the token where it can be read."""
 
-    secret: Object
+    secret: Object = field(repr=False)
     token: Sensitive[str] | None
     audiences: tuple[str, ...] = ()
 

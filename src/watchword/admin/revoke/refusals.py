@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from msgspec import Struct
+
 from watchword.api.meta import ObjectKey, Resource, uid_of
 from watchword.api.sensitive import Sensitive
 from watchword.api.validation import format_duration
@@ -31,8 +33,7 @@ class RefusalProbe(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """After how many seconds a holder was refused, or why that is not known."""
 
     holder: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from watchword.admin.errors import InvalidInput
 from watchword.admin.revoke.refusals import RefusalProbe
 from watchword.api.meta import Object, ObjectKey
@@ -13,8 +15,7 @@ from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class RevocationTarget:
+class RevocationTarget(Struct, frozen=True):
     """The credential to revoke: its kind, and its name as the command line spells it."""
 
     kind: str

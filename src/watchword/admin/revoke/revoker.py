@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from msgspec import Struct
+
 from watchword.admin.errors import AdminError
 from watchword.admin.revoke.refusals import Refusal, RefusalMeasurement
 from watchword.admin.revoke.revocation import Revocation
@@ -17,8 +19,7 @@ EVENT_PATIENCE = timedelta(seconds=10)
 REASON = "CredentialRevoked"
 
 
-@dataclass(frozen=True, slots=True)
-class RevocationResult:
+class RevocationResult(Struct, frozen=True):
     """What became of one revocation; without `changed` there was nothing to do."""
 
     revocation: Revocation

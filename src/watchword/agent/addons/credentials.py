@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from msgspec import Struct
+
 from watchword.agent.addons.credential_index import AddonCredentialIndex, CredentialSecret
 from watchword.agent.addons.registration import AddonDrivers, complete_registration
 from watchword.agent.credential import CredentialSpec
@@ -120,8 +122,7 @@ class AddonCredentials:
             statuses.pop(key, None)
 
 
-@dataclass(frozen=True, slots=True)
-class AddonCredentialObserver:
+class AddonCredentialObserver(Struct, frozen=True):
     """Reports one credential of an add-on once it was obtained or refused; waiting is not reported."""
 
     credentials: AddonCredentials

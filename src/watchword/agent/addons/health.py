@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from watchword.agent.addons.secrets import WatchNamespace
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
@@ -46,8 +48,7 @@ class AddonHealthReconciler:
         return Done() if decision.recheck_in is None else RetryAfter(decision.recheck_in)
 
 
-@dataclass(frozen=True, slots=True)
-class AddonHealthDecision:
+class AddonHealthDecision(Struct, frozen=True):
     """What follows from a lease, and when that may change without a write."""
 
     condition: Condition

@@ -223,6 +223,9 @@ _HUB_DRIVER = record(
             "Details of aws-irsa.",
             {
                 "hubClusterArn": _arn("The hub."),
+                "identityMode": string_enum(
+                    "What creates the IAM roles of clusters; hub when unset.", "hub", "accept", "external"
+                ),
                 "autoApprovedIdentities": _IDENTITIES,
                 "tags": array("Tags for what is created.", _STRING),
             },

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from watchword.apiserver.authn.cache import TtlCache
 from watchword.apiserver.authn.errors import CredentialRefused
@@ -20,8 +21,7 @@ LONGEST_CHAIN = 10
 SIGNATURE_CACHE_TTL = timedelta(minutes=10)
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateAuthenticator:
+class CertificateAuthenticator(Struct, frozen=True):
     """Checks each request: dates and the trusted bundle may have changed since the handshake.
 
     Only verified signatures are cached, and only for the bundle that they were verified with.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.api.names import AGENT_NAMESPACE
 from watchword.api.validation import validate_dns_label, validate_dns_subdomain
@@ -21,8 +22,7 @@ DEFAULT_KLUSTERLET = "klusterlet"
 _PLACEHOLDER = re.compile(r"<([a-z0-9-]+)>")
 
 
-@dataclass(frozen=True, slots=True)
-class IamRole:
+class IamRole(Struct, frozen=True):
     """A role with its inline access policy, which has the name of the role."""
 
     partition: str
@@ -48,8 +48,7 @@ class IamRole:
         return json.loads(self.trust_policy)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentAccounts:
+class AgentAccounts(Struct, frozen=True):
     """Where the ServiceAccounts of an agent are: namespace, and the Klusterlet that they are named after."""
 
     namespace: str = AGENT_NAMESPACE
@@ -98,20 +97,32 @@ def hub_role(hub: EksClusterArn, managed: EksClusterArn) -> IamRole:
     )
 
 
-def identity_creator_role(hub: EksClusterArn, oidc_provider: str) -> IamRole:
-    """Return the role of the hub's controller; `oidc_provider` is the hub's."""
+def identity_creator_role(hub: EksClusterArn, oidc_provider: str, *, extended: bool = False) -> IamRole:
+    """Return the role of the hub's controller; `oidc_provider` is the hub's.
+
+    It has the rights of the design; `extended` adds the tags of roles and the access entries of the hub.
+    """
+    access = templates.IDENTITY_CREATOR_ACCESS
+    if extended:
+        access = templates.extended(access, templates.HUB_STATEMENTS)
     name = f"{hub.name}{CREATOR_SUFFIX}"
     if len(name) > LONGEST_ROLE_NAME:
         raise InvalidName(
             f"role {name} has {len(name)} characters and IAM allows {LONGEST_ROLE_NAME}: "
             f"choose a hub whose EKS name has at most {LONGEST_ROLE_NAME - len(CREATOR_SUFFIX)}"
         )
-    values = {"partition": hub.partition, "hub-account-id": hub.account, "oidc-provider": oidc_provider}
+    values = {
+        "partition": hub.partition,
+        "hub-region": hub.region,
+        "hub-account-id": hub.account,
+        "hub-cluster-name": hub.name,
+        "oidc-provider": oidc_provider,
+    }
     return IamRole(
         hub.partition,
         hub.account,
         name,
-        _fill(templates.IDENTITY_CREATOR_ACCESS, values),
+        _fill(access, values),
         _fill(templates.IDENTITY_CREATOR_TRUST, values),
     )
 

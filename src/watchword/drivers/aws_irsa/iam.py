@@ -1,140 +1,175 @@
-"""Creates and repairs roles in IAM; needs the extra `aws`."""
+"""Creates, repairs, verifies and deletes roles in IAM."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, TypeVar
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
-
+from watchword.drivers.aws_irsa.aws_api import AwsApi, find
 from watchword.drivers.aws_irsa.documents import IamRole
-from watchword.drivers.aws_irsa.errors import AwsRefused, AwsUnreachable, WrongAccount
-from watchword.drivers.aws_irsa.role_repair import RoleChange, StoredRole, decide_repairs
+from watchword.drivers.aws_irsa.errors import AwsRefused, WrongAccount
+from watchword.drivers.aws_irsa.role_repair import (
+    RoleChange,
+    StoredRole,
+    decide_repairs,
+    validate_deletion,
+    validate_ownership,
+)
+from watchword.kube.retry import Backoff
 
-ABSENT = "NoSuchEntity"
-NEXT_STEPS = {
-    "AccessDenied": "use AWS credentials that are allowed to do this",
-    "EntityAlreadyExists": "run the command again, which repairs the role that was created meanwhile",
-    "ExpiredToken": "get new AWS credentials",
-    "InvalidClientTokenId": "check AWS_PROFILE and the AWS credentials",
-    "SignatureDoesNotMatch": "check AWS_PROFILE and the AWS credentials",
-    "Throttling": "run the command again in a minute",
-}
-"""Error code → what to do. The messages of AWS are not shown: that of a wrong signature may quote the session token."""
+EXISTS, IN_USE = "EntityAlreadyExists", "DeleteConflict"
+SETTLING = Backoff(first=1.0, limit=10.0)
+"""IAM is eventually consistent: what it has just stored may be unknown to the next request for some seconds."""
 
-_CONFIG = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard"})
+SETTLING_ATTEMPTS = 6
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class RoleWriter:
-    """Makes IAM have a role; writes only what differs. boto3 blocks, so its requests run in a thread."""
+    """Makes IAM have a role; writes only what differs."""
 
-    iam: Any
-    sts: Any
-
-    @classmethod
-    def connect(cls, region: str) -> RoleWriter:
-        """Make the clients, with the credentials that the `aws` command would use; the region names the partition."""
-        try:
-            session = boto3.Session(region_name=region)
-            return cls(session.client("iam", config=_CONFIG), session.client("sts", config=_CONFIG))
-        except BotoCoreError as error:
-            raise _unanswered(error) from error
+    api: AwsApi
+    random: Random
+    _caller: tuple[str, str] | None = field(default=None, init=False)
 
     async def apply(self, role: IamRole) -> tuple[RoleChange, ...]:
         """Create or repair a role and return what changed.
 
         Raises `WrongAccount`, `ForeignRole`, `AwsRefused` or `AwsUnreachable`; nothing is written after the first two.
         """
-        await self._check_account(role)
-        stored = await self._read(role.name)
+        await self.check_account(role)
+        stored = await self.read(role.name)
         if stored is None:
-            await self._create(role)
-            return (RoleChange.CREATED, RoleChange.ACCESS)
+            return await self._create(role)
+        return await self._repair_all(role, stored)
+
+    async def create(self, role: IamRole) -> tuple[RoleChange, ...]:
+        """Create a role that probably does not exist, in two requests; one that exists must have its tags.
+
+        Raises as `apply` does.
+        """
+        await self.check_account(role)
+        try:
+            return await self._create(role)
+        except AwsRefused as refusal:
+            if refusal.code != EXISTS:
+                raise
+        stored = await settled(lambda: self.read(role.name), self.random, is_settled=lambda found: found is not None)
+        if stored is None:
+            return await self._create(role)
+        validate_ownership(role, stored)
+        return await self._repair_all(role, stored)
+
+    async def find_differences(self, role: IamRole) -> tuple[RoleChange, ...]:
+        """Return what `apply` would change; writes nothing."""
+        await self.check_account(role)
+        stored = await self.read(role.name)
+        return (RoleChange.CREATED,) if stored is None else decide_repairs(role, stored)
+
+    async def delete(self, role: IamRole) -> None:
+        """Delete a role with its policies, unless it is gone; `ForeignRole` when it is not that of the cluster."""
+        await self.check_account(role)
+        found = await find(self.api, "iam", "get_role", RoleName=role.name)
+        if found is None:
+            return
+        validate_deletion(role, _stored(found["Role"], None))
+        await find(self.api, "iam", "delete_role_policy", RoleName=role.name, PolicyName=role.name)
+        try:
+            await find(self.api, "iam", "delete_role", RoleName=role.name)
+        except AwsRefused as refusal:
+            if refusal.code != IN_USE:
+                raise
+            await self._delete_policies(role.name)
+            await find(self.api, "iam", "delete_role", RoleName=role.name)
+
+    async def check_account(self, role: IamRole) -> None:
+        """Raise `WrongAccount` when the credentials belong to another account than the role."""
+        if self._caller is None:
+            caller = await self.api.call("sts", "get_caller_identity")
+            self._caller = caller["Arn"].split(":")[1], caller["Account"]
+        partition, account = self._caller
+        if (partition, account) != (role.partition, role.account):
+            self._caller = None  # the credentials may be replaced
+            raise WrongAccount(
+                f"the AWS credentials belong to account {account} in partition {partition}: "
+                f"use credentials of account {role.account} in partition {role.partition} for role {role.name}"
+            )
+
+    async def read(self, name: str) -> StoredRole | None:
+        """Return a role as IAM has it; None when there is none."""
+        found = await find(self.api, "iam", "get_role", RoleName=name)
+        if found is None:
+            return None
+        policy = await find(self.api, "iam", "get_role_policy", RoleName=name, PolicyName=name)
+        return _stored(found["Role"], policy and policy["PolicyDocument"])
+
+    async def _create(self, role: IamRole) -> tuple[RoleChange, ...]:
+        trust, tags = role.trust_policy, _tags(role)
+        await self.api.call("iam", "create_role", RoleName=role.name, AssumeRolePolicyDocument=trust, Tags=tags)
+        await settled(lambda: self._repair(role, RoleChange.ACCESS), self.random)
+        return (RoleChange.CREATED, RoleChange.ACCESS)
+
+    async def _repair_all(self, role: IamRole, stored: StoredRole) -> tuple[RoleChange, ...]:
         changes = decide_repairs(role, stored)
         for change in changes:
             await self._repair(role, change)
         return changes
 
-    async def _check_account(self, role: IamRole) -> None:
-        caller = await _ask(self.sts.get_caller_identity)
-        partition = caller["Arn"].split(":")[1]
-        if (partition, caller["Account"]) != (role.partition, role.account):
-            raise WrongAccount(
-                f"the AWS credentials belong to account {caller['Account']} in partition {partition}: "
-                f"use credentials of account {role.account} in partition {role.partition} for role {role.name}"
-            )
-
-    async def _read(self, name: str) -> StoredRole | None:
-        found = await _find(self.iam.get_role, RoleName=name)
-        if found is None:
-            return None
-        policy = await _find(self.iam.get_role_policy, RoleName=name, PolicyName=name)
-        role = found["Role"]
-        return StoredRole(
-            arn=role["Arn"],
-            trust=role["AssumeRolePolicyDocument"],
-            access=policy and policy["PolicyDocument"],
-            tags={tag["Key"]: tag["Value"] for tag in role.get("Tags", [])},
-        )
-
-    async def _create(self, role: IamRole) -> None:
-        await _ask(
-            self.iam.create_role, RoleName=role.name, AssumeRolePolicyDocument=role.trust_policy, Tags=_tags(role)
-        )
-        # IAM is eventually consistent: a policy for a role that is not visible yet would be refused.
-        await _ask(self.iam.get_waiter("role_exists").wait, RoleName=role.name)
-        await self._repair(role, RoleChange.ACCESS)
-
     async def _repair(self, role: IamRole, change: RoleChange) -> None:
+        name, call = role.name, self.api.call
         if change is RoleChange.TRUST:
-            await _ask(self.iam.update_assume_role_policy, RoleName=role.name, PolicyDocument=role.trust_policy)
+            await call("iam", "update_assume_role_policy", RoleName=name, PolicyDocument=role.trust_policy)
         elif change is RoleChange.TAGS:
-            await _ask(self.iam.tag_role, RoleName=role.name, Tags=_tags(role))
+            await call("iam", "tag_role", RoleName=name, Tags=_tags(role))
         else:
-            await _ask(
-                self.iam.put_role_policy, RoleName=role.name, PolicyName=role.name, PolicyDocument=role.access_policy
-            )
+            await call("iam", "put_role_policy", RoleName=name, PolicyName=name, PolicyDocument=role.access_policy)
+
+    async def _delete_policies(self, name: str) -> None:
+        inline = await find(self.api, "iam", "list_role_policies", RoleName=name) or {}
+        for policy in inline.get("PolicyNames", []):
+            await find(self.api, "iam", "delete_role_policy", RoleName=name, PolicyName=policy)
+        attached = await find(self.api, "iam", "list_attached_role_policies", RoleName=name) or {}
+        for row in attached.get("AttachedPolicies", []):
+            await find(self.api, "iam", "detach_role_policy", RoleName=name, PolicyArn=row["PolicyArn"])
+
+
+def is_anything(_found: object) -> bool:
+    """Take every answer."""
+    return True
+
+
+async def settled(
+    ask: Callable[[], Awaitable[T]],
+    random: Random,
+    *,
+    is_settled: Callable[[T], bool] = is_anything,
+    unsettled_codes: frozenset[str] = frozenset(),
+) -> T:
+    """Repeat a request while AWS does not know yet what it was told; the last answer or refusal counts."""
+    for failures in range(1, SETTLING_ATTEMPTS):
+        try:
+            answer = await ask()
+            if is_settled(answer):
+                return answer
+        except AwsRefused as refusal:
+            if not refusal.is_absence and refusal.code not in unsettled_codes:
+                raise
+        await asyncio.sleep(SETTLING.delay(failures, random))
+    return await ask()
+
+
+def _stored(role: Any, access: Any) -> StoredRole:
+    return StoredRole(
+        arn=role["Arn"],
+        trust=role["AssumeRolePolicyDocument"],
+        access=access,
+        tags={tag["Key"]: tag["Value"] for tag in role.get("Tags", [])},
+    )
 
 
 def _tags(role: IamRole) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in role.tags.items()]
-
-
-async def _find(operation: Callable[..., Any], **arguments: Any) -> Any:
-    """Return what a read answers, None when there is no such thing."""
-    try:
-        return await _ask(operation, **arguments)
-    except AwsRefused as refusal:
-        if refusal.code == ABSENT:
-            return None
-        raise
-
-
-async def _ask(operation: Callable[..., Any], **arguments: Any) -> Any:
-    """Run one request in a thread; `AwsRefused` or `AwsUnreachable` when it fails."""
-    try:
-        return await asyncio.to_thread(operation, **arguments)
-    except ClientError as error:
-        raise _refused(error, arguments.get("RoleName", "")) from error
-    except BotoCoreError as error:
-        raise _unanswered(error) from error
-
-
-def _refused(error: ClientError, role: str) -> AwsRefused:
-    code = str(error.response["Error"]["Code"])
-    about = f" of role {role}" if role else ""
-    step = NEXT_STEPS.get(code, "look the error code up in the IAM API reference")
-    return AwsRefused(f"AWS refused {error.operation_name}{about} with {code}: {step}", code=code)
-
-
-def _unanswered(error: BotoCoreError) -> AwsUnreachable:
-    if isinstance(error, NoCredentialsError):
-        return AwsUnreachable("there are no AWS credentials: set AWS_PROFILE, or run `aws configure`")
-    return AwsUnreachable(
-        f"AWS cannot be asked ({type(error).__name__}): check the network, AWS_PROFILE and AWS_REGION"
-    )

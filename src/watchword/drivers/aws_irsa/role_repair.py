@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.drivers.aws_irsa.documents import IamRole
 from watchword.drivers.aws_irsa.errors import ForeignRole
@@ -20,8 +21,7 @@ class RoleChange(StrEnum):
     ACCESS = "access policy written"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRole:
+class StoredRole(Struct, frozen=True):
     """A role as IAM has it; `access` is None when it has no inline policy of the role's name."""
 
     arn: str
@@ -42,10 +42,32 @@ def decide_repairs(role: IamRole, stored: StoredRole) -> tuple[RoleChange, ...]:
         )
     differs = {
         RoleChange.TRUST: stored.trust != role.trust,
-        RoleChange.TAGS: any(stored.tags.get(key) != value for key, value in role.tags.items()),
+        RoleChange.TAGS: not _has_tags(role, stored),
         RoleChange.ACCESS: stored.access != role.access,
     }
     return tuple(change for change, needed in differs.items() if needed)
+
+
+def validate_ownership(role: IamRole, stored: StoredRole) -> None:
+    """Raise `ForeignRole` when a role that exists before its cluster was accepted does not have all of its tags."""
+    if not _has_tags(role, stored):
+        raise ForeignRole(
+            f"role {role.arn} exists and does not have the tags of this cluster: delete the role, or set its tags "
+            f"to {', '.join(f'{key}={value}' for key, value in role.tags.items())}"
+        )
+
+
+def validate_deletion(role: IamRole, stored: StoredRole) -> None:
+    """Raise `ForeignRole` when the role is not exactly the one that was made for the cluster."""
+    if stored.arn != role.arn or not _has_tags(role, stored):
+        raise ForeignRole(
+            f"role {stored.arn} does not have the tags of this cluster and is not deleted: "
+            "delete it yourself if it is not used, or restore its tags"
+        )
+
+
+def _has_tags(role: IamRole, stored: StoredRole) -> bool:
+    return all(stored.tags.get(key) == value for key, value in role.tags.items())
 
 
 def _oidc_providers(trust: Any) -> Iterator[str]:

@@ -150,3 +150,34 @@ HUB_TRUST = """\
 }
 """
 """Lets the agent's role assume the role of its cluster, when all four tags agree."""
+
+HUB_STATEMENTS = """\
+    {
+      "Effect": "Allow",
+      "Action": "iam:TagRole",
+      "Resource": "arn:<partition>:iam::<hub-account-id>:role/ocm-hub-*"
+    },
+    {
+      "Effect": "Allow",
+      "Action": [
+        "eks:DescribeCluster",
+        "eks:CreateAccessEntry"
+      ],
+      "Resource": "arn:<partition>:eks:<hub-region>:<hub-account-id>:cluster/<hub-cluster-name>"
+    },
+    {
+      "Effect": "Allow",
+      "Action": [
+        "eks:DescribeAccessEntry",
+        "eks:UpdateAccessEntry",
+        "eks:DeleteAccessEntry"
+      ],
+      "Resource": "arn:<partition>:eks:<hub-region>:<hub-account-id>:access-entry/<hub-cluster-name>/role/<hub-account-id>/ocm-hub-*"
+    }"""  # noqa: E501 - one ARN
+"""Not part of the design: lets the hub's controller tag roles and manage their access entries."""
+
+
+def extended(document: str, statements: str) -> str:
+    """Return a document with more statements after its own, which stay to the character."""
+    end = document.rindex("\n", 0, document.rindex("]"))
+    return f"{document[:end]},\n{statements}{document[end:]}"

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from msgspec import Struct
+
 from watchword.api.meta import ObjectKey
 from watchword.drivers.interface import (
     AgentContext,
@@ -63,8 +65,7 @@ TRANSIENT_REASONS = frozenset({"TokenRequestForbidden", "ServiceAccountMissing"}
 """Refusals that usually end by themselves: an API server behind the one that the hub wrote to."""
 
 
-@dataclass(frozen=True, slots=True)
-class FailedAttempt:
+class FailedAttempt(Struct, frozen=True):
     """An attempt that failed: the same is not tried again before its time, however often it is triggered."""
 
     wanted: WantedCredential
@@ -111,13 +112,13 @@ class TokenAgentDriver:
         failed_attempt = self.failed_attempts.get((wanted.cluster, wanted.addon))
         if failed_attempt is not None and failed_attempt.wanted == wanted and now < failed_attempt.not_before:
             return _retry_in(failed_attempt.answer, failed_attempt.not_before - now)
-        answer = await self._request(wanted, held)
+        answer = await self._request(wanted)
         if isinstance(answer, Pending):
             return self._record_failure(wanted, failed_attempt, answer)
         self.failed_attempts.pop((wanted.cluster, wanted.addon), None)
         return answer
 
-    async def _request(self, wanted: WantedCredential, held: SecretData) -> NewCredential | Pending:
+    async def _request(self, wanted: WantedCredential) -> NewCredential | Pending:
         account = ObjectKey(wanted.cluster, wanted.service_account)
         try:
             granted = await request_token(
@@ -125,9 +126,9 @@ class TokenAgentDriver:
             )
         except KubeError as trouble:
             return decide_refusal(trouble)
-        return self._accept(wanted, granted, held)
+        return self._accept(wanted, granted)
 
-    def _accept(self, wanted: WantedCredential, granted: IssuedToken, held: SecretData) -> NewCredential | Pending:
+    def _accept(self, wanted: WantedCredential, granted: IssuedToken) -> NewCredential | Pending:
         """Accept the token only when it is the requested one, and still valid."""
         facts = read_token_claims(granted.token.reveal())
         if facts is None:
@@ -140,7 +141,7 @@ class TokenAgentDriver:
                 "TokenAlreadyExpired",
                 "the hub issued a token that is over by this cluster's clock: set the clocks of hub and cluster right",
             )
-        return build_token_credential(wanted, granted.token, facts, held=held, asked=self.lifetime)
+        return build_token_credential(wanted, granted.token, facts, asked=self.lifetime)
 
     def _record_failure(self, wanted: WantedCredential, before: FailedAttempt | None, answer: Pending) -> Pending:
         failures = before.failures + 1 if before is not None and before.wanted == wanted else 1

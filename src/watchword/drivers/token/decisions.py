@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.credential_validity import CredentialValidity, format_validity
 from watchword.api.sensitive import Sensitive
@@ -15,7 +16,7 @@ from watchword.drivers.interface import NewCredential, SecretData, ValidCredenti
 from watchword.drivers.token.options import DEFAULT_LIFETIME, MIN_RECOMMENDED_LIFETIME
 from watchword.pki.errors import InvalidJwt
 from watchword.pki.unverified_jwt import read_unverified_claims
-from watchword.runtime.renewal import FIRST_RENEWAL_WINDOW, RENEWAL_WINDOW, choose_renewal_time
+from watchword.runtime.renewal import choose_renewal_time
 
 TOKEN = "token"  # noqa: S105 - the name of a key
 EXPIRATION, ACCOUNT_UID, REFRESH_AT = "expiration", "service-account-uid", "refresh-at"
@@ -24,8 +25,7 @@ LATEST_REFRESH = 0.8  # of the issued lifetime
 _FARTHEST = 253_402_300_799  # the last second that a datetime can hold
 
 
-@dataclass(frozen=True, slots=True)
-class TokenClaims:
+class TokenClaims(Struct, frozen=True):
     """What a token says of itself. It is not verified here: the hub that issued it does that at every use."""
 
     user: str
@@ -90,17 +90,10 @@ def validate_token_identity(wanted: WantedCredential, facts: TokenClaims) -> str
 
 
 def build_token_credential(
-    wanted: WantedCredential,
-    token: Sensitive[str],
-    facts: TokenClaims,
-    *,
-    held: SecretData,
-    asked: timedelta = DEFAULT_LIFETIME,
+    wanted: WantedCredential, token: Sensitive[str], facts: TokenClaims, *, asked: timedelta = DEFAULT_LIFETIME
 ) -> NewCredential:
-    """Return what to store. The first token of an add-on is replaced early, so that neighbours drift apart."""
-    previous = read_token_claims(held.get(TOKEN, b"").decode(errors="replace"))
-    window = FIRST_RENEWAL_WINDOW if previous is None else RENEWAL_WINDOW
-    refresh = choose_renewal_time(facts.issued_at, facts.expires_at, seed=_seed(wanted, facts), window=window)
+    """Return what to store."""
+    refresh = choose_renewal_time(facts.issued_at, facts.expires_at, seed=_seed(wanted, facts))
     data = {
         TOKEN: token.reveal().encode(),
         EXPIRATION: rfc3339(facts.expires_at).encode(),

@@ -40,12 +40,12 @@ class CapturedLog:
 
 
 @contextmanager
-def capture_log() -> Iterator[CapturedLog]:
-    """Keep what is logged meanwhile, instead of printing it."""
+def capture_log(level: int = logging.WARNING) -> Iterator[CapturedLog]:
+    """Keep what is logged meanwhile from this level on, instead of printing it."""
     before, log = structlog.get_config(), CapturedLog()
     structlog.configure(
         processors=[structlog.contextvars.merge_contextvars, structlog.processors.format_exc_info, log.take],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=False,
     )
     try:

@@ -21,6 +21,7 @@ from watchword.certificates.request import CertificateSpec, certificate_request_
 from watchword.drivers.descriptor import HeldCredential
 from watchword.drivers.errors import CredentialUnreadable
 from watchword.drivers.interface import (
+    ENDPOINT_CONFIG,
     NewCredential,
     NewKey,
     ObtainResult,
@@ -118,6 +119,16 @@ def read_held_certificate(held: SecretData) -> HeldCredential | None:
     except PkiError as cause:
         raise CredentialUnreadable(f"the certificate cannot be read: {cause}") from cause
     return HeldCredential(leaf.common_name, CredentialValidity(leaf.not_before, leaf.not_after), leaf.key.thumbprint)
+
+
+def read_api_server_certificate(held: SecretData) -> HeldCredential | None:
+    """Return the same, None also for a certificate that is for another endpoint than the API server."""
+    return None if ENDPOINT_CONFIG in held else read_held_certificate(held)
+
+
+def read_endpoint_certificate(held: SecretData) -> HeldCredential | None:
+    """Return the same, None also for a certificate that is for the API server."""
+    return read_held_certificate(held) if ENDPOINT_CONFIG in held else None
 
 
 def read_pending_key(held: SecretData) -> str:

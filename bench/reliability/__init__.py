@@ -1,0 +1,1 @@
+"""The reliability bars: each is one command that prints one figure."""
