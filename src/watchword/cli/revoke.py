@@ -177,7 +177,7 @@ async def _find_holdings(connection: ClusterConnection, client: Client, paths: S
     async def authenticate(credential: Credential) -> UserIdentity | None:
         return await _authenticate(connection, credential)
 
-    lookup = HolderLookup(client, CATALOG, authenticate)
+    lookup = HolderLookup(client, SystemClock(), CATALOG, authenticate)
     return [await lookup.find(entry) for path in paths for entry in read_held_entries(path)]
 
 

@@ -16,6 +16,8 @@ from watchword.kube.files import read_small_file
 from watchword.kube.kubeconfig import Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_parser import parse_kubeconfig
 from watchword.kube.tls import ClientCertificate
+from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.pki.errors import PkiError
 
 LARGEST_FILE = 1024 * 1024
 MOST_FILES = 10_000
@@ -35,6 +37,16 @@ class HeldEntry(Struct, frozen=True):
         if self.credential is None or self.credential.authorization is None:
             return None
         return Sensitive(self.credential.authorization.reveal().removeprefix("Bearer "))
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The client certificate, None when there is none that can be read."""
+        if self.credential is None or self.credential.certificate is None:
+            return None
+        try:
+            return parse_certificate(self.credential.certificate.chain)
+        except PkiError:
+            return None
 
     def __str__(self) -> str:
         return f"user {self.user} in {self.path}"

@@ -25,6 +25,7 @@ from watchword.kube.access_reviews import UserIdentity, review_token
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential
 from watchword.pullsecrets.dockercfg import TokenFacts, read_token_facts
+from watchword.runtime.clock import Clock
 
 Authenticate: TypeAlias = Callable[[Credential], Awaitable[UserIdentity | None]]
 """Shows a credential to the hub; returns the identity that the hub finds, None when it refuses the credential."""
@@ -48,6 +49,7 @@ class HolderLookup:
     """Looks up on the hub whose credential an entry holds."""
 
     client: Client
+    clock: Clock
     catalog: Catalog
     authenticate: Authenticate
 
@@ -63,9 +65,23 @@ class HolderLookup:
         if who is None and entry.token is not None and facts is not None:
             who = await review_token(self.client, entry.token, audiences=facts.audiences)
         if who is None:
-            return Holding(entry, problem="the hub refuses it: nothing to revoke here", is_harmless=True)
+            return await self._find_refused(entry)
         target = await self._find_target(who, facts)
         return Holding(entry, target, who.username, "" if target is not None else advise(who))
+
+    async def _find_refused(self, entry: HeldEntry) -> Holding:
+        """Tell a credential that is worth nothing from a certificate that another server of the hub may accept."""
+        certificate = entry.certificate
+        if certificate is not None and certificate.is_current(self.clock.now()):
+            named = UserIdentity(certificate.subject.common_name, groups=certificate.subject.organisations)
+            target = await self._find_addon(named) or await self._find_cluster(named)
+            if target is not None:
+                problem = (
+                    "the API server refuses this certificate, but another server of this hub may accept it: run "
+                    f"`watchword revoke {target}`"
+                )
+                return Holding(entry, identity=named.username, problem=problem)
+        return Holding(entry, problem="the hub refuses it: nothing to revoke here", is_harmless=True)
 
     async def _find_target(self, who: UserIdentity, facts: TokenFacts | None) -> RevocationTarget | None:
         if who.username.startswith(USER_PREFIX):
