@@ -100,6 +100,8 @@ class Annotation:
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
     # Ours: a new value requests the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
+    # Ours, on the lease of an add-on: the credential for the hub that its agent uses, as audit logs name it.
+    CREDENTIAL_IN_USE: Final = "addon.watchword.dev/credential-in-use"
     # Ours: for which ManagedServiceAccount a ManifestWork grants a right, as namespace/name.
     GRANT_OF: Final = "accounts.watchword.dev/grant-of"
     # Ours: which ManagedServiceAccount a ServiceAccount or a replica was made for, by UID.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from watchword.local.data_directory import FleetDirectory
     from watchword.local.pods import FlagParsers
     from watchword.local.up import UpOptions
+    from watchword.pullsecrets.process import PullSecretOptions
 
 
 @click.command("up")
@@ -125,7 +126,7 @@ def open_log(log: Path) -> Iterator[TextIO]:
 
 def flag_readers() -> FlagParsers:
     """Return how pods read what the operator rendered: as the program itself does."""
-    from watchword.cli import agent, hub
+    from watchword.cli import agent, hub, pull_secrets
     from watchword.local.pods import FlagParsers
 
     def read_hub(arguments: Sequence[str]) -> HubOptions:
@@ -143,7 +144,10 @@ def flag_readers() -> FlagParsers:
         options = replace(grpc_server.options_of(flags), serve=("127.0.0.1", port), health=None)
         await grpc_server.serve(client, options, stop)
 
-    return FlagParsers(read_hub, read_agent, run_server)
+    def read_pull_secrets(arguments: Sequence[str]) -> PullSecretOptions:
+        return pull_secrets.options_of(pull_secrets.command.make_context("pull-secrets", list(arguments)).params)
+
+    return FlagParsers(read_hub, read_agent, run_server, read_pull_secrets)
 
 
 def listen_for_signals(stop: asyncio.Event) -> None:

@@ -137,6 +137,7 @@ class CertificateApprovalReconciler:
         """Approve, with the reason in the approval itself: an event would cost another request."""
         approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.context.clock.now())
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
+        self.context.events.audit(csr, APPROVED_REASON, message)
         return Done()
 
 

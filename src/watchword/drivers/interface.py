@@ -78,6 +78,7 @@ class ValidCredential(Struct, frozen=True):
     expires_at: datetime | None  # None: it does not expire
     message: str = ""  # for the condition: the same words as when it was issued
     issued_at: datetime | None = None  # None: not known
+    credential_id: str = ""  # as audit logs name it; empty: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class NewCredential:
     expires_at: datetime | None  # None: it does not expire
     renew_at: datetime | None  # None: the agent does not renew it
     message: str = ""  # for the condition: what was issued and until when, never the credential
+    credential_id: str = ""  # as audit logs name it; empty: not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
+from watchword.api.credential_use import CREDENTIAL_ID
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import (
     SELF_SUBJECT_ACCESS_REVIEWS,
@@ -25,6 +26,11 @@ class UserIdentity(Struct, frozen=True):
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()  # for authorizers that limit a user further, by scopes
+
+    @property
+    def credential_id(self) -> str:
+        """The credential that the request was made with; empty when the server does not tell."""
+        return next((values[0] for name, values in self.extra if name == CREDENTIAL_ID and values), "")
 
 
 class ResourceAccess(Struct, frozen=True):

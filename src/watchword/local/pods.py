@@ -29,6 +29,7 @@ from watchword.kube.connect import connect, connect_incluster
 from watchword.kube.incluster import incluster_endpoint
 from watchword.local.task_runner import TaskRunner
 from watchword.operator.process import OperatorOptions, run_operator
+from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.runtime.clock import Clock
 from watchword.runtime.leader_election import ElectionTiming
 
@@ -51,6 +52,7 @@ class FlagParsers(Struct, frozen=True):
     hub: Callable[[Sequence[str]], HubOptions]
     agent: Callable[[Sequence[str]], AgentOptions]
     server: ServerRunner  # runs the server that a driver brings to the hub
+    pull_secrets: Callable[[Sequence[str]], PullSecretOptions]
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class PodCommands:
                 "agent": self.agent,
                 "sample-addon": self.sample_addon,
                 "managed-serviceaccount": self.managed_serviceaccount,
+                "pull-secrets": self.pull_secrets,
             }
         )
 
@@ -137,6 +140,14 @@ class PodCommands:
                 await run_accounts_agent(hub, local, options, stop=stop)
         finally:
             await hub.close()
+
+    async def pull_secrets(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Keep the image pull secrets of the pod's own cluster."""
+        options = dataclasses.replace(
+            self.read.pull_secrets(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING
+        )
+        async with connect_own_cluster(launch) as client:
+            await run_pull_secrets(client, options, clock=self.clock, random=SystemRandom(), stop=stop)
 
 
 @asynccontextmanager

@@ -15,8 +15,9 @@ from watchword.api.time import parse_rfc3339
 from watchword.pullsecrets.dockercfg import Credentials
 from watchword.pullsecrets.pull_secret import PullSecret, default_secret_name
 
-REFERENCE_ALONE_AFTER = timedelta(seconds=10)
-"""How long the annotation waits for the first token, so that it and the listing are one write."""
+REFERENCE_ALONE_AFTER = timedelta(minutes=5)
+"""How long the annotation waits for the first token, so that it and the listing are one write; many accounts that are
+created at once wait for their turn."""
 
 SECRET_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 

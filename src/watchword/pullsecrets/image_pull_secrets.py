@@ -109,6 +109,7 @@ class ImagePullSecretReconciler(Struct, frozen=True):
             self.metrics.failed(reason, error)
             self.events.warning(found, "PullSecretRefreshFailed", f"no new token ({reason}): {error}")
             raise
+        self.events.audit(found, "PullSecretRefreshed", f"a new token was written ({reason})")
         waited = _age(secret, self.clock.now()) if reason is RefreshReason.EMPTY else None
         self.metrics.refreshed(reason, seconds=asyncio.get_running_loop().time() - started, waited=waited)
 

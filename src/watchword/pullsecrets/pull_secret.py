@@ -23,6 +23,7 @@ from watchword.api.pull_secrets import (
 )
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty, TokenFacts, read_dockercfg
+from watchword.runtime.informer import WatchScope
 
 CONTENT = "content"
 """Where the projection notes what `data` says; a Secret of the API server has no such field."""
@@ -38,6 +39,7 @@ KEPT_ANNOTATIONS = frozenset(
     }
 )
 LONGEST_NAME_PREFIX = 200
+OF_PULL_SECRETS = WatchScope(fields=f"type={DOCKERCFG_TYPE}")
 
 
 class PullSecret(Struct, frozen=True):

@@ -89,6 +89,8 @@ class ServiceAccountReconciler(Struct, frozen=True):
         for secret in plan.remove:
             with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
                 await self.client.delete(SECRETS, secret.key, uid=secret.uid)
+                note = f"pull secret {secret.key} was deleted: its token is refused from now on"
+                self.events.normal(account, "PullSecretRemoved", note)
 
     async def _report_rewrites(self, account: Object) -> None:
         """Tell who removes the pull secret again and again; the cache keeps no managers, so the server is asked."""
@@ -109,6 +111,7 @@ class ServiceAccountReconciler(Struct, frozen=True):
         )
         try:
             await self.client.create(SECRETS, wanted)
+            self.events.audit(account, "PullSecretCreated", f"pull secret {key} was created, without a token at first")
         except AlreadyExists:
             await self._resolve_taken_name(account, key)
 

@@ -119,7 +119,7 @@ class HolderLookup:
         if addons:
             return RevocationTarget("addon", str(addons[0]))
         bound = "" if facts is None else facts.secret_uid
-        owned = [secret.uid for _, secret in await find_pull_secrets(self.client, account)] if bound else []
+        owned = [secret.uid for secret in await find_pull_secrets(self.client, account)] if bound else []
         return RevocationTarget("pull-secret", str(key)) if bound in owned else None
 
     async def _find_managed_account(self, token: Sensitive[str], facts: TokenFacts | None) -> ObjectKey | None:

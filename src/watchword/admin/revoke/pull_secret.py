@@ -15,7 +15,6 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.pull_secrets import (
     ANNOTATION_ACCOUNT_NAME,
     DOCKERCFG_KEY,
-    DOCKERCFG_TYPE,
     SERVICE_ACCOUNT_TOKEN_TYPE,
 )
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
@@ -24,7 +23,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, NotFound
 from watchword.pullsecrets.account_plan import belongs_to
 from watchword.pullsecrets.dockercfg import Credentials, find_dockercfg_token
-from watchword.pullsecrets.inventory import read_stored_secret
+from watchword.pullsecrets.inventory import read_pull_secrets
 from watchword.pullsecrets.pull_secret import PullSecret
 
 FORM = "NAMESPACE/SERVICEACCOUNT"
@@ -57,7 +56,7 @@ async def plan_pull_secret(context: RevocationContext, name: str) -> Revocation:
     account = await client.find(SERVICE_ACCOUNTS, key)
     if account is None:
         raise NotFoundOnHub(f"there is no ServiceAccount {key.name} in namespace {key.namespace}: check the name")
-    stored = [token for found in await find_pull_secrets(client, account) for token in await _tokens(client, *found)]
+    stored = [token for found in await find_pull_secrets(client, account) for token in await _tokens(client, found)]
     if not stored:
         raise NotFoundOnHub(
             f"ServiceAccount {key} has no pull secret: `watchword pull-secrets list -n {key.namespace}` lists all"
@@ -77,31 +76,32 @@ async def plan_pull_secret(context: RevocationContext, name: str) -> Revocation:
     )
 
 
-async def find_pull_secrets(client: Client, account: Object) -> list[tuple[Object, PullSecret]]:
-    """Return the pull secrets of this very account, as stored and as read."""
-    namespace = ObjectKey.of(account).namespace
-    stored = (await client.list(SECRETS, namespace=namespace, fields=f"type={DOCKERCFG_TYPE}")).items
-    read = [(secret, read_stored_secret(secret)) for secret in stored]
-    return [(secret, found) for secret, found in read if found is not None and belongs_to(found, account)]
+async def find_pull_secrets(client: Client, account: Object) -> list[PullSecret]:
+    """Return the pull secrets of this very account."""
+    found = await read_pull_secrets(client, namespace=ObjectKey.of(account).namespace)
+    return [secret for secret in found if belongs_to(secret, account)]
 
 
-async def _tokens(client: Client, stored: Object, secret: PullSecret) -> Iterable[StoredToken]:
+async def _tokens(client: Client, secret: PullSecret) -> Iterable[StoredToken]:
+    stored = await client.find(SECRETS, secret.key)
+    if stored is None or uid_of(stored) != secret.uid:
+        return ()
     if secret.is_legacy:
-        return await _legacy_tokens(client, stored, secret)
+        return (*await _legacy_tokens(client, secret), StoredToken(stored, None))
     token = find_dockercfg_token(_decoded(stored, DOCKERCFG_KEY))
     audiences = secret.content.token.audiences if isinstance(secret.content, Credentials) else ()
     return (StoredToken(stored, token, audiences),)
 
 
-async def _legacy_tokens(client: Client, stored: Object, secret: PullSecret) -> Iterable[StoredToken]:
-    """Return the Secret of the long-lived token first: without it the token is refused."""
+async def _legacy_tokens(client: Client, secret: PullSecret) -> Iterable[StoredToken]:
+    """Return the Secret of the long-lived token: without it the token is refused."""
     found = await client.find(SECRETS, ObjectKey(secret.key.namespace, secret.legacy_token))
     if found is None or found.get("type") != SERVICE_ACCOUNT_TOKEN_TYPE:
-        return (StoredToken(stored, None),)
+        return ()
     if annotations_of(found).get(ANNOTATION_ACCOUNT_NAME) != secret.account:
-        return (StoredToken(stored, None),)  # the annotation of a pull secret is its writer's word
+        return ()  # the annotation of a pull secret is its writer's word
     token = _decoded(found, "token").decode("ascii", errors="replace")
-    return StoredToken(found, Sensitive(token) if token else None), StoredToken(stored, None)
+    return (StoredToken(found, Sensitive(token) if token else None),)
 
 
 async def _delete(client: Client, token: StoredToken) -> bool:

@@ -14,7 +14,6 @@ ANONYMOUS_NAME = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 ANONYMOUS = User(ANONYMOUS_NAME, groups=(UNAUTHENTICATED,))
-CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 ALL_SERVICE_ACCOUNTS = "system:serviceaccounts"
 

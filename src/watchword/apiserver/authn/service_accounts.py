@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from watchword.api.credential_use import CREDENTIAL_ID
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
@@ -16,7 +17,6 @@ from watchword.apiserver import errors
 from watchword.apiserver.authn.cache import TtlCache
 from watchword.apiserver.authn.errors import CredentialRefused
 from watchword.apiserver.authn.model import (
-    CREDENTIAL_ID,
     AuthenticatedIdentity,
     service_account_groups,
     service_account_name,

@@ -13,7 +13,16 @@ from watchword.api.meta import ObjectKey
 
 NODE_NAME = "watchword"
 IMAGES = ("watchword",)
-COMMANDS = ("hub", "agent", "operator", "clean-clusters", "sample-addon", "managed-serviceaccount", "grpc-server")
+COMMANDS = (
+    "hub",
+    "agent",
+    "operator",
+    "clean-clusters",
+    "sample-addon",
+    "managed-serviceaccount",
+    "grpc-server",
+    "pull-secrets",
+)
 """The verbs a pod may run: those that work with the pod's own identity alone."""
 
 
