@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.addons.grant_manifests import is_made_for
 from watchword.admin.addons import is_reinstalled_by_strategy
@@ -23,8 +24,7 @@ from watchword.kube.errors import Conflict, NotFound
 FORM = "CLUSTER/NAME"
 
 
-@dataclass(frozen=True, slots=True)
-class AddonRights:
+class AddonRights(Struct, frozen=True):
     """The rights of an add-on on the hub, removed at once: a deleted add-on keeps them until its hooks have run."""
 
     client: Client

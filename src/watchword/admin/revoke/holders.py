@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -44,8 +44,7 @@ class Holding(Struct, frozen=True):
     is_harmless: bool = False  # the hub refuses it already
 
 
-@dataclass(frozen=True, slots=True)
-class HolderLookup:
+class HolderLookup(Struct, frozen=True):
     """Looks up on the hub whose credential an entry holds."""
 
     client: Client

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
@@ -41,8 +40,7 @@ class Refusal(Struct, frozen=True):
     trouble: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestProbe:
+class RequestProbe(Struct, frozen=True):
     """Sends requests with the credential itself, each over a connection of its own."""
 
     holder: str
@@ -60,8 +58,7 @@ class RequestProbe:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class TokenReviewProbe:
+class TokenReviewProbe(Struct, frozen=True):
     """Asks the API server about the token itself."""
 
     holder: str
@@ -74,8 +71,7 @@ class TokenReviewProbe:
         return await review_token(self.client, self.token, audiences=self.audiences) is None
 
 
-@dataclass(frozen=True, slots=True)
-class AccessProbe:
+class AccessProbe(Struct, frozen=True):
     """Asks whether an identity is still allowed what was bound to it."""
 
     holder: str
@@ -89,8 +85,7 @@ class AccessProbe:
         return not any(answers)
 
 
-@dataclass(frozen=True, slots=True)
-class AbsenceProbe:
+class AbsenceProbe(Struct, frozen=True):
     """Asks whether an object is gone without which its tokens are refused."""
 
     holder: str
@@ -105,8 +100,7 @@ class AbsenceProbe:
         return found is None or uid_of(found) != self.uid
 
 
-@dataclass(frozen=True, slots=True)
-class RefusalMeasurement:
+class RefusalMeasurement(Struct, frozen=True):
     """Asks every probe until its holder is refused, each for at most so long."""
 
     within: timedelta

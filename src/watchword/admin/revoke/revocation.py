@@ -25,8 +25,7 @@ class RevocationTarget(Struct, frozen=True):
         return f"{self.kind} {self.name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevocationContext:
+class RevocationContext(Struct, frozen=True, kw_only=True):
     """What the kinds of credentials use to plan a revocation."""
 
     client: Client  # of the hub, or of the cluster for pull secrets

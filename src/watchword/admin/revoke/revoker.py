@@ -47,8 +47,7 @@ class EventCounts:
         """Ignore refusals: a revocation is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Revoker:
+class Revoker(Struct, frozen=True):
     """Revokes what was planned."""
 
     events: EventRecorder
