@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "join": ("watchword.cli.join", "Bring this cluster to a hub."),
     "accept": ("watchword.cli.accept", "Accept clusters that have asked to join."),
     "deny": ("watchword.cli.deny", "Take the rights from clusters, and turn away what is pending under their names."),
+    "revoke": ("watchword.cli.revoke", "End credentials of every kind."),
     "clusters": (
         "watchword.cli.clusters",
         "List the clusters of a hub: accepted, joined, available, and what they have.",

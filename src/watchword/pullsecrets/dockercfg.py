@@ -65,12 +65,24 @@ def read_dockercfg(data: bytes) -> Content:
         return Empty()
     if not isinstance(rows, dict):
         return Corrupt()
-    auths = {_auth_of(row) for row in rows.values()}
-    token = _token_of(auths.pop() if len(auths) == 1 else "")
+    token = _one_token(rows)
     facts = None if token is None else read_token_facts(token)
     if facts is None:
         return Corrupt()
     return Credentials(tuple(sorted(rows)), facts)
+
+
+def find_dockercfg_token(data: bytes) -> Sensitive[str] | None:
+    """Return the one token of `.dockercfg`, None when it is empty or corrupt."""
+    if not isinstance(read_dockercfg(data), Credentials):
+        return None
+    token = _one_token(orjson.loads(data))
+    return None if token is None else Sensitive(token)
+
+
+def _one_token(rows: Mapping[str, Any]) -> str | None:
+    auths = {_auth_of(row) for row in rows.values()}
+    return _token_of(auths.pop() if len(auths) == 1 else "")
 
 
 def read_token_facts(token: str) -> TokenFacts | None:
