@@ -52,6 +52,7 @@ PARAMETERS = {"k": 20, "settle": 20, "idle": 0, "idle_agents": 0, "idle_seconds"
 ACCOUNT = ObjectKey("rig", "bootstrap")
 SERVER = f"{SUBJECT}server"
 API_SERVER = "hub:kube-apiserver"
+CONNECTING = 32  # clients at a time: servers limit the connections of one address that have not authenticated
 A_DAY = timedelta(days=1)
 
 
@@ -143,8 +144,9 @@ async def _measure(one: Run, names: list[str], clients: list[Client]) -> dict[st
             stack.push_async_callback(client.close)
         group = await stack.enter_async_context(asyncio.TaskGroup())
         ready = [asyncio.Event() for _ in names]
+        gate = asyncio.Semaphore(CONNECTING)
         tasks = [
-            group.create_task(_stay(client, name, event))
+            group.create_task(_stay(client, name, event, gate))
             for client, name, event in zip(clients, names, ready, strict=True)
         ]
         for event in ready:
@@ -171,9 +173,10 @@ def _figures(before: Mark, after: Mark, agents: int) -> dict[str, float]:
     return figures
 
 
-async def _stay(client: Client, name: str, ready: asyncio.Event) -> None:
+async def _stay(client: Client, name: str, ready: asyncio.Event, gate: asyncio.Semaphore) -> None:
     """Watch what an agent watches, and renew the lease once a minute."""
     async with asyncio.TaskGroup() as group:
+        await gate.acquire()
         watches = (
             list_and_watch(client, MANAGED_CLUSTERS, fields=f"metadata.name={name}"),
             list_and_watch(client, MANAGED_CLUSTER_ADDONS, namespace=name),
@@ -185,6 +188,7 @@ async def _stay(client: Client, name: str, ready: asyncio.Event) -> None:
         for event in synced:
             await event.wait()
         await _renew(client, name)
+        gate.release()
         ready.set()
         while True:
             await asyncio.sleep(55)

@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
 import pytest
 from hatchling.builders.wheel import WheelBuilder
+from msgspec.structs import replace
 
 from tools.docs_reasons import render_reasons
 from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory_rows import AUTHORITY, JOIN_TOKEN, AddonRow, ClusterRow, CredentialRow, HubFacts
+from watchword.admin.pull_secret_rows import PULL_SECRET
 from watchword.api.credential_validity import CredentialValidity
 from watchword.cli.main import cli
 from watchword.dashboard.assets import load_assets
 from watchword.dashboard.board import build_board
 from watchword.dashboard.history import describe_change
 from watchword.dashboard.next_step import choose_addon_command, choose_cluster_command, choose_credential_command
-from watchword.dashboard.pull_secret_rows import HEALTHS, PULL_SECRET
+from watchword.dashboard.pull_secret_rows import NOTES
 from watchword.dashboard.sources import FleetFacts
 from watchword.pki.authority import Authority
 from watchword.pullsecrets.inventory import PullSecretHealth
@@ -119,7 +120,7 @@ def test_two_authorities_of_one_name_are_two_rows() -> None:
 
 
 def test_every_health_of_a_pull_secret_has_a_row() -> None:
-    assert set(HEALTHS) == set(PullSecretHealth)
+    assert set(NOTES) == set(PullSecretHealth)
 
 
 def test_reasons_are_those_of_the_sources_and_each_has_a_command_where_something_is_wrong() -> None:

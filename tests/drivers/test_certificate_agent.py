@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, Resource

@@ -28,6 +28,7 @@ from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.drivers.catalog import CATALOG
 from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate
+from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, project_pull_secret
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.raw_objects import Projection
@@ -61,6 +62,7 @@ class HubObserver:
 
     cache: Cache
     unseen: dict[str, str] = field(default_factory=dict)
+    with_pull_secrets: bool = False  # among the facts; they are followed then
     changes: int = 0
     _read_from: tuple[str, ...] = ()
     _read: tuple[Certificate, ...] = ()
@@ -74,6 +76,7 @@ class HubObserver:
             requests=self.requests(),
             tokens=read_tokens(self._list("join tokens")),
             authorities=self._authorities(),
+            pull_secrets=self._pull_secrets(),
             servers=[obj for name in SERVER_SOURCES for obj in self._list(name)],
             accounts=self.accounts(),
             unseen=self.unseen,
@@ -132,6 +135,13 @@ class HubObserver:
         self.changes += 1
         self._changed.set()
 
+    def _pull_secrets(self) -> Sequence[PullSecret] | None:
+        """Read them from the cache, which holds no token."""
+        if not self.with_pull_secrets:
+            return None
+        found = (PullSecret.read(secret) for secret in self.cache.list(SECRETS))
+        return [secret for secret in found if secret is not None]
+
     def _list(self, source: str) -> Sequence[Object]:
         resource, scope = SOURCES[source]
         return () if source in self.unseen else self.cache.list(resource, namespace=scope.namespace)
@@ -139,14 +149,20 @@ class HubObserver:
 
 @asynccontextmanager
 async def observe_hub(
-    client: Client, unseen: dict[str, str], *, extra: Sequence[tuple[Resource, WatchScope]] = ()
+    client: Client,
+    unseen: dict[str, str],
+    *,
+    extra: Sequence[tuple[Resource, WatchScope]] = (),
+    pull_secrets: bool = False,
 ) -> AsyncIterator[HubObserver]:
     """Follow everything that can be seen of a hub; entered once all of it is known."""
     cache = Cache.of(client)
-    observer = HubObserver(cache, unseen)
+    observer = HubObserver(cache, unseen, pull_secrets)
     visible = [row for name, row in SOURCES.items() if name not in unseen]
     for resource, scope in (*visible, *extra):
         observer.follow(resource, scope)
+    if pull_secrets:
+        observer.follow(SECRETS, OF_PULL_SECRETS, project_pull_secret)
     running = asyncio.create_task(cache.run(), name="observer")
     try:
         await cache.sync()

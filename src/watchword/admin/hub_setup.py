@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.admin import operator_deployment
 from watchword.admin.apply import apply_all
@@ -43,8 +45,7 @@ AGENT_TO_HUB = "agentToHub"
 """What an address of a driver's server is for, as Open Cluster Management says it."""
 
 
-@dataclass(frozen=True, slots=True)
-class HubSetup:
+class HubSetup(Struct, frozen=True):
     """What a hub should be like; what is empty or None stays as it is, or takes its default on a new hub."""
 
     info: ClusterInfo  # published to joining clusters

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
-from watchword.admin.account_rows import decide_account_rows
+from msgspec.structs import replace
+
 from watchword.admin.health import (
     InventoryHealth,
     decide_authority_health,
@@ -26,6 +26,8 @@ from watchword.admin.inventory_rows import (
     cluster_order,
     credential_order,
 )
+from watchword.admin.pull_secret_rows import decide_pull_secret_rows
+from watchword.admin.renewal_proof import addon_evidence, cluster_evidence, decide_account_uses, decide_row_use
 from watchword.api.addon import Addon
 from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
@@ -57,7 +59,7 @@ def build_inventory(facts: HubFacts, *, now: datetime, catalog: Catalog = CATALO
         sorted((decide_cluster_row(*each) for each in clusters), key=cluster_order),
         sorted((decide_addon_row(each, catalog) for each in facts.addons), key=addon_order),
         sorted(_credentials(facts, clusters, now, catalog), key=credential_order),
-        facts.unseen,
+        facts.missing,
     )
 
 
@@ -167,11 +169,14 @@ def _credentials(
     for obj, requests in clusters:
         row = decide_cluster_credential_row(obj, requests, now=now, catalog=catalog)
         if row is not None:
-            yield row
-    for obj in facts.addons:
-        yield from decide_addon_credential_rows(Addon.read(obj), now=now, catalog=catalog)
-    for obj in facts.accounts:
-        yield from decide_account_rows(obj, now=now)
+            evidence = cluster_evidence(catalog.cluster_credential(obj), issued_certificates(obj, requests))
+            yield decide_row_use(row, evidence, facts.usage, now=now)
+    for addon in map(Addon.read, facts.addons):
+        evidence = addon_evidence(addon, catalog.addon_credential(addon))
+        for row in decide_addon_credential_rows(addon, now=now, catalog=catalog):
+            yield decide_row_use(row, evidence, facts.usage, now=now)
+    yield from decide_account_uses(facts, now=now)
+    yield from decide_pull_secret_rows(facts.pull_secrets or (), now=now)
 
 
 def decide_server_rows(published: Sequence[Object], *, now: datetime, catalog: Catalog) -> Iterable[CredentialRow]:
@@ -264,14 +269,21 @@ def _advice(health: InventoryHealth, validity: CredentialValidity) -> str:
 
 def find_certificate_subject(cluster: Object, requests: Sequence[Object]) -> str:
     """Return whom the cluster's certificate names: the last that was issued, or the owner of the name on record."""
-    name = cluster["metadata"]["name"]
-    for csr in reversed(requests):
-        issued = read_issued_certificate(csr)
-        subject = issued.common_name if issued is not None else ""
-        if Label.ADDON_NAME not in labels_of(csr) and subject.startswith(f"{cluster_group(name)}:"):
-            return subject
-    owner = read_name_owner(cluster)
+    issued = issued_certificates(cluster, requests)
+    if issued:
+        return issued[-1].common_name
+    name, owner = cluster["metadata"]["name"], read_name_owner(cluster)
     return agent_user(name, owner.agent) if owner is not None else cluster_group(name)
+
+
+def issued_certificates(cluster: Object, requests: Sequence[Object]) -> Sequence[Certificate]:
+    """Return the certificate that was last issued for a cluster's own credential, if its request is still there."""
+    prefix = f"{cluster_group(cluster['metadata']['name'])}:"
+    for csr in reversed(requests):
+        found = read_issued_certificate(csr) if Label.ADDON_NAME not in labels_of(csr) else None
+        if found is not None and found.common_name.startswith(prefix):
+            return (found,)
+    return ()
 
 
 def read_issued_certificate(csr: Object) -> Certificate | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.admin.apply import apply_all
 from watchword.admin.bootstrap_access import BootstrapAccess
@@ -59,8 +61,7 @@ REGISTRATION_SETTINGS = (
 """The fields of a Klusterlet that `join` sets, besides those of the drivers' options."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterMembership:
+class ClusterMembership(Struct, frozen=True):
     """How this cluster belongs to one hub; what is empty or None stays as it is, or takes its default."""
 
     cluster: str
@@ -247,8 +248,7 @@ def validate_joined(found: Object | None) -> str:
     return "" if is_true(found, ConditionType.JOINED) else "accepted; the agent takes up its work"
 
 
-@dataclass(frozen=True, slots=True)
-class JoinWait:
+class JoinWait(Struct, frozen=True):
     """Waits until the hub says that this cluster has joined; names the pod that is in the way until then."""
 
     client: Client  # this cluster

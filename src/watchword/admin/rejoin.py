@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.bootstrap_access import BootstrapAccess
@@ -58,8 +60,7 @@ def validate_credential_current(secret: Object | None, *, now: datetime, catalog
     return "" if expires is None or now <= expires else "the agent's credential has expired"
 
 
-@dataclass(frozen=True, slots=True)
-class TakeOverCandidate:
+class TakeOverCandidate(Struct, frozen=True):
     """The requests for a name that is taken."""
 
     cluster: str
@@ -67,8 +68,7 @@ class TakeOverCandidate:
     requests: tuple[ClusterRequest, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TakeOver:
+class TakeOver(Struct, frozen=True):
     """Gives the name of a joined cluster to a new key, after confirmation."""
 
     acceptor: ClusterAcceptor

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from random import Random
 
+from msgspec import Struct
+
 from watchword._structlog import structlog
 from watchword.agent.hub_connection import HubConnection
 from watchword.agent.hub_endpoint import HubEndpoint
@@ -46,8 +48,7 @@ class ActiveCredential(Enum):
     NONE = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialFacts:
+class CredentialFacts(Struct, frozen=True):
     """What the choice depends on."""
 
     has_own: bool  # whether there is a credential of one's own
@@ -92,6 +93,7 @@ class HubSession:
     held: NewCredential | ValidCredential | None = field(default=None, init=False)
     refusal: Pending | None = field(default=None, init=False)  # the hub's last refusal, until it issues another
     active_credential: ActiveCredential = field(default=ActiveCredential.NONE, init=False)
+    used_credential_id: str = field(default="", init=False)  # of the own credential that the connection uses
     kubeconfigs: HubKubeconfigRenderer = field(init=False)
     _data: SecretData = field(default_factory=dict, init=False, repr=False)
     _in_use: SecretData | BootstrapCredential | None = field(default=None, init=False, repr=False)
@@ -230,9 +232,12 @@ class HubSession:
             self.active_credential = use
             return
         if isinstance(wanted, BootstrapCredential | None):
-            await self.connection.use(self.connector.joining())
+            transport, held = self.connector.joining(), None
         else:
-            await self.connection.use(self.connector.own(wanted), own=True)
+            transport, held = self.connector.own(wanted), self.held
+        # Before the connection is used: what is reported over it names its own credential.
+        self.used_credential_id = "" if held is None else held.credential_id
+        await self.connection.use(transport, own=held is not None)
         self.active_credential, self._in_use = use, wanted
         log = structlog.get_logger("watchword.agent")
         log.info("connected to the hub", credential=use.name.lower(), cluster=self.cluster_name)

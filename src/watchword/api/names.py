@@ -100,6 +100,8 @@ class Annotation:
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
     # Ours: a new value requests the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
+    # Ours, on the lease of an add-on: the credential for the hub that its agent uses, as audit logs name it.
+    CREDENTIAL_IN_USE: Final = "addon.watchword.dev/credential-in-use"
     # Ours: for which ManagedServiceAccount a ManifestWork grants a right, as namespace/name.
     GRANT_OF: Final = "accounts.watchword.dev/grant-of"
     # Ours: which ManagedServiceAccount a ServiceAccount or a replica was made for, by UID.
@@ -200,6 +202,11 @@ def cluster_group(cluster: str) -> str:
 def cluster_group_plain(cluster: str) -> str:
     """Return the same group for clouds that reserve the `system:` prefix."""
     return f"open-cluster-management:{cluster}"
+
+
+def cloud_agent_user(cluster: str) -> str:
+    """Return the user of an agent whose identity a cloud vouches for, where users may not begin with `system:`."""
+    return f"{cluster_group_plain(cluster)}:agent"
 
 
 def agent_user(cluster: str, agent: str) -> str:

@@ -8,9 +8,10 @@ import ssl
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+
+from msgspec import Struct
 
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.model import Now
@@ -31,8 +32,7 @@ ANNOUNCED = timedelta(days=90)
 """A new CA is published this long before it signs anything, so that clients can learn of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateAuthorities:
+class CertificateAuthorities(Struct, frozen=True):
     """Every CA of the instance that has not ended, oldest first."""
 
     known: tuple[Authority, ...]

@@ -6,8 +6,9 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Object, labels_of
@@ -20,6 +21,7 @@ from watchword.api.names import (
     addon_group,
     addon_user,
     agent_user,
+    cloud_agent_user,
     cluster_group,
     cluster_group_plain,
 )
@@ -35,8 +37,7 @@ SUBJECT_ALTERNATIVE_NAME = "2.5.29.17"
 _AGENT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRequest:
+class ClusterRequest(Struct, frozen=True):
     """A well-formed request for a cluster's certificate. Whether it is approved is decided elsewhere."""
 
     cluster: str
@@ -52,8 +53,7 @@ class ClusterRequest:
         return self.requester == agent_user(self.cluster, self.agent)
 
 
-@dataclass(frozen=True, slots=True)
-class AddonRequest:
+class AddonRequest(Struct, frozen=True):
     """A well-formed request for an add-on's certificate."""
 
     cluster: str
@@ -63,8 +63,7 @@ class AddonRequest:
     key_thumbprint: str
 
 
-@dataclass(frozen=True, slots=True)
-class SignerRequest:
+class SignerRequest(Struct, frozen=True):
     """A well-formed request for a certificate by a signer of an add-on's own."""
 
     cluster: str
@@ -123,7 +122,10 @@ def is_agent_of(cluster: str, csr: Object) -> bool:
     by_certificate = user == agent_user(cluster, agent) and _AGENT_NAME.fullmatch(agent) is not None
     if by_certificate and cluster_group(cluster) in groups:
         return True
-    return user == cluster and cluster_group_plain(cluster) in groups  # as clouds authenticate it
+    # As clouds authenticate it: with a name of Open Cluster Management, or with one of ours.
+    if user == cloud_agent_user(cluster):
+        return not groups.isdisjoint({cluster_group(cluster), cluster_group_plain(cluster)})
+    return user == cluster and cluster_group_plain(cluster) in groups
 
 
 def _labelled_cluster(csr: Object) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.meta import Object, annotations_of
 from watchword.api.names import GRPC_SERVER_SERVICE_ACCOUNT, HUB_NAMESPACE, Annotation, service_account_user
@@ -14,8 +14,7 @@ from watchword.api.names import GRPC_SERVER_SERVICE_ACCOUNT, HUB_NAMESPACE, Anno
 GRPC_SERVER_USER = service_account_user(HUB_NAMESPACE, GRPC_SERVER_SERVICE_ACCOUNT)
 
 
-@dataclass(frozen=True, slots=True)
-class Requester:
+class Requester(Struct, frozen=True):
     """An authenticated user."""
 
     user: str

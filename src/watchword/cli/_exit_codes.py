@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 
 class ExitCode(IntEnum):
@@ -36,8 +37,7 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """One sentence for people, one number for scripts."""
 
     sentence: str

@@ -36,6 +36,9 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     Agents register, renew their leases, and receive add-ons and work over one connection. Any number of replicas may
     run behind one address: all state is in the API server. Changed files are read without a restart.
     """
+    from watchword.http.limits import raise_descriptor_limit
+
+    raise_descriptor_limit()  # each agent holds a connection
     options = options_of(flags)
     run_until_stopped(lambda stop: _run(connection, options, stop))
 

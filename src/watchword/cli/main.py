@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import click
+from msgspec import Struct
 
 from watchword import __version__
 from watchword.cli._exit_codes import ExitCode, decide_failure
@@ -68,8 +68,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Name → module that exports `command`, and the first line of its help; in order of use."""
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalOptions:
+class GlobalOptions(Struct, frozen=True):
     """The flags before the command; commands get it with `click.pass_obj`."""
 
     verbosity: int = 0

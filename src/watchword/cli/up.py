@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from watchword.local.data_directory import FleetDirectory
     from watchword.local.pods import FlagParsers
     from watchword.local.up import UpOptions
+    from watchword.pullsecrets.process import PullSecretOptions
 
 
 @click.command("up")
@@ -83,6 +84,7 @@ def command(**flags: Any) -> None:
 
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     from watchword.api.names import RESTRICTED_KUBECONFIGS
+    from watchword.apiserver.node.containers import NO_AWS_FILES
     from watchword.http.limits import raise_descriptor_limit
     from watchword.local.data_directory import discard_failed_start
     from watchword.local.output import choose_output
@@ -91,6 +93,9 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     from watchword.runtime.event_loop import run
     from watchword.runtime.logs import configure_logging
 
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]  # its pods must not act with the AWS credentials of the user
+    os.environ.update(NO_AWS_FILES, AWS_EC2_METADATA_DISABLED="true")
     os.environ[RESTRICTED_KUBECONFIGS] = "1"  # its pods run in this process, and their kubeconfigs come from works
     raise_descriptor_limit()
     output = choose_output(sys.stdout, json=as_json)
@@ -121,7 +126,7 @@ def open_log(log: Path) -> Iterator[TextIO]:
 
 def flag_readers() -> FlagParsers:
     """Return how pods read what the operator rendered: as the program itself does."""
-    from watchword.cli import agent, hub
+    from watchword.cli import agent, hub, pull_secrets
     from watchword.local.pods import FlagParsers
 
     def read_hub(arguments: Sequence[str]) -> HubOptions:
@@ -131,7 +136,7 @@ def flag_readers() -> FlagParsers:
         return agent.options_of(agent.command.make_context("agent", list(arguments)).params)
 
     async def run_server(arguments: Sequence[str], port: int, client: Client, stop: asyncio.Event) -> None:
-        from dataclasses import replace
+        from msgspec.structs import replace
 
         from watchword.cli import grpc_server
 
@@ -139,7 +144,10 @@ def flag_readers() -> FlagParsers:
         options = replace(grpc_server.options_of(flags), serve=("127.0.0.1", port), health=None)
         await grpc_server.serve(client, options, stop)
 
-    return FlagParsers(read_hub, read_agent, run_server)
+    def read_pull_secrets(arguments: Sequence[str]) -> PullSecretOptions:
+        return pull_secrets.options_of(pull_secrets.command.make_context("pull-secrets", list(arguments)).params)
+
+    return FlagParsers(read_hub, read_agent, run_server, read_pull_secrets)
 
 
 def listen_for_signals(stop: asyncio.Event) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
+
+from msgspec import Struct
 
 from watchword.api.http import Request, Response
 
@@ -19,8 +20,7 @@ TYPES = {
 INDEX, LOGIN, SIGNED_IN, SIGNED_OUT = "index.html", "login.html", "signed-in.html", "signed-out.html"
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(Struct, frozen=True):
     """One file."""
 
     content: bytes

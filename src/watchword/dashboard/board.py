@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.admin.forecast import forecast_expiry
 from watchword.admin.health import InventoryHealth
@@ -29,8 +30,7 @@ HEALTHS = [{"label": each.label, "attention": each.needs_attention} for each in 
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Board:
+class Board(Struct, frozen=True):
     """Every row by its id, as JSON, so that two boards can be compared; and what is left out."""
 
     rows: Mapping[str, bytes]

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.admin.health import InventoryHealth
 from watchword.api.time import rfc3339
@@ -16,8 +17,7 @@ from watchword.api.time import rfc3339
 ENTRIES_KEPT = 100  # for each cluster
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
+class HistoryEntry(Struct, frozen=True):
     """One change; `at` is an instant as text that sorts."""
 
     at: str

@@ -7,7 +7,7 @@ import shlex
 from watchword.admin.account_rows import ACCOUNT_TOKEN
 from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory_rows import AUTHORITY, JOIN_TOKEN, AddonRow, ClusterRow, CredentialRow
-from watchword.dashboard.pull_secret_rows import PULL_SECRET
+from watchword.admin.pull_secret_rows import PULL_SECRET
 
 CHECK_HUB = "watchword doctor"
 

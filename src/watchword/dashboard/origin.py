@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from watchword.api.http import Request
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
-@dataclass(frozen=True, slots=True)
-class OwnAddress:
+class OwnAddress(Struct, frozen=True):
     """The names under which browsers reach the dashboard."""
 
     names: tuple[str, ...] = LOOPBACK_NAMES

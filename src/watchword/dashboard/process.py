@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from watchword.admin.hub_observer import HubObserver, observe_hub
 from watchword.dashboard.errors import NotLoopback
 from watchword.dashboard.live import BoardBuilder
@@ -40,8 +42,7 @@ class DashboardOptions:
     health: tuple[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ServedDashboard:
+class ServedDashboard(Struct, frozen=True):
     """A dashboard that listens."""
 
     url: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote
 
 import orjson
+from msgspec import Struct, field
 
 from watchword._structlog import structlog
 from watchword.api.http import Request, Response
@@ -36,8 +36,7 @@ TEXT = ("Content-Type", "text/plain; charset=utf-8")
 CLUSTERS_PATH = "/api/clusters/"
 
 
-@dataclass(frozen=True, slots=True)
-class DashboardServer:
+class DashboardServer(Struct, frozen=True):
     """Serves the pages, one stream of changes for each browser, and one document for each cluster."""
 
     builder: BoardBuilder

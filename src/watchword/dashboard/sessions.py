@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from watchword.api.sensitive import Sensitive
 from watchword.kube.access_reviews import UserIdentity
 
@@ -17,8 +19,7 @@ MOST_SESSIONS = 1000
 SECRET_BYTES = 24  # their address fits a terminal of 80 columns
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """One signed-in browser; without a token it has the rights of the dashboard's own kubeconfig."""
 
     who: UserIdentity

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.admin.hub_observer import EVENT_SOURCE, SOURCES, HubObserver
 from watchword.admin.inventory_rows import HubFacts
@@ -24,8 +25,7 @@ PULL_SECRETS, EVENT_ROWS, ACCOUNTS = "pull secrets", "events", "service accounts
 PROBE_EVERY = 30.0  # seconds: kinds may be installed and rights granted while the dashboard runs
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """One kind, or a part of it, that the dashboard reads."""
 
     name: str
@@ -65,8 +65,7 @@ DASHBOARD_SOURCES: tuple[Source, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FleetFacts:
+class FleetFacts(Struct, frozen=True):
     """Everything that was read of a hub; pull secrets are without their tokens."""
 
     hub: HubFacts

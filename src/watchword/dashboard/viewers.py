@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from watchword.api.sensitive import Sensitive
 from watchword.dashboard.sessions import SESSION_LIFETIME, Session, SessionStore
 from watchword.dashboard.visibility import EVERYTHING, Visibility, review_visibility
@@ -38,8 +40,7 @@ class OwnRights:
         return EVERYTHING if self.sessions.find(cookie, self.clock.now()) is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Review:
+class _Review(Struct, frozen=True):
     seen: Visibility
     places: frozenset[str]
     at: datetime

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.admin.inventory_rows import HubFacts
 from watchword.api.accounts import ACCOUNT_KINDS
@@ -19,8 +21,7 @@ NOT_ALLOWED = "you may not list them"
 PARTLY = "you may see those of {count} only"
 
 
-@dataclass(frozen=True, slots=True)
-class Visibility:
+class Visibility(Struct, frozen=True):
     """The sources that one person sees, wholly or in part; None as parts means wholly."""
 
     parts: Mapping[Source, frozenset[str] | None] = field(default_factory=dict)

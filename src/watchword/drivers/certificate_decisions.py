@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from watchword.api.bootstrap import USER_PREFIX
+from watchword.api.credential_use import certificate_id
 from watchword.api.credential_validity import CredentialValidity, format_validity
 from watchword.api.meta import Object
 from watchword.api.names import Label
@@ -107,7 +108,9 @@ def decide_certificate_validity(wanted: WantedCredential, held: SecretData, *, n
     if validate_held_certificate(issued, subject, now=now):
         return None
     leaf = issued.certificate
-    return ValidCredential(_renewal_time(leaf), leaf.not_after, _describe(leaf), leaf.not_before)
+    return ValidCredential(
+        _renewal_time(leaf), leaf.not_after, _describe(leaf), leaf.not_before, certificate_id(leaf.der)
+    )
 
 
 def read_held_certificate(held: SecretData) -> HeldCredential | None:
@@ -195,6 +198,7 @@ def _read_certificate(spec: CertificateSpec, key: PrivateKey, encoded: str, *, n
         expires_at=leaf.not_after,
         renew_at=_renewal_time(leaf),
         message=_describe(leaf),
+        credential_id=certificate_id(leaf.der),
     )
 
 

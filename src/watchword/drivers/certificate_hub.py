@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from msgspec import Struct
+
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import GRPC_SIGNER, KUBE_CLIENT_SIGNER, REGISTER_GROUP, Label
@@ -32,8 +34,7 @@ AWAITING_CLUSTER = timedelta(minutes=1)
 AWAITING_ACCEPTANCE = timedelta(seconds=10)  # after an approval by hand comes the acceptance, which records the key
 
 
-@dataclass(frozen=True, slots=True)
-class AllowList:
+class AllowList(Struct, frozen=True):
     """The users and groups whose first request is approved automatically."""
 
     enabled: bool = False  # the feature gate
@@ -136,6 +137,7 @@ class CertificateApprovalReconciler:
         """Approve, with the reason in the approval itself: an event would cost another request."""
         approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.context.clock.now())
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
+        self.context.events.audit(csr, APPROVED_REASON, message)
         return Done()
 
 

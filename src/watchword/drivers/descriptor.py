@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from watchword.api.addon import Addon, AddonSubject, Registration
 from watchword.api.conditions import Condition, find_condition
@@ -28,9 +29,10 @@ from watchword.drivers.options import DriverOption, Settings
 from watchword.kube.client import Client
 from watchword.runtime.reconcile import ControllerSpec, Reader
 
+DEFAULT_ACCOUNT_SUFFIX = "sa"
 
-@dataclass(frozen=True, slots=True)
-class CredentialStatus:
+
+class CredentialStatus(Struct, frozen=True):
     """What is known of one credential."""
 
     good: bool
@@ -38,8 +40,7 @@ class CredentialStatus:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialCondition:
+class CredentialCondition(Struct, frozen=True):
     """One condition with which an agent reports a credential."""
 
     type: str
@@ -47,8 +48,7 @@ class CredentialCondition:
     failed_reason: str = ""  # while it is not; empty: the driver's own reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CredentialKind:
+class CredentialKind(Struct, frozen=True, kw_only=True):
     """How a driver's credential is reported: conditions on the hub, a row of the inventory."""
 
     name: str  # as the inventory calls it
@@ -77,8 +77,7 @@ class CredentialKind:
         return tuple(Condition.true(each.type, each.reason, message) for each in self.conditions)
 
 
-@dataclass(frozen=True, slots=True)
-class HeldCredential:
+class HeldCredential(Struct, frozen=True):
     """The facts about the credential in a Secret."""
 
     subject: str  # empty when unknown
@@ -93,6 +92,11 @@ def read_nothing(_data: SecretData) -> HeldCredential | None:
 
 def no_pending_key(_data: SecretData) -> str:
     """Find no key that waits for a credential."""
+    return ""
+
+
+def no_objection(_settings: Settings) -> str:
+    """Object to nothing."""
     return ""
 
 
@@ -138,8 +142,7 @@ Raises `ConfigError` when a flag cannot be used.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterRegistration:
+class ClusterRegistration(Struct, frozen=True, kw_only=True):
     """How clusters register by a driver."""
 
     agent: Callable[[AgentContext], AgentDriver]
@@ -151,6 +154,9 @@ class ClusterRegistration:
     bootstrap_data: BootstrapData = no_bootstrap_data  # what `join` adds to the bootstrap Secret
     trial_settings: TrialSettings = no_trial_settings  # what `watchword up` joins with
     account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the agent's ServiceAccount
+    account_suffix: str = DEFAULT_ACCOUNT_SUFFIX  # of that ServiceAccount: what follows the name of the Klusterlet
+    hub_account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the hub's ServiceAccount
+    validate: Callable[[Settings], str] = no_objection  # why settings that are good in themselves do not fit together
     read_held: Callable[[SecretData], HeldCredential | None] = read_nothing  # for people; `DriverError` when unreadable
     read_pending_key: Callable[[SecretData], str] = no_pending_key  # the thumbprint of the key that is to be certified
     needs_approval: bool = False  # `accept` approves a certificate request together with the cluster
@@ -164,8 +170,7 @@ class ClusterRegistration:
         return any(annotations.get(name) for name in self.annotations)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectObject:
+class SubjectObject(Struct, frozen=True, kw_only=True):
     """The object on the hub that must exist before an add-on's subject may have rights, such as a ServiceAccount."""
 
     resource: Resource
@@ -175,8 +180,7 @@ class SubjectObject:
     is_present: Callable[[Reader, Addon, AddonSubject], bool]  # and was made for this add-on
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddonRegistration:
+class AddonRegistration(Struct, frozen=True, kw_only=True):
     """How add-ons register by a driver: subject, request, reports."""
 
     agent: Callable[[AgentContext], AgentDriver]
@@ -193,8 +197,7 @@ class AddonRegistration:
     controllers: Callable[[HubContext], Iterable[ControllerSpec]] = no_controllers  # what it needs on the hub
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
+class Driver(Struct, frozen=True, kw_only=True):
     """One way in which a cluster or an add-on obtains a credential for the hub."""
 
     name: str

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from watchword.drivers.interface import SecretData
 from watchword.drivers.options import Settings
@@ -39,10 +43,10 @@ class ConnectorContext:
     cluster: str
     bootstrap: Path | None  # the bootstrap kubeconfig
     settings: Settings = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # of the agent
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapCredential:
+class BootstrapCredential(Struct, frozen=True):
     """What an agent joins with, as far as others may know it."""
 
     digest: str  # of the whole kubeconfig: changes with it

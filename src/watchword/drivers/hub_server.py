@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey
 
 ROLE_PREFIX = "open-cluster-management:watchword:"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedCertificate:
+class PublishedCertificate(Struct, frozen=True, kw_only=True):
     """A certificate of a server that the hub publishes, for the inventory; of several the one that ends last counts."""
 
     name: str  # as the inventory calls it
@@ -19,8 +19,7 @@ class PublishedCertificate:
     consequence: str  # what happens when it expires
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HubServer:
+class HubServer(Struct, frozen=True, kw_only=True):
     """One Deployment with its Service, its account and its rights."""
 
     name: str  # of Deployment and Service, after that of the ClusterManager

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from watchword.api.meta import Object
 
@@ -45,8 +46,7 @@ def accept_any(_value: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverOption:
+class DriverOption(Struct, frozen=True, kw_only=True):
     """One option: a flag, and the corresponding fields under `spec.registrationConfiguration`."""
 
     flag: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
+
+from watchword.api.credential_use import CREDENTIAL_ID
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import (
     SELF_SUBJECT_ACCESS_REVIEWS,
@@ -17,8 +19,7 @@ from watchword.kube.client import Client
 from watchword.kube.responses import decode
 
 
-@dataclass(frozen=True, slots=True)
-class UserIdentity:
+class UserIdentity(Struct, frozen=True):
     """An identity as the server reports it."""
 
     username: str
@@ -26,9 +27,13 @@ class UserIdentity:
     groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()  # for authorizers that limit a user further, by scopes
 
+    @property
+    def credential_id(self) -> str:
+        """The credential that the request was made with; empty when the server does not tell."""
+        return next((values[0] for name, values in self.extra if name == CREDENTIAL_ID and values), "")
 
-@dataclass(frozen=True, slots=True)
-class ResourceAccess:
+
+class ResourceAccess(Struct, frozen=True):
     """One verb on one resource; an empty key means any object."""
 
     verb: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 
 import msgspec
+from msgspec import Struct
 
 from watchword.admin.errors import OperationRefused
 from watchword.drivers.catalog import CATALOG
@@ -46,8 +46,7 @@ class FleetLayout(msgspec.Struct, frozen=True):
         return (self.hub, *self.clusters)
 
 
-@dataclass(frozen=True, slots=True)
-class LayoutRequest:
+class LayoutRequest(Struct, frozen=True):
     """What the user requested; None: as before, or the default."""
 
     clusters: int | None = None

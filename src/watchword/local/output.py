@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
 import orjson
+from msgspec.structs import replace
 
 from watchword.admin.inventory_json import inventory_document
 from watchword.admin.recent_events import FleetEvent

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from random import SystemRandom
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
 from watchword.addons.sample.agent import SampleAgent
@@ -25,6 +29,7 @@ from watchword.kube.connect import connect, connect_incluster
 from watchword.kube.incluster import incluster_endpoint
 from watchword.local.task_runner import TaskRunner
 from watchword.operator.process import OperatorOptions, run_operator
+from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.runtime.clock import Clock
 from watchword.runtime.leader_election import ElectionTiming
 
@@ -41,13 +46,13 @@ class ServerRunner(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FlagParsers:
+class FlagParsers(Struct, frozen=True):
     """Read command lines that the operator rendered, as the program itself would."""
 
     hub: Callable[[Sequence[str]], HubOptions]
     agent: Callable[[Sequence[str]], AgentOptions]
     server: ServerRunner  # runs the server that a driver brings to the hub
+    pull_secrets: Callable[[Sequence[str]], PullSecretOptions]
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ class PodCommands:
                 "agent": self.agent,
                 "sample-addon": self.sample_addon,
                 "managed-serviceaccount": self.managed_serviceaccount,
+                "pull-secrets": self.pull_secrets,
             }
         )
 
@@ -81,7 +87,7 @@ class PodCommands:
 
     async def hub(self, launch: Launch, stop: asyncio.Event) -> None:
         """Be the hub that the ClusterManager describes; `up` has applied what it needs a moment ago."""
-        options = replace(
+        options = dataclasses.replace(
             self.read.hub(launch.arguments[1:]), identity=launch.pod.name, install=False, health=None, timing=TIMING
         )
         async with connect_own_cluster(launch) as client:
@@ -103,8 +109,9 @@ class PodCommands:
     async def agent(self, launch: Launch, stop: asyncio.Event) -> None:
         """Be the agent that the Klusterlet describes."""
         options = replace(self.read.agent(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING)
+        runtime = AgentRuntime(clock=self.clock, random=SystemRandom(), environment=launch.environment)
         async with connect_own_cluster(launch) as client:
-            await run_agent(client, options, runtime=AgentRuntime(clock=self.clock, random=SystemRandom()), stop=stop)
+            await run_agent(client, options, runtime=runtime, stop=stop)
 
     async def sample_addon(self, launch: Launch, stop: asyncio.Event) -> None:
         """Report to the hub with the add-on's own credential."""
@@ -133,6 +140,14 @@ class PodCommands:
                 await run_accounts_agent(hub, local, options, stop=stop)
         finally:
             await hub.close()
+
+    async def pull_secrets(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Keep the image pull secrets of the pod's own cluster."""
+        options = dataclasses.replace(
+            self.read.pull_secrets(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING
+        )
+        async with connect_own_cluster(launch) as client:
+            await run_pull_secrets(client, options, clock=self.clock, random=SystemRandom(), stop=stop)
 
 
 @asynccontextmanager

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from watchword.addons.sample.hub import NAME as SAMPLE_ADDON
 from watchword.admin.accept import ClusterAcceptor
@@ -49,8 +50,7 @@ DRIVERS = tuple(reversed(tuple(CATALOG.addons)))
 """How add-ons get their credential, cluster by cluster in turn, so that both ways are seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpStep:
+class UpStep(Struct, frozen=True):
     """One step; `run` returns its result as text."""
 
     key: str

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from watchword._structlog import structlog
 from watchword.admin.terminal import supports_unicode
 from watchword.dashboard.process import ServedDashboard
@@ -32,11 +35,10 @@ FRAME = 0.1  # seconds between two pictures at least
 TICK = 1.0  # and at most: time left is shown
 
 
-@dataclass(frozen=True, slots=True)
-class UpOptions:
+class UpOptions(Struct, frozen=True):
     """The user's choices."""
 
-    requested: LayoutRequest = field(default_factory=LayoutRequest)
+    requested: LayoutRequest = struct_field(default_factory=LayoutRequest)
     in_memory: bool = False
     audit: bool = False  # write an audit log for each control plane
     encryption_key_file: Path | None = None  # encrypt Secrets in the data file of each control plane

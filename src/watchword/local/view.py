@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from watchword.admin.formatting import format_renewal, format_time_left
 from watchword.admin.health import InventoryHealth
@@ -28,8 +29,7 @@ STEP_STYLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FleetView:
+class FleetView(Struct, frozen=True):
     """Everything that can be shown at one moment."""
 
     title: str

@@ -96,6 +96,15 @@ def enabled_servers(manager: Object, catalog: Catalog = CATALOG) -> list[HubServ
     return [server for server in found if server is not None]
 
 
+def account_annotations(manager: Object, catalog: Catalog = CATALOG) -> dict[str, str]:
+    """Return what the enabled drivers need on the ServiceAccount of the hub's controllers."""
+    settings, annotations = hub_settings(manager, catalog), dict[str, str]()
+    enabled = [str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or []]
+    for name in catalog.known_cluster_drivers(enabled):
+        annotations |= catalog.clusters[name].hub_account_annotations(settings)
+    return annotations
+
+
 def _registration(manager: Object) -> Mapping[str, Any]:
     return (manager.get("spec") or {}).get("registrationConfiguration") or {}
 
@@ -118,7 +127,7 @@ def hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest]:
     tokens = f"{prefix}:controller:tokens"
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
-        service_account(CONTROLLER.name, HUB_NAMESPACE),
+        service_account(CONTROLLER.name, HUB_NAMESPACE, account_annotations(manager)),
         *cluster_role_with_binding(f"{prefix}:controller", HUB_RULES, CONTROLLER),
         *(
             manifest
@@ -138,7 +147,7 @@ def bound_hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest
     prefix = f"open-cluster-management:operated:{manager['metadata']['name']}"
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
-        service_account(CONTROLLER.name, HUB_NAMESPACE),
+        service_account(CONTROLLER.name, HUB_NAMESPACE, account_annotations(manager)),
         cluster_binding(f"{prefix}:controller", HUB_ROLE, CONTROLLER),
         service_account(CLEANER.name, HUB_NAMESPACE),
         cluster_binding(f"{prefix}:cluster-cleaner", CLEANER_ROLE, CLEANER),

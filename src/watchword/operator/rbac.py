@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object
@@ -33,8 +34,7 @@ OPERATOR_GROUP = "operator.open-cluster-management.io"
 REGISTER_GROUP = "register.open-cluster-management.io"
 
 
-@dataclass(frozen=True, slots=True)
-class RbacRule:
+class RbacRule(Struct, frozen=True):
     """One rule and why it is there."""
 
     why: str

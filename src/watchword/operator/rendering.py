@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import Label
@@ -29,8 +30,7 @@ CONTAINER_SECURITY: Object = {
 POD_SECURITY: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """One process to run in a cluster, with everything it needs around it."""
 
     name: str

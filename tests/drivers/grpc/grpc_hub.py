@@ -7,7 +7,7 @@ import contextlib
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import orjson
+from msgspec.structs import replace
 from tests.drivers.grpc.published_protocol import PublishedProtocol
 
 from watchword.api.meta import Object, ObjectKey

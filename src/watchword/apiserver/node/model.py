@@ -7,11 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct
+
 from watchword.api.meta import ObjectKey
 
 NODE_NAME = "watchword"
 IMAGES = ("watchword",)
-COMMANDS = ("hub", "agent", "operator", "clean-clusters", "sample-addon", "managed-serviceaccount", "grpc-server")
+COMMANDS = (
+    "hub",
+    "agent",
+    "operator",
+    "clean-clusters",
+    "sample-addon",
+    "managed-serviceaccount",
+    "grpc-server",
+    "pull-secrets",
+)
 """The verbs a pod may run: those that work with the pod's own identity alone."""
 
 
@@ -39,8 +50,7 @@ class Launch:
     log: Path
 
 
-@dataclass(frozen=True, slots=True)
-class HttpProbe:
+class HttpProbe(Struct, frozen=True):
     """A probe of a container; any response from 200 to 399 is a success."""
 
     host: str

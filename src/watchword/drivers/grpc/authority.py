@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import GRPC_SIGNER, HUB_NAMESPACE
 from watchword.api.resources import CONFIG_MAPS, SECRETS
@@ -35,8 +37,7 @@ PROPAGATION = timedelta(hours=1)
 _TLS = "kubernetes.io/tls"
 
 
-@dataclass(frozen=True, slots=True)
-class SignerAuthorities:
+class SignerAuthorities(Struct, frozen=True):
     """The authority that signs, and the one that will sign next."""
 
     current: Authority

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import orjson
 from google.protobuf.message import DecodeError, EncodeError
+from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.drivers.grpc.errors import MalformedEvent
@@ -84,8 +85,7 @@ class CloudEvent:
         return parsed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class Subscription(Struct, frozen=True, kw_only=True):
     """A request for the events of one cluster and one data type."""
 
     cluster: str

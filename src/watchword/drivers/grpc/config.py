@@ -10,6 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from watchword.api.sensitive import Sensitive
 from watchword.api.validation import format_duration, parse_duration
 from watchword.api.yaml import YamlError, dump, load
@@ -35,8 +37,7 @@ class GrpcEndpoint:
         return parse_address(self.url)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrpcConfig:
+class GrpcConfig(Struct, frozen=True, kw_only=True):
     """The content of one `config.yaml`."""
 
     endpoint: GrpcEndpoint

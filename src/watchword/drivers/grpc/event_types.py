@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from watchword.api.meta import Resource
 from watchword.api.resources import (
@@ -67,8 +68,7 @@ RESOURCES: dict[DataType, Resource] = {
 """What the hub's API server serves for a data type; a TokenRequest is a subresource of a ServiceAccount."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventType:
+class EventType(Struct, frozen=True):
     """The type of one event."""
 
     data_type: DataType

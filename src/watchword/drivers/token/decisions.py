@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
+
+from watchword.api.credential_use import token_id
 from watchword.api.credential_validity import CredentialValidity, format_validity
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339
@@ -23,14 +25,14 @@ LATEST_REFRESH = 0.8  # of the issued lifetime
 _FARTHEST = 253_402_300_799  # the last second that a datetime can hold
 
 
-@dataclass(frozen=True, slots=True)
-class TokenClaims:
+class TokenClaims(Struct, frozen=True):
     """What a token says of itself. It is not verified here: the hub that issued it does that at every use."""
 
     user: str
     account_uid: str
     issued_at: datetime
     expires_at: datetime
+    credential_id: str = ""  # as audit logs name it
 
     @property
     def lifetime(self) -> timedelta:
@@ -47,7 +49,8 @@ def read_token_claims(text: str) -> TokenClaims | None:
     issued, expires = _instant(claims.get("iat")), _instant(claims.get("exp"))
     if issued is None or expires is None or expires <= issued:
         return None
-    return TokenClaims(str(claims.get("sub") or ""), service_account_uid(claims), issued, expires)
+    subject = str(claims.get("sub") or "")
+    return TokenClaims(subject, service_account_uid(claims), issued, expires, token_id(claims.get("jti")))
 
 
 def decide_token_validity(
@@ -71,7 +74,7 @@ def decide_token_validity(
     if refresh is None:
         return None
     message = describe_token(wanted, facts, refresh, asked=asked)
-    return ValidCredential(refresh, facts.expires_at, message, facts.issued_at)
+    return ValidCredential(refresh, facts.expires_at, message, facts.issued_at, facts.credential_id)
 
 
 def validate_token_identity(wanted: WantedCredential, facts: TokenClaims) -> str:
@@ -101,7 +104,7 @@ def build_token_credential(
         **rotation_data(wanted),
     }
     message = describe_token(wanted, facts, refresh, asked=asked)
-    return NewCredential(data, facts.issued_at, facts.expires_at, refresh, message)
+    return NewCredential(data, facts.issued_at, facts.expires_at, refresh, message, facts.credential_id)
 
 
 def describe_token(

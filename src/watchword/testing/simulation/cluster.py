@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
+from msgspec import Struct
+
 from watchword.agent.addons.controllers import addon_controllers
 from watchword.agent.context import ControllerFactory
 from watchword.agent.options import AgentOptions
@@ -39,8 +41,7 @@ SECRET = ObjectKey(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET)
 NAMESPACES_AT_START = ("kube-system", "default", AGENT_NAMESPACE, ADDON_NAMESPACE)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterProfile:
+class ClusterProfile(Struct, frozen=True):
     """What sets one cluster apart from the others."""
 
     name: str

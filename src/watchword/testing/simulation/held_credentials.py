@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from watchword.agent.secret_data import decode_data
 from watchword.api.meta import ObjectKey
@@ -23,8 +24,7 @@ ADDON = "reporter"
 ADDON_SECRET = ObjectKey(ADDON_NAMESPACE, f"{ADDON}-hub-kubeconfig")
 
 
-@dataclass(frozen=True, slots=True)
-class HeldCredential:
+class HeldCredential(Struct, frozen=True):
     """One credential as its holder has it."""
 
     owner: str  # the cluster in whose name it speaks

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from grpclib.client import Channel, Stream, UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+from msgspec import Struct
 
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.grpc.client.channel_errors import to_kube_error
@@ -42,8 +43,7 @@ class GrpcCredential:
         return {} if self.token is None else {"authorization": f"Bearer {self.token.reveal()}"}
 
 
-@dataclass(frozen=True, slots=True)
-class EventSubscription:
+class EventSubscription(Struct, frozen=True):
     """An open stream of events."""
 
     events: AsyncGenerator[CloudEvent, None]

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.meta import Object, Resource, annotations_of, uid_of
 from watchword.api.names import Annotation
@@ -19,8 +20,7 @@ from watchword.drivers.grpc.errors import MalformedEvent
 from watchword.drivers.grpc.event_types import RESOURCES, Action, DataType, EventType, SubResource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectEvent:
+class ObjectEvent(Struct, frozen=True, kw_only=True):
     """What one event says about one object."""
 
     uid: str
@@ -30,8 +30,7 @@ class ObjectEvent:
     deletion: str = ""  # since when an object that still exists is being deleted
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectCodec:
+class ObjectCodec(Struct, frozen=True):
     """Reads and writes the events of one kind whose objects travel whole."""
 
     data_type: DataType

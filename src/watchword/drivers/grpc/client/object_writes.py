@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.drivers.grpc.client.channel import EventChannel
@@ -17,8 +18,7 @@ ECHO_SECONDS = 2.0
 """How long a second write of an object waits for the hub's version of the first; the hub refuses older versions."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectWriter:
+class ObjectWriter(Struct, frozen=True):
     """Publishes one change of a kind at a time."""
 
     channel: EventChannel

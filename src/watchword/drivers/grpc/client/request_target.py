@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.selectors import LabelSelector, SelectorError, parse_field_selector, parse_label_selector
 from watchword.drivers.grpc.client.channel_errors import make_refusal
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTarget:
+class RequestTarget(Struct, frozen=True):
     """The parts of a path; those that it does not have are empty."""
 
     group: str
@@ -47,8 +47,7 @@ def parse_target(path: str) -> RequestTarget | None:
     return None if any(more[:-2]) else RequestTarget(group, version, plural, namespace, name, subresource)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectFilter:
+class ObjectFilter(Struct, frozen=True):
     """Which objects of a collection a request is about."""
 
     namespace: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from uuid import uuid4
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.drivers.grpc.client.channel import EventChannel
@@ -16,8 +17,7 @@ from watchword.kube.errors import TimedOut
 ANSWER_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRequester:
+class TokenRequester(Struct, frozen=True):
     """Sends one token request at a time over a subscription of its own."""
 
     channel: EventChannel

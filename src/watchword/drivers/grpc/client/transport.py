@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object
@@ -36,8 +36,7 @@ from watchword.runtime.diff import apply_merge_patch
 MERGE_PATCH = "application/merge-patch+json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedKind:
+class ServedKind(Struct, frozen=True, kw_only=True):
     """What the protocol carries of one kind."""
 
     codec: ObjectCodec

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.meta import Resource
 from watchword.drivers.grpc.client.object_store import ObjectStore
@@ -19,8 +19,7 @@ _EXPIRED = orjson.dumps(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreWatch:
+class StoreWatch(Struct, frozen=True, kw_only=True):
     """One watch of the objects in a store."""
 
     store: ObjectStore

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -22,8 +21,7 @@ DELETED = "Deleted"
 _FIELDS = {"deleteOption": "deleteOption", "manifestConfigs": "manifestConfigs", "executer": "executor"}
 
 
-@dataclass(frozen=True, slots=True)
-class WorkCodec(ObjectCodec):
+class WorkCodec(ObjectCodec, frozen=True):
     """Reads the spec of works and writes their status: the two travel apart, and the version is the generation."""
 
     data_type: DataType = DataType.MANIFEST_BUNDLE

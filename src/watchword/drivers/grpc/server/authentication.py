@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from watchword.api.names import MANAGED_CLUSTERS_GROUP, agent_user, cluster_group
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.grpc.server.expiring_map import ExpiringMap
@@ -33,8 +35,7 @@ class CallerCredential:
     certificate: bytes = b""  # DER, as the TLS handshake delivered it; empty without one
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """An authenticated caller."""
 
     user: UserIdentity

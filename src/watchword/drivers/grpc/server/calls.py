@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from grpclib.protocol import Connection
 from grpclib.server import Stream
+from msgspec import Struct
 
 from watchword.drivers.grpc.errors import MalformedEvent
 from watchword.drivers.grpc.server.authentication import CallerCredential
@@ -21,8 +21,7 @@ T = TypeVar("T")
 _PREFIX = struct.Struct(">?I")  # whether the message is compressed, and its length
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One call of a method."""
 
     stream: Stream[Any, Any]

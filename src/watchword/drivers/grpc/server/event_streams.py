@@ -7,6 +7,8 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from watchword.api.meta import ObjectKey
 from watchword.drivers.grpc.cloud_events import CloudEvent
 from watchword.drivers.grpc.event_types import Action, DataType
@@ -16,16 +18,14 @@ from watchword.drivers.grpc.server.refusals import RequestRefused
 MOST_PENDING = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class PendingObject:
+class PendingObject(Struct, frozen=True):
     """An object to send, as it will be by then."""
 
     key: ObjectKey
     action: Action
 
 
-@dataclass(frozen=True, slots=True)
-class PendingDeletion:
+class PendingDeletion(Struct, frozen=True):
     """An object that is gone."""
 
     action: Action

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered(Generic[V]):
+class Remembered(Struct, Generic[V], frozen=True):
     """A value and the time of the event loop until which it counts."""
 
     value: V

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from watchword.drivers.grpc.server.refusals import RequestRefused
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrpcLimits:
+class GrpcLimits(Struct, frozen=True, kw_only=True):
     """Sizes, rates and times; the defaults are those of Open Cluster Management's server where it has them."""
 
     message_bytes: int = 4 * 1024 * 1024

@@ -7,9 +7,10 @@ import contextlib
 import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword._structlog import structlog
 from watchword.drivers.grpc.errors import TlsFilesUnusable
@@ -41,8 +42,7 @@ STALE_AFTER = timedelta(minutes=10)
 FILES_PATIENCE = timedelta(seconds=30)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrpcServerOptions:
+class GrpcServerOptions(Struct, frozen=True, kw_only=True):
     """Where the server listens and what it shows."""
 
     serve: tuple[str, int]

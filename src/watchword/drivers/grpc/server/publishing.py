@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, finalizers_of, uid_of
 from watchword.api.names import Finalizer
@@ -35,8 +37,7 @@ DELETED = "Deleted"
 """The condition of a work that its agent has removed from the cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True):
     """One event that was authenticated and authorized for its cluster."""
 
     event: CloudEvent

@@ -6,6 +6,8 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct
+
 from watchword.drivers.grpc.errors import TlsFilesUnusable
 from watchword.http.tls import serving_context
 from watchword.kube.files import read_small_file
@@ -15,8 +17,7 @@ from watchword.pki.errors import PkiError
 ALPN = "h2"
 
 
-@dataclass(frozen=True, slots=True)
-class _Material:
+class _Material(Struct, frozen=True):
     version: tuple[tuple[int, int], ...]
     context: ssl.SSLContext
     roots: tuple[Certificate, ...]
