@@ -27,6 +27,7 @@ from watchword.apiserver.node.model import COMMANDS, IMAGES, NodeSettings, Runne
 from watchword.apiserver.node.pod_logs import PodLogHandler
 from watchword.apiserver.pki_directory import PkiDirectory, write_private
 from watchword.apiserver.rate_limits import RequestRateLimiter
+from watchword.apiserver.serving.backup import BACKUP_PATH, BackupHandler
 from watchword.apiserver.store.encryption import read_encryption_keys
 from watchword.apiserver.store.errors import StoreOpenError
 from watchword.apiserver.store.memory import MemoryStore
@@ -138,6 +139,8 @@ class Instance:
 
     def _compose_access(self, registry: Registry) -> AccessControl:
         access = access_control_factory(self._rules(), now=self._now, entropy=os.urandom)(registry)
+        if isinstance(self._store, SqliteStore):
+            access = replace(access, paths={**access.paths, BACKUP_PATH: BackupHandler(self._store).handle})
         if not self._settings.node:
             return access
         logs = PodLogHandler(registry, self._settings.data_dir / "pods")

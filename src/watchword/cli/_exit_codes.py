@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import IntEnum
-
-from msgspec import Struct
+from typing import NamedTuple
 
 
 class ExitCode(IntEnum):
@@ -37,7 +36,7 @@ MEANINGS = {
 }
 
 
-class Failure(Struct, frozen=True):
+class Failure(NamedTuple):
     """One sentence for people, one number for scripts."""
 
     sentence: str
