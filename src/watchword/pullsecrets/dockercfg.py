@@ -14,7 +14,7 @@ from watchword.api.pull_secrets import USERNAME
 from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import InvalidJwt
 from watchword.pki.jwt_claims import audiences_of
-from watchword.pki.unverified_jwt import split_token
+from watchword.pki.unverified_jwt import service_account_uid, split_token
 
 LATEST_SECONDS = 253_402_300_799  # the year 9999: what lies behind it is no date
 
@@ -98,7 +98,7 @@ def read_token_facts(token: str) -> TokenFacts | None:
     return TokenFacts(
         key_id=str(header.get("kid") or ""),
         subject=str(claims.get("sub") or ""),
-        account_uid=str(_mapping(private.get("serviceaccount")).get("uid") or ""),
+        account_uid=service_account_uid(claims),
         secret_uid=str(_mapping(private.get("secret")).get("uid") or ""),
         audiences=audiences_of(claims),
         issued_at=issued,
