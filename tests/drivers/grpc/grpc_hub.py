@@ -250,6 +250,12 @@ class GrpcHub:
         await self.fleet.condition(name, "HubAcceptedManagedCluster", "True")
         return name
 
+    async def accepted_and_left_alone(self) -> str:
+        """Return such a cluster on a hub whose controllers have ended: versions that a test reads stay the newest."""
+        name = await self.accepted()
+        await self.fleet.stop(*self.fleet.tasks)
+        return name
+
     def limits(self, **changes: Any) -> GrpcLimits:
         return replace(QUICK, **changes)
 
