@@ -17,6 +17,7 @@ class PublishedCertificate(Struct, frozen=True, kw_only=True):
     name: str  # as the inventory calls it
     field: str  # of the ConfigMap
     consequence: str  # what happens when it expires
+    is_authority: bool = False  # one of those that agents trust, not the one that the server shows
 
 
 class HubServer(Struct, frozen=True, kw_only=True):

@@ -58,6 +58,7 @@ SERVER = HubServer(
             name="gRPC authority",
             field=BUNDLE_KEY,
             consequence="the certificates of clusters that registered over gRPC are no longer accepted",
+            is_authority=True,
         ),
         PublishedCertificate(
             name="gRPC server certificate",
