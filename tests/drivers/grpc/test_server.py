@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from datetime import timedelta
 
@@ -252,14 +251,11 @@ async def test_open_streams_of_a_denied_cluster_end_and_its_certificate_opens_no
 
     async with agent.subscribed(LEASE) as call:
         await agent.publish(f"{LEASE}.spec.update_request", lease)  # the review is remembered
-        started = asyncio.get_running_loop().time()
         denial = {"spec": {"hubAcceptsClient": False}}
         await hub.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), denial)
         code, status = await refusal(_read_to_the_end(call))
-        passed = asyncio.get_running_loop().time() - started
 
     assert (code, status["reason"]) == ("PERMISSION_DENIED", "Forbidden")
-    assert passed < 10  # a second where the machine is not busy
     for type_, data in ((f"{LEASE}.spec.update_request", lease), (f"{CLUSTER}.spec.resync_request", {})):
         code, status = await agent.refused(type_, data)
         assert (code, status["reason"]) == ("PERMISSION_DENIED", "Forbidden")
