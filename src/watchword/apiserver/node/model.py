@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from watchword.api.images import IMAGE_NAME
 from watchword.api.meta import ObjectKey
 
 NODE_NAME = "watchword"
-IMAGES = ("watchword",)
-COMMANDS = ("hub", "agent", "operator", "clean-clusters", "sample-addon", "managed-serviceaccount")
+IMAGES = ("watchword", IMAGE_NAME)
+COMMANDS = ("hub", "agent", "operator", "clean-clusters", "undeploy", "sample-addon", "managed-serviceaccount")
 """The verbs a pod may run: those that work with the pod's own identity alone."""
 
 
