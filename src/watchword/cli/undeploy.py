@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Delete a ClusterManager or a Klusterlet, and wait until it is gone.
 
-    It is gone once the operator has removed what it deployed for it. Clusters, their kinds and the rights of clusters on
-    the hub stay. `helm uninstall` runs this command before it removes the operator.
+    It is gone once the operator has removed what it deployed for it. Clusters, their kinds and the rights of clusters
+    on the hub stay. `helm uninstall` runs this command before it removes the operator.
     """
     from watchword.api.resources import CLUSTER_MANAGERS, KLUSTERLETS
     from watchword.runtime.event_loop import run
