@@ -11,6 +11,7 @@ from tools.docs_api import render_api
 from tools.docs_cli import render_cli
 from tools.docs_conditions import render_conditions
 from tools.docs_metrics import render_metrics
+from tools.docs_reasons import render_reasons
 from tools.docs_rights import render_rights
 
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
@@ -39,6 +40,7 @@ def rendered(root: Path) -> dict[Path, str]:
         reference / "rights.md": render_rights(),
         reference / "metrics.md": render_metrics(),
         reference / "conditions.md": render_conditions(root / "src" / "watchword"),
+        root / "src" / "watchword" / "dashboard" / "assets" / "reasons.json": render_reasons(root),
     }
 
 

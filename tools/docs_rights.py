@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watchword.operator import account_manifests as accounts
+from watchword.operator import dashboard_manifests as dashboard
 from watchword.operator import pull_secret_manifests as pull_secrets
 from watchword.operator import rbac as rules
 from watchword.operator.rbac import RbacRule
@@ -30,6 +31,10 @@ ROLES: tuple[tuple[str, str, Sequence[RbacRule]], ...] = (
     ("Pull secrets with `--only-used`", pull_secrets.PULL_SECRETS_ROLE, pull_secrets.ONLY_USED_RIGHTS),
     ("Pull secrets, in their own namespace", pull_secrets.PULL_SECRETS_OWN_ROLE, pull_secrets.PULL_SECRETS_OWN_RIGHTS),
     ("Registry token service", pull_secrets.REGISTRY_AUTH_ROLE, pull_secrets.REGISTRY_AUTH_RIGHTS),
+    ("Dashboard, everywhere", dashboard.DASHBOARD_ROLE, dashboard.DASHBOARD_RIGHTS),
+    ("Dashboard, in kube-public", dashboard.AUTHORITY_ROLE, dashboard.AUTHORITY_RIGHTS),
+    ("Dashboard with `--join-tokens`, in kube-system", dashboard.TOKENS_ROLE, dashboard.TOKENS_RIGHTS),
+    ("Dashboard with `--pull-secrets`, everywhere", dashboard.PULL_SECRETS_ROLE, dashboard.PULL_SECRETS_RIGHTS),
 )
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
+
+from msgspec.structs import replace
 
 from bench.reliability.credentials import CredentialKind
 from bench.reliability.figure import Figure, markdown_table

@@ -24,6 +24,7 @@ WORKLOADS = (
     "addon-token-infra",
     "agent-addon-tokens",
     "join",
+    "join-grpc",
     "bootstrap-signer",
     "pull-secrets",
     "managed-accounts",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 from tests.accounts.fleet import REPORTED, AccountsFleet, says
 
 from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken, decide_token, digest

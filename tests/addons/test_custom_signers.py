@@ -18,7 +18,7 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     SECRETS,
 )
-from watchword.drivers.csr.decisions import request_manifest
+from watchword.drivers.certificate_decisions import request_manifest
 from watchword.drivers.interface import CredentialSubject, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate

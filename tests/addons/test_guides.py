@@ -35,7 +35,9 @@ def reasons_in(path: Path) -> Iterable[str]:
 
 
 def every_reason() -> set[str]:
-    files = [path for room in ROOMS for path in (SOURCE / room).rglob("*.py")] + [SOURCE / "drivers/csr/agent.py"]
+    files = [path for room in ROOMS for path in (SOURCE / room).rglob("*.py")] + [
+        SOURCE / "drivers/certificate_agent.py"
+    ]
     return {reason for path in files for reason in reasons_in(path)} | {name for _, name in REASONS} | {"CSRDenied"}
 
 

@@ -6,11 +6,11 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.addons.fleet import AddonFleet
 from tests.addons.node_clusters import connected, is_available, join, watchword
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -10,13 +11,18 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from watchword.agent.credential_metrics import CredentialMetricsObserver, remaining_validity_ratio
+from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY
+from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
-from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS
+from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.drivers.catalog import CATALOG
 from watchword.drivers.interface import NewCredential, ObtainResult, Pending, ValidCredential
-from watchword.hub.credential_expiry_metrics import CredentialExpiryReconciler
-from watchword.runtime.metrics import CredentialMetrics
+from watchword.hub.credential_expiry_metrics import expiry_controllers, read_authority_validity
+from watchword.pki.authority import Authority
+from watchword.runtime.expiry_metrics import MeasuredCredentials
+from watchword.runtime.metrics import CredentialMetrics, remaining_life
 from watchword.runtime.reconcile import Reader
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -134,14 +140,52 @@ def reporting(until: datetime) -> Object:
 
 async def test_a_hub_measures_what_its_clusters_report_until_they_are_gone() -> None:
     registry, clock, cache = CollectorRegistry(), HandClock(), OneCluster(reporting(START + 10 * DAY))
-    reconciler = CredentialExpiryReconciler(cache, CredentialMetrics(registry), clock, CATALOG)
+    measured = MeasuredCredentials(CredentialMetrics(registry), clock)
+    reconcilers = {spec.root: spec.reconciler for spec in expiry_controllers(cache, measured, CATALOG)}
     labels = {"kind": "cluster", "cluster": "edge"}
 
-    await reconciler.reconcile(EDGE)
+    await reconcilers[MANAGED_CLUSTERS].reconcile(EDGE)
     clock.at += DAY
-    measured = registry.get_sample_value("watchword_credential_expires_seconds", labels)
+    seconds = registry.get_sample_value("watchword_credential_expires_seconds", labels)
+    ratio = registry.get_sample_value("watchword_credential_remaining_ratio", labels)
     cache.found = None
-    await reconciler.reconcile(EDGE)
+    await reconcilers[MANAGED_CLUSTERS].reconcile(EDGE)
 
-    assert measured == (9 * DAY).total_seconds()
+    assert seconds == (9 * DAY).total_seconds()
+    assert ratio == pytest.approx(0.9)
     assert registry.get_sample_value("watchword_credential_expires_seconds", labels) is None
+
+
+def test_of_several_credentials_the_worst_is_measured() -> None:
+    registry, clock = CollectorRegistry(), HandClock()
+    measured = MeasuredCredentials(CredentialMetrics(registry), clock)
+    labels = {"kind": "addon", "cluster": "edge"}
+
+    short = CredentialValidity(START - DAY, START + DAY)
+    for name, validity in (("a", short), ("b", CredentialValidity(START - 9 * DAY, START + 2 * DAY))):
+        measured.observe("addon", "edge", name, validity)
+    seconds = registry.get_sample_value("watchword_credential_expires_seconds", labels)
+    ratio = registry.get_sample_value("watchword_credential_remaining_ratio", labels)
+    measured.observe("addon", "edge", "b", None)
+
+    assert seconds == DAY.total_seconds()
+    assert ratio == pytest.approx(2 / 11)
+    assert registry.get_sample_value("watchword_credential_remaining_ratio", labels) == pytest.approx(0.5)
+
+
+def test_life_of_unknown_length_has_no_ratio() -> None:
+    life = remaining_life([CredentialValidity(expires=START + DAY)], now=START)
+
+    assert life.seconds == DAY.total_seconds()
+    assert math.isnan(life.ratio)
+
+
+def test_authority_that_is_published_is_measured() -> None:
+    old, new = (Authority.make(name, now=START, lifetime=days * DAY) for name, days in (("old", 10), ("new", 100)))
+    published = ClusterInfo(("https://hub:6443",), (old.certificate, new.certificate))
+    config_map = CONFIG_MAPS.manifest(CLUSTER_INFO, data={KUBECONFIG_KEY: write_cluster_info(published)})
+
+    validity = read_authority_validity(config_map)
+
+    assert validity is not None
+    assert validity.expires == new.certificate.not_after

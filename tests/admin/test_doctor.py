@@ -5,15 +5,24 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
+from watchword.admin.account_rows import ACCOUNT_TOKEN
 from watchword.admin.doctor.api_server import decide_skew_findings
 from watchword.admin.doctor.cluster import Membership, decide_acceptance_findings, decide_credential_findings
+from watchword.admin.doctor.hub import decide_fleet_findings
 from watchword.admin.doctor.model import CheckContext, CheckFinding, Level, has_no_failure
 from watchword.admin.doctor.operator import decide_report_findings
 from watchword.admin.doctor.runner import run_doctor
+from watchword.admin.health import InventoryHealth
 from watchword.admin.hub_setup import HubSetup, set_up_hub
 from watchword.admin.init import advise_other_drivers
+from watchword.admin.inventory_rows import AUTHORITY, JOIN_TOKEN, CredentialRow, Inventory
+from watchword.admin.pull_secret_rows import PULL_SECRET
+from watchword.admin.renewal_proof import STILL_OLD
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
+from watchword.api.credential_use import CredentialUse
+from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import (
@@ -137,6 +146,10 @@ def test_the_key_that_asks_is_shown_as_the_hub_shows_it() -> None:
     assert f"asks with the key {key.public.thumbprint[:16]}" in finding.reason
 
 
+def a_credential(kind: str, cluster: str, health: InventoryHealth, *, note: str = "") -> CredentialRow:
+    return CredentialRow(kind, cluster, "robot", "robot", CredentialValidity(), health, note)
+
+
 async def test_doctor_advises_join_or_init_on_a_bare_cluster(plane: Plane) -> None:
     found = await findings(plane)
 
@@ -175,7 +188,9 @@ async def test_hub_whose_drivers_need_no_certificates_is_not_asked_for_one(plane
 def test_hub_that_issues_no_certificates_is_told_which_drivers_need_none() -> None:
     advice = advise_other_drivers(hub_catalog(MemoryAws("111122223333")))
 
-    assert advice == f"run a signer, or `watchword init --registration-auth {NAME}`, which needs no certificates"
+    assert (
+        advice == f"run a signer, or `watchword init --registration-auth grpc or {NAME}`, which needs no certificates"
+    )
 
 
 async def test_a_hub_without_controllers_is_not_well(plane: Plane) -> None:
@@ -294,3 +309,45 @@ def _silent() -> Object:
         for type_, status in stated.items()
     ]
     return {"status": {"conditions": rows}}
+
+
+@pytest.mark.parametrize(
+    ("row", "level", "command"),
+    [
+        pytest.param(
+            a_credential("client certificate", "edge", InventoryHealth.EXPIRED),
+            Level.FAILURE,
+            "watchword rejoin --cluster-name edge",
+            id="certificate of a cluster",
+        ),
+        pytest.param(
+            a_credential(ACCOUNT_TOKEN, "edge", InventoryHealth.OVERDUE),
+            Level.FAILURE,
+            "kubectl -n edge describe managedserviceaccount robot",
+            id="token of a managed service account",
+        ),
+        pytest.param(
+            a_credential(JOIN_TOKEN, "", InventoryHealth.EXPIRED),
+            Level.FAILURE,
+            "watchword token create",
+            id="join token",
+        ),
+        pytest.param(
+            replace(a_credential("token", "edge", InventoryHealth.PENDING, note=STILL_OLD), use=CredentialUse.PREVIOUS),
+            Level.WARNING,
+            "watchword status",
+            id="renewed and not used",
+        ),
+    ],
+)
+def test_every_kind_of_credential_has_its_next_command(row: CredentialRow, level: Level, command: str) -> None:
+    finding = one(decide_fleet_findings(Inventory((), (), [row], {})))
+
+    assert (finding.level, finding.command) == (level, command)
+
+
+@pytest.mark.parametrize("kind", [AUTHORITY, PULL_SECRET])
+def test_kind_with_a_check_of_its_own_is_not_reported_twice(kind: str) -> None:
+    row = a_credential(kind, "", InventoryHealth.EXPIRED)
+
+    assert decide_fleet_findings(Inventory((), (), [row], {})) == []

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Label, cluster_role
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_ROLES, CONFIG_MAPS, MANAGED_CLUSTERS
-from watchword.drivers.csr.decisions import request_manifest
+from watchword.drivers.certificate_decisions import request_manifest
 from watchword.drivers.interface import CredentialSubject, WantedCredential
 from watchword.hub.revocation_metrics import RevocationTimeReconciler
 from watchword.kube.client import Client

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from watchword.admin.initial_token import DESCRIPTION, TokenSpec, choose_reusable_token
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP

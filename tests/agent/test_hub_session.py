@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from watchword.agent.hub_connection import HubConnection
 from watchword.agent.hub_endpoint import HubEndpoint
@@ -135,6 +137,34 @@ async def test_the_agent_uses_what_its_secret_holds(stored: SecretData, connecti
     assert session.used == (A.server, stored["tls.crt"])
 
 
+@dataclass
+class UnusableConnector(RecordingConnector):
+    """Cannot connect with one certificate."""
+
+    unusable: bytes = b"new"
+
+    def own(self, data: SecretData) -> Transport:
+        if data["tls.crt"] == self.unusable:
+            raise ConfigError("the certificate cannot be loaded")
+        return super().own(data)
+
+
+@pytest.mark.parametrize(
+    ("connector", "used"),
+    [
+        pytest.param(RecordingConnector(A), "X509SHA256=2", id="the new credential is used"),
+        pytest.param(UnusableConnector(A), "X509SHA256=1", id="the new credential cannot be used"),
+    ],
+)
+async def test_session_knows_which_credential_its_connection_uses(connector: RecordingConnector, used: str) -> None:
+    session = Session(connector)
+    await session.session.resume(replace(session.valid, credential_id="X509SHA256=1"), a_secret(A))
+
+    await session.session.update_credential(replace(session.valid, credential_id="X509SHA256=2"), a_secret(A, b"new"))
+
+    assert session.session.used_credential_id == used
+
+
 @pytest.mark.parametrize("kubeconfig", [DAMAGED, b""], ids=["damaged", "empty"])
 async def test_a_damaged_kubeconfig_does_not_keep_the_agent_from_its_hub(kubeconfig: bytes) -> None:
     session = Session(RecordingConnector(A))
@@ -245,9 +275,13 @@ REFUSAL = Pending("CSRDenied", "the hub denied the request", recheck=timedelta(m
 @pytest.mark.parametrize(
     ("answer", "known", "expected"),
     [
-        pytest.param(replace(REFUSAL, failed=False), None, False, id="waiting is no refusal"),
-        pytest.param(replace(REFUSAL, recheck=timedelta(seconds=119)), REFUSAL, False, id="the same, a second later"),
-        pytest.param(replace(REFUSAL, message="for another reason"), REFUSAL, True, id="for another reason"),
+        pytest.param(dataclasses.replace(REFUSAL, failed=False), None, False, id="waiting is no refusal"),
+        pytest.param(
+            dataclasses.replace(REFUSAL, recheck=timedelta(seconds=119)), REFUSAL, False, id="the same, a second later"
+        ),
+        pytest.param(
+            dataclasses.replace(REFUSAL, message="for another reason"), REFUSAL, True, id="for another reason"
+        ),
         pytest.param(REFUSAL, None, True, id="the first"),
     ],
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from watchword.agent.options import AgentOptions, agent_option_warnings, validate_agent_options
 from watchword.testing.builders import lifetime_settings

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.meta import Object
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label, agent_user, cluster_group
 from watchword.certificates.errors import CertificateRequestRefused
-from watchword.certificates.request_validation import read_cluster_request
+from watchword.certificates.request_validation import is_agent_of, read_cluster_request
 from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, CertificateSubject
@@ -23,8 +24,7 @@ FLEET = "system:open-cluster-management:managed-clusters"
 NO_NAMES = AlternativeNames()
 
 
-@dataclass(frozen=True)
-class Draft:
+class Draft(Struct, frozen=True):
     label: str = "prod"
     common_name: str = agent_user("prod", "agent1")
     organisations: tuple[str, ...] = (cluster_group("prod"), FLEET)
@@ -32,7 +32,7 @@ class Draft:
     usages: tuple[str, ...] = ("digital signature", "key encipherment", "client auth")
     signer: str = KUBE_CLIENT_SIGNER
     username: str = "system:bootstrap:abcdef"
-    body: bytes | None = field(default=None, repr=False)
+    body: bytes | None = None
 
     def manifest(self) -> Object:
         body = self.body
@@ -115,3 +115,21 @@ def test_no_cluster_is_ever_taken_for_another(own: str, other: str, agent: str) 
     except CertificateRequestRefused:
         return
     assert request.cluster == own == other
+
+
+@pytest.mark.parametrize(
+    ("user", "group", "expected"),
+    [
+        pytest.param("open-cluster-management:c1:agent", "open-cluster-management:c10", False, id="group of another"),
+        pytest.param("open-cluster-management:c10:agent", "open-cluster-management:c1", False, id="user of another"),
+        pytest.param("open-cluster-management:c1:agent", "system:authenticated", False, id="no group of a cluster"),
+        pytest.param("c1", "system:open-cluster-management:c1", False, id="a bare name in the reserved group"),
+        pytest.param("c1", "open-cluster-management:c1", True, id="as OCM names it"),
+        pytest.param("open-cluster-management:c1:agent", "open-cluster-management:c1", True, id="access entry"),
+        pytest.param("open-cluster-management:c1:agent", "system:open-cluster-management:c1", True, id="aws-auth"),
+    ],
+)
+def test_agent_that_a_cloud_authenticates_is_known_by_user_and_group(user: str, group: str, *, expected: bool) -> None:
+    csr = {"spec": {"username": user, "groups": [group]}}
+
+    assert is_agent_of("c1", csr) is expected

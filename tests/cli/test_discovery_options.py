@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
 
 import click
 import pytest
+from msgspec.structs import replace
 
 from watchword.cli.discovery_options import DiscoveryFlags, DiscoveryPlan, choose_plan, parse_duration_flag
 from watchword.cli.secret_input import SecretReader

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from watchword.admin.hub_setup import HubSetup
 from watchword.admin.kept_settings import keep_unnamed

@@ -27,7 +27,19 @@ ADDRESS = ["--hub-apiserver", "https://h", "--hub-token", TOKEN]
         pytest.param([*JOIN, "--cluster-name", "a,b"], "is one name", id="join under two names"),
         pytest.param([*JOIN, "--cluster-name", "a", "--registration-auth", "magic"], "no driver 'magic'", id="driver"),
         pytest.param(
-            [*JOIN, "--cluster-name", "a", "--registration-auth", "pigeon"], "choose one of csr", id="unknown driver"
+            [*JOIN, "--cluster-name", "a", "--registration-auth", "pigeon"],
+            "choose one of aws-irsa, csr",
+            id="unknown driver",
+        ),
+        pytest.param(
+            [*JOIN, "--cluster-name", "a", "--registration-auth", "aws-irsa", "--eks-hub-cluster-arn", "hub"],
+            "'hub' is not the ARN of an EKS cluster",
+            id="a name instead of an ARN",
+        ),
+        pytest.param(
+            [*JOIN, "--cluster-name", "a", "--managed-cluster-arn", "arn:aws:eks:us-west-2:1:cluster/a"],
+            "is not the ARN of an EKS cluster",
+            id="an ARN with a malformed account",
         ),
         pytest.param([*HUB], "say how to find the cluster", id="join without a hub"),
         pytest.param([*HUB, "h:1", "--token", TOKEN], "--discovery-token-ca-cert-hash", id="join without a pin"),
@@ -55,8 +67,12 @@ ADDRESS = ["--hub-apiserver", "https://h", "--hub-token", TOKEN]
         pytest.param(["unjoin"], "name the cluster: --cluster-name", id="unjoin nobody"),
         pytest.param(["rejoin"], "name the cluster: --cluster-name", id="rejoin nobody"),
         pytest.param(["rejoin", "--cluster-name", "a"], "say how to find the cluster", id="rejoin without a hub"),
-        pytest.param(["init", "--registration-auth", "csr,pigeon"], "choose one of csr", id="init for one more"),
-        pytest.param(["init", "--registration-auth", "magic"], "choose one of csr", id="init for nobody knows what"),
+        pytest.param(
+            ["init", "--registration-auth", "csr,pigeon"], "choose one of aws-irsa, csr", id="init for one more"
+        ),
+        pytest.param(
+            ["init", "--registration-auth", "magic"], "choose one of aws-irsa, csr", id="init for nobody knows what"
+        ),
         pytest.param(["init", "--token", "abcdef.0123456789abcdef"], "printed in manuals", id="a sample token"),
         pytest.param(["init", "--token", "short"], "malformed", id="init with a malformed token"),
         pytest.param(["init", "--token-ttl", "tomorrow"], "24h, 90m", id="init with a strange life"),

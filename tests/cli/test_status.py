@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from watchword.admin.doctor.hub import decide_fleet_findings
 from watchword.admin.doctor.model import CheckResult, Level

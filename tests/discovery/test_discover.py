@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+import dataclasses
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
@@ -116,7 +117,7 @@ async def test_what_is_not_there_is_waited_for_and_then_named(
     told: list[str] = []
     started = asyncio.get_running_loop().time()
     with pytest.raises(DiscoveryError) as refusal:
-        await discovery(replace(a_hub(), **spoil), told).by_token(METHOD)  # type: ignore[arg-type]  # a table's row
+        await discovery(dataclasses.replace(a_hub(), **spoil), told).by_token(METHOD)  # type: ignore[arg-type]  # a table's row
     assert refusal.value.reason == reason
     assert 290 <= asyncio.get_running_loop().time() - started <= 300
     assert len(told) == 2, "the same trouble is told once"
@@ -125,7 +126,7 @@ async def test_what_is_not_there_is_waited_for_and_then_named(
 @pytest.mark.parametrize("pinned_only", [False, True], ids=["by token", "by pin"])
 async def test_server_that_stalls_in_the_middle_of_every_answer_is_given_up_in_time(*, pinned_only: bool) -> None:
     started = asyncio.get_running_loop().time()
-    finder = discovery(replace(a_hub(), stalls=True))
+    finder = discovery(dataclasses.replace(a_hub(), stalls=True))
     with pytest.raises(DiscoveryError, match="complete") as refusal:
         await (finder.by_pin(HUB, INFO.pins) if pinned_only else finder.by_token(METHOD))
     assert refusal.value.reason == DiscoveryReason.SERVER_UNREACHABLE
@@ -146,12 +147,12 @@ async def test_server_that_stalls_at_the_second_read_is_given_up_within_the_one_
 async def test_stalling_server_costs_one_request_when_no_wait_is_wanted() -> None:
     started = asyncio.get_running_loop().time()
     with pytest.raises(DiscoveryError, match="complete"):
-        await ClusterDiscovery(FakeNetwork({HUB: replace(a_hub(), stalls=True)}), NO_WAIT).by_token(METHOD)
+        await ClusterDiscovery(FakeNetwork({HUB: dataclasses.replace(a_hub(), stalls=True)}), NO_WAIT).by_token(METHOD)
     assert asyncio.get_running_loop().time() - started == EXCHANGE_SECONDS
 
 
 async def test_a_hub_that_boots_later_than_the_client_is_found() -> None:
-    hub, told = replace(a_hub(), up=False), list[str]()
+    hub, told = dataclasses.replace(a_hub(), up=False), list[str]()
     async with asyncio.TaskGroup() as group:
         found = group.create_task(discovery(hub, told).by_token(METHOD))
         await asyncio.sleep(60)
@@ -210,7 +211,7 @@ async def test_a_document_is_trusted_and_replaced_by_what_the_cluster_publishes(
     ],
 )
 async def test_a_document_stands_when_the_cluster_publishes_nothing_better(published: dict[str, str] | None) -> None:
-    assert await discovery(replace(a_hub(), data=published)).by_document(TEXT.encode()) == INFO
+    assert await discovery(dataclasses.replace(a_hub(), data=published)).by_document(TEXT.encode()) == INFO
 
 
 async def test_a_document_is_not_refreshed_from_a_server_of_another_authority() -> None:

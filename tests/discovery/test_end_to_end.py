@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from watchword.api.bootstrap import CLUSTER_INFO, token_secret_key
 from watchword.api.meta import ObjectKey

@@ -12,7 +12,11 @@ from tools.reasons import Sources
 
 ROOT = Path(__file__).parents[2]
 REFERENCES = ("cli.md", "api.md", "conditions.md", "rights.md", "metrics.md")
-FILES = (".importlinter", *(f"docs/reference/{name}" for name in REFERENCES))
+FILES = (
+    ".importlinter",
+    "src/watchword/dashboard/assets/reasons.json",
+    *(f"docs/reference/{name}" for name in REFERENCES),
+)
 ABOUT_CLUSTERS = (
     "HubAcceptedManagedCluster",
     "ManagedClusterConditionAvailable",

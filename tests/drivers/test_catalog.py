@@ -22,7 +22,8 @@ def test_one_driver_is_the_default() -> None:
 
 def test_names_aliases_flags_and_annotations_are_each_of_one_driver() -> None:
     names = [name for driver in CATALOG.drivers for name in (driver.name, *driver.aliases)]
-    flags = [flag for driver in CATALOG.drivers for option in driver.options for flag in (option.flag, *option.aliases)]
+    options = [option for driver in CATALOG.drivers for option in driver.options]
+    flags = [(option.side, flag) for option in options for flag in (option.flag, *option.aliases)]
     annotations = [name for registration in CATALOG.clusters.values() for name in registration.annotations]
 
     assert all(len(set(rows)) == len(rows) for rows in (names, flags, annotations))

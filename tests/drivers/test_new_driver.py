@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from random import Random
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 from tests.drivers.voucher_driver import (
     ANNOTATION,
     HUB_SETTINGS,
@@ -261,5 +261,5 @@ def test_cluster_with_annotations_of_two_drivers_is_refused() -> None:
 
 
 def test_unknown_driver_is_answered_with_those_that_the_catalog_knows() -> None:
-    with pytest.raises(UnknownDriver, match="by which clusters register: choose one of csr, voucher"):
+    with pytest.raises(UnknownDriver, match="by which clusters register: choose one of aws-irsa, csr, voucher"):
         a_catalog().cluster_driver("pigeon")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
+from msgspec.structs import replace
 from tests.drivers.test_token_decisions import a_token, wanted
 
 from watchword.api.http import Request, Response
@@ -210,5 +210,5 @@ async def test_right_that_holds_a_moment_later_costs_a_moment() -> None:
 
 def test_driver_is_for_addons_alone() -> None:
     assert CATALOG.addon_driver("token") == "token"
-    with pytest.raises(UnknownDriver, match="choose one of csr"):
+    with pytest.raises(UnknownDriver, match="choose one of aws-irsa, csr"):
         CATALOG.cluster_driver("token")

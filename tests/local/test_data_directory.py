@@ -65,6 +65,7 @@ def test_choose_blueprint(
         pytest.param(TWO, LayoutRequest(1), "`watchword reset --data-dir /home/me/fleet`", id="the fleet is named"),
         pytest.param(TWO, LayoutRequest(None, 6443), "listens on port 7000", id="another port for a hub that is known"),
         pytest.param(None, LayoutRequest(2, 65534), "no port 65536", id="beyond the last port"),
+        pytest.param(TWO, LayoutRequest(registration_auth="grpc"), "register otherwise", id="another driver"),
     ],
 )
 def test_contradictory_options_are_refused(recorded: FleetLayout | None, requested: LayoutRequest, why: str) -> None:
@@ -91,6 +92,17 @@ def test_a_new_cluster_is_given_no_port_of_the_others() -> None:
     grown = choose_layout(TWO, LayoutRequest(3), lambda: next(wanted), FOLDER)
 
     assert grown.clusters[-1] == ControlPlaneAddress("cluster3", 7005)
+
+
+def test_server_of_a_driver_has_a_port_of_its_own_that_stays() -> None:
+    wanted = iter([7001, 7000, 7002, 7002, 7005])
+    requested = LayoutRequest(1, 7001, registration_auth="grpc", needs_server_port=True)
+
+    chosen = choose_layout(None, requested, lambda: next(wanted), FOLDER)
+
+    assert (chosen.registration_auth, chosen.server_port) == ("grpc", 7000)
+    assert choose_layout(chosen, LayoutRequest(), ports, FOLDER) == chosen
+    assert choose_layout(TWO, LayoutRequest(registration_auth="csr"), ports, FOLDER) == TWO
 
 
 def test_blueprint_is_kept(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ async def test_an_unknown_driver_is_a_condition_and_leaves_the_agent_alone(opera
     found = await operated.until(KLUSTERLETS, "klusterlet", says("Applied", "False", "UnknownRegistrationDriver"))
     condition = find_condition(found, "Applied")
     assert condition is not None
-    assert "choose one of csr" in condition.message
+    assert "choose one of aws-irsa, csr" in condition.message
     after = await operated.admin.get(DEPLOYMENTS, ObjectKey(AGENT_NAMESPACE, AGENT))
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
 

@@ -25,6 +25,7 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
+from watchword.drivers.catalog import CATALOG
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.operator.bundles import OPERATOR, operator_bundle
@@ -71,7 +72,10 @@ async def live(client: Client) -> None:
     for definition in (KLUSTERLET, CLUSTER_MANAGER):
         await see(client, CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(definition), says("Established", "True"))
     await client.create(KLUSTERLETS, KLUSTERLETS.manifest(KLUSTERLET_KEY, spec={"clusterName": "edge"}))
-    await client.create(CLUSTER_MANAGERS, CLUSTER_MANAGERS.manifest(CLUSTER_MANAGER_KEY, spec={}))
+    with_server = [name for name, registration in CATALOG.clusters.items() if registration.server is not None]
+    drivers = [{"authType": name} for name in (CATALOG.default, *with_server)]
+    spec = {"registrationConfiguration": {"registrationDrivers": drivers}}
+    await client.create(CLUSTER_MANAGERS, CLUSTER_MANAGERS.manifest(CLUSTER_MANAGER_KEY, spec=spec))
     await see(client, KLUSTERLETS, KLUSTERLET_KEY, says("Applied", "True"))
     await see(client, CLUSTER_MANAGERS, CLUSTER_MANAGER_KEY, says("Applied", "True"))
     await disturb(client)

@@ -6,6 +6,7 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES
+from watchword.drivers.catalog import CATALOG
 from watchword.operator.account_manifests import MANAGER_RIGHTS
 from watchword.operator.bundles import operator_bundle
 from watchword.operator.cluster_manager_manifests import bound_hub_manifests, hub_flags
@@ -57,8 +58,10 @@ def test_no_role_reads_secrets_in_all_namespaces() -> None:
     wide = [rule for key, rows in roles().items() if not key[0] and key[1] != ACCOUNTS_ROLE for rule in rows]
     unnamed = [rule for rule in wide if "secrets" in rule.get("resources", ()) and not rule.get("resourceNames")]
 
-    # The agent's own role is bound only in the namespaces that are its own.
-    assert unnamed == [rule for rule in roles()["", "open-cluster-management:watchword:agent-own"] if rule in unnamed]
+    # Roles that are bound only in namespaces of the agent or the hub; a right to create cannot name objects.
+    own = roles()["", "open-cluster-management:watchword:agent-own"]
+    made = [rule for server in CATALOG.servers for rule in server.controller_rules if rule["verbs"] == ["create"]]
+    assert [rule for rule in unnamed if rule not in own] == [rule for rule in made if rule in unnamed]
 
 
 def test_the_operator_changes_workloads_only_in_the_namespaces_it_was_given() -> None:
@@ -83,6 +86,9 @@ def test_the_operator_binds_its_own_roles_and_no_others() -> None:
         "open-cluster-management:watchword:agent-own",
         "open-cluster-management:watchword:cluster-cleaner",
         "open-cluster-management:watchword:hub",
+        "open-cluster-management:watchword:grpc-server",
+        "open-cluster-management:watchword:grpc-server-controller",
+        "open-cluster-management:watchword:grpc-server-signer",
     }
 
 

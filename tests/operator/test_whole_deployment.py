@@ -12,7 +12,7 @@ import pytest
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, ConditionType
+from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE, ConditionType
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
     CONFIG_MAPS,
@@ -23,6 +23,7 @@ from watchword.api.resources import (
     MANIFEST_WORKS,
     PODS,
     SECRETS,
+    SERVICES,
 )
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.instance import Instance, InstanceSettings
@@ -120,3 +121,25 @@ async def test_manifests_become_a_fleet(instance: Instance, admin: Client) -> No
     await eventually(admin, MANIFEST_WORKS, work, lambda o: is_true(o or {}, ConditionType.WORK_APPLIED), within=SLOW)
     pods = await eventually_all(admin, PODS, lambda found: len(found) == 3, within=SLOW)
     assert {pod["status"]["phase"] for pod in pods.values()} == {"Running"}
+
+
+async def test_manifests_bring_up_the_server_of_a_driver(admin: Client) -> None:
+    await install_crds(admin)
+    for resource, obj in operator_bundle():
+        if resource is not CUSTOM_RESOURCE_DEFINITIONS:
+            await admin.apply(resource, obj, force=True)
+    drivers = [{"authType": "csr"}, {"authType": "grpc"}]
+    spec = {"registrationConfiguration": {"registrationDrivers": drivers}}
+    await admin.create(CLUSTER_MANAGERS, CLUSTER_MANAGERS.manifest(ObjectKey.cluster("cluster-manager"), spec=spec))
+
+    server = ObjectKey(HUB_NAMESPACE, "cluster-manager-grpc-server")
+    found = await eventually(
+        admin,
+        DEPLOYMENTS,
+        server,
+        lambda o: bool(((o or {}).get("status") or {}).get("availableReplicas")),
+        within=SLOW,
+    )
+
+    assert found["spec"]["template"]["spec"]["serviceAccountName"] == "grpc-server-sa"
+    assert (await admin.get(SERVICES, server))["spec"]["selector"] == {"app": server.name}

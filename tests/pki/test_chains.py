@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from copy import copy
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
+from msgspec.structs import force_setattr
 
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate, parse_certificate
@@ -40,9 +42,9 @@ def _intermediate(
     if critical is not None:
         builder = builder.add_extension(critical, critical=True)
     der = builder.sign(issuer.key.handle, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
-    made = object.__new__(Authority)  # a leaf that poses as a CA cannot be made through the front door
-    object.__setattr__(made, "certificate", parse_certificate(der))
-    object.__setattr__(made, "key", key)
+    made = copy(issuer)  # a leaf that poses as a CA cannot be made through the front door
+    force_setattr(made, "certificate", parse_certificate(der))
+    force_setattr(made, "key", key)
     return made
 
 

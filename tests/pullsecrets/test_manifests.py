@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
-from tests.pullsecrets.harness import PullSecretHarness
+from tests.pullsecrets.harness import PullSecretHarness, content_of, is_filled
 
 from watchword.api import yaml
 from watchword.api.meta import Manifest, ObjectKey, annotations_of
-from watchword.api.pull_secrets import ANNOTATION_PULL_SECRET
+from watchword.api.pull_secrets import ANNOTATION_PULL_SECRET, DOCKERCFG_TYPE
 from watchword.api.resources import CLUSTER_ROLES, CONFIG_MAPS, DEPLOYMENTS, EVENTS, ROLES, SECRETS, SERVICE_ACCOUNTS
 from watchword.cli.main import cli
+from watchword.kube.connect import connect
 from watchword.operator.pull_secret_manifests import (
     PULL_SECRETS,
     PULL_SECRETS_OWN_RIGHTS,
@@ -23,6 +26,7 @@ from watchword.operator.pull_secret_manifests import (
 from watchword.operator.rbac import RbacRule
 from watchword.testing.errors import EventuallyTimeout
 from watchword.testing.eventually import eventually_all
+from watchword.testing.node_cluster import a_cluster_with_node
 
 EVERY_RIGHT = (*PULL_SECRETS_RIGHTS, *PULL_SECRETS_OWN_RIGHTS)
 USER = f"system:serviceaccount:{PULL_SECRETS.namespace}:{PULL_SECRETS.name}"
@@ -111,3 +115,23 @@ def test_printed_manifests_start_a_command_with_flags_that_it_has(arguments: lis
     flags = [argument.partition("=")[0] for argument in container["args"][1:]]
     helped = CliRunner().invoke(cli, [container["args"][0], "--help"]).stdout
     assert all(flag in helped for flag in flags)
+
+
+@pytest.mark.real_time
+@pytest.mark.timeout(180)
+async def test_printed_manifests_work_on_the_embedded_control_plane(tmp_path: Path) -> None:
+    async with a_cluster_with_node(tmp_path) as kubeconfig:
+        client = connect(kubeconfig)
+        for resource, obj in BUNDLE:
+            await client.apply(resource, obj)
+
+        secrets = await eventually_all(
+            client,
+            SECRETS,
+            lambda found: bool(found) and all(map(is_filled, found.values())),
+            fields=f"type={DOCKERCFG_TYPE}",
+            namespace="default",
+        )
+        await client.close()
+
+    assert [set(content_of(secret)) for secret in secrets.values()] == [{"registry.example"}]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
 from prometheus_client import generate_latest
 from tests.pullsecrets.harness import PullSecretHarness, token_of
 
+from watchword.admin.doctor.model import CheckContext
 from watchword.admin.doctor.pull_secrets import decide_pull_secret_findings
+from watchword.admin.doctor.runner import run_doctor
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
-from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets, summarize_pull_secrets
+from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets
 from watchword.runtime.metrics import Metrics
 from watchword.testing.canary import Canary
 from watchword.testing.eventually import eventually, is_gone
@@ -51,6 +52,7 @@ async def test_secret_that_is_gone_is_counted_no_more(cluster: PullSecretHarness
     cluster.start(metrics=metrics)
     await cluster.account("builder")
     secret = await cluster.listed("builder")
+    await asyncio.sleep(60)  # until every account of the cluster has its token
     before = values_of(metrics)['watchword_pull_secrets{state="filled"}']
 
     await cluster.client.delete(SERVICE_ACCOUNTS, cluster.key("builder"))
@@ -65,6 +67,7 @@ async def test_list_shows_the_unhealthy_first_and_no_token(cluster: PullSecretHa
     await cluster.legacy_pair(await cluster.account("old"))
     await cluster.account("builder")
     secret = await cluster.listed("builder")
+    await cluster.listed("default")
 
     rows = await list_pull_secrets(cluster.client, now=cluster.plane.clock.now(), namespace=cluster.namespace)
 
@@ -73,6 +76,20 @@ async def test_list_shows_the_unhealthy_first_and_no_token(cluster: PullSecretHa
     assert health["old"] is PullSecretHealth.LEGACY
     assert rows[0].account == "old"
     assert token_of(secret) not in str(rows)
+
+
+async def test_doctor_examines_a_cluster_that_has_pull_secrets_and_is_in_no_fleet(
+    private_cluster: PullSecretHarness,
+) -> None:
+    private_cluster.start()
+    await private_cluster.account("builder")
+    await private_cluster.listed("builder")
+
+    results = await run_doctor(CheckContext(private_cluster.client, private_cluster.plane.clock, may_write=False))
+
+    found = {result.check: [finding.level.value for finding in result.findings] for result in results}
+    assert found["image pull secrets"] == ["ok"]
+    assert "membership" not in found
 
 
 @pytest.mark.real_time
@@ -121,18 +138,3 @@ def test_doctor_judges_pull_secrets_by_the_worst(health: tuple[PullSecretHealth,
     rows = [PullSecretRow(ObjectKey("team", f"secret-{n}"), "builder", each) for n, each in enumerate(health)]
 
     assert [finding.level.value for finding in decide_pull_secret_findings(rows)] == level
-
-
-def test_summary_counts_and_finds_the_first_to_expire() -> None:
-    now = datetime(2026, 3, 1, tzinfo=UTC)
-    rows = [
-        PullSecretRow(
-            ObjectKey("team", f"secret-{hours}"), "b", PullSecretHealth.HEALTHY, expires_at=now + timedelta(hours=hours)
-        )
-        for hours in (3, 1, 2)
-    ]
-
-    summary = summarize_pull_secrets(rows)
-
-    assert summary.counts == {PullSecretHealth.HEALTHY: 3}
-    assert summary.first_to_expire is rows[1]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bench.reliability.credentials import CredentialKind
 from bench.reliability.herd import refreshes_of_a_rotation, renewals_of_a_day

@@ -282,6 +282,12 @@ async def test_account_with_the_label_disabled_is_cleaned_up_and_comes_back(clus
     assert account["imagePullSecrets"] == [{"name": "quay"}]
     assert ANNOTATION_PULL_SECRET not in annotations_of(account)
     assert is_filled(await cluster.listed("builder"))
+    await eventually_all(
+        cluster.client,
+        EVENTS,
+        lambda found: any(event["reason"] == "PullSecretRemoved" for event in found.values()),
+        namespace=cluster.namespace,
+    )
 
 
 async def test_namespace_with_the_label_disabled_is_cleaned_up(cluster: PullSecretHarness) -> None:
@@ -350,6 +356,7 @@ async def test_account_that_no_pod_uses_gets_nothing_when_pods_decide(cluster: P
     assert ANNOTATION_PULL_SECRET not in annotations_of(unused)
 
 
+@pytest.mark.planes("embedded")  # in virtual time: the annotation waits five minutes for a token
 async def test_refusal_of_tokens_is_an_event_and_the_empty_secret_is_not_listed(cluster: PullSecretHarness) -> None:
     await _grant(cluster, "no-tokens")
     cluster.start(user="no-tokens")
@@ -360,6 +367,7 @@ async def test_refusal_of_tokens_is_an_event_and_the_empty_secret_is_not_listed(
         SERVICE_ACCOUNTS,
         cluster.key("builder"),
         lambda obj: ANNOTATION_PULL_SECRET in annotations_of(obj or {}),
+        within=400,
     )
     await eventually_all(
         cluster.client,

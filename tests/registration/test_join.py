@@ -191,7 +191,7 @@ async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: FleetHarnes
 
 
 async def request_as_a_stranger(joining: Client, name: str) -> str:
-    from watchword.drivers.csr.decisions import request_manifest  # noqa: PLC0415 - the stranger's own tool
+    from watchword.drivers.certificate_decisions import request_manifest  # noqa: PLC0415 - the stranger's own tool
 
     groups = (f"system:open-cluster-management:{name}", "system:open-cluster-management:managed-clusters")
     wanted = WantedCredential(name, CredentialSubject(f"system:open-cluster-management:{name}:intruder", groups))

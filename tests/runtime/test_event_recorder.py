@@ -6,6 +6,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
+from structlog.testing import capture_logs
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import EVENTS, MANAGED_CLUSTERS, SECRETS
@@ -132,3 +133,34 @@ async def test_at_the_end_of_a_process_what_waits_is_sent(harness: RecorderHarne
 
     assert [event["metadata"]["namespace"] for event in harness.events()] == ["ns"]
     assert EVENTS.path(namespace="ns") in harness.api.requests[0][1]
+
+
+async def test_every_new_event_is_an_audit_line_also_when_it_is_dropped(harness: RecorderHarness) -> None:
+    with capture_logs() as lines:
+        for _ in range(3):
+            harness.recorder.refusal(CLUSTER, "CSRRefused", "the requester may not: token abc.def")
+        for number in range(200):
+            harness.recorder.normal(SECRETS.manifest(ObjectKey("ns", f"s{number}")), "Created", "new")
+
+    decisions = [line for line in lines if line["event"] == "decision"]
+    assert len(decisions) == 1 + 200
+    assert harness.dropped()
+    first = {name: decisions[0][name] for name in ("severity", "reason", "object_kind", "object", "uid")}
+    assert list(first.values()) == ["Warning", "CSRRefused", "ManagedCluster", "edge", "u1"]
+
+
+async def test_decision_that_the_api_records_itself_is_an_audit_line_and_no_event(harness: RecorderHarness) -> None:
+    with capture_logs() as lines:
+        harness.recorder.audit(CLUSTER, "AutoApproved", "the agent renews its own certificate")
+        await asyncio.sleep(1)
+
+    assert [line["reason"] for line in lines if line["event"] == "decision"] == ["AutoApproved"]
+    assert harness.events() == []
+
+
+async def test_no_secret_is_in_an_audit_line(harness: RecorderHarness) -> None:
+    token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg"
+    with capture_logs() as lines:
+        harness.recorder.audit(CLUSTER, "Refused", f"refused: Bearer {token}")
+
+    assert token not in str(lines)

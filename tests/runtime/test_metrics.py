@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from watchword.runtime.metrics import OTHER, CredentialMetrics, LabelBudget, Metrics, ReconcileResult
+from watchword.runtime.metrics import OTHER, CredentialMetrics, LabelBudget, Metrics, ReconcileResult, RemainingLife
 
 
 def test_a_label_with_too_many_values_ends_in_other() -> None:
@@ -41,21 +41,22 @@ def test_three_thousand_clusters_cost_few_series_each() -> None:
     metrics = Metrics(registry)
 
     for number in range(5000):
-        metrics.credentials.watch_expiry("cluster", f"c{number}", lambda: 60)
+        metrics.credentials.watch_expiry("cluster", f"c{number}", lambda: RemainingLife(60, 0.5))
         metrics.credentials.rotation_failed("cluster", f"reason {number}")
         metrics.denied(f"reason {number}")
         metrics.field_conflict(f"manager {number}")
 
     lines = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
-    assert len(lines) < 3000 + 500
+    assert len(lines) < 2 * 3000 + 500
 
 
 def test_a_credential_that_is_gone_leaves_no_series() -> None:
     registry = CollectorRegistry()
     metrics = CredentialMetrics(registry)
-    metrics.watch_expiry("cluster", "edge", lambda: 60)
+    metrics.watch_expiry("cluster", "edge", lambda: RemainingLife(60, 0.5))
 
     metrics.forget("cluster", "edge")
 
     labels = {"kind": "cluster", "cluster": "edge"}
-    assert registry.get_sample_value("watchword_credential_expires_seconds", labels) is None
+    for name in ("watchword_credential_expires_seconds", "watchword_credential_remaining_ratio"):
+        assert registry.get_sample_value(name, labels) is None

@@ -20,7 +20,7 @@ from watchword.api.resources import (
     ROLES,
     SECRETS,
 )
-from watchword.drivers.csr.decisions import request_manifest
+from watchword.drivers.certificate_decisions import request_manifest
 from watchword.drivers.interface import CredentialSubject, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey

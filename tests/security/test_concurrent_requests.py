@@ -10,9 +10,11 @@ from random import Random
 from tests.registration.test_join import request_as_a_stranger
 
 from watchword.api.meta import ObjectKey
+from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.certificates.approval import is_approved
-from watchword.drivers.csr.hub import CsrApprovalReconciler
+from watchword.drivers.certificate_hub import CertificateApprovalReconciler
+from watchword.drivers.csr.options import read_allow_list
 from watchword.drivers.interface import HubContext, RegistrationValidator
 from watchword.hub.controllers import register_informers
 from watchword.hub.retired_cluster_names import RetiredClusterNames
@@ -27,7 +29,7 @@ from watchword.testing.fleet import AUTOMATIC, FleetHarness, PlaneConnector
 @asynccontextmanager
 async def approver(
     fleet: FleetHarness, validate_registration: RegistrationValidator
-) -> AsyncIterator[CsrApprovalReconciler]:
+) -> AsyncIterator[CertificateApprovalReconciler]:
     cache, clock = Cache.of(fleet.plane.fresh_client()), fleet.plane.clock
     register_informers(cache)
     running = asyncio.create_task(cache.run())
@@ -45,7 +47,7 @@ async def approver(
         settings=AUTOMATIC,
         auto_approval=True,
     )
-    yield CsrApprovalReconciler(context)
+    yield CertificateApprovalReconciler(context, KUBE_CLIENT_SIGNER, read_allow_list(context))
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

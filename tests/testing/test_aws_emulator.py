@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from watchword.api.meta import Object
 from watchword.api.sensitive import Sensitive

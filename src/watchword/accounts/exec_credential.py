@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -10,6 +11,7 @@ import orjson
 from watchword.accounts.errors import AccountsError
 from watchword.accounts.tokens import AccountToken
 from watchword.api.meta import Object
+from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
 
 EXEC_INFO = "KUBERNETES_EXEC_INFO"
@@ -17,10 +19,15 @@ VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1b
 
 
 def exec_credential(token: AccountToken, version: str = VERSIONS[0]) -> Object:
-    """Return the ExecCredential of a token; the token is in it."""
-    status: Object = {"token": token.token.reveal()}
-    if token.expires_at is not None:
-        status["expirationTimestamp"] = rfc3339(token.expires_at)
+    """Return the ExecCredential of an account's token; the token is in it."""
+    return token_credential(token.token, token.expires_at, version)
+
+
+def token_credential(token: Sensitive[str], expires_at: datetime | None, version: str) -> Object:
+    """Return the ExecCredential of any token; the token is in it."""
+    status: Object = {"token": token.reveal()}
+    if expires_at is not None:
+        status["expirationTimestamp"] = rfc3339(expires_at)
     return {"apiVersion": version, "kind": "ExecCredential", "status": status}
 
 

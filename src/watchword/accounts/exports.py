@@ -6,10 +6,10 @@ import base64
 import contextlib
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Protocol
 
 import orjson
+from msgspec import Struct
 
 from watchword.accounts.tokens import AccountToken, TokenAvailable, TokenChange, watch_tokens
 from watchword.api.meta import Object, ObjectKey, labels_of, uid_of
@@ -58,8 +58,7 @@ async def run_export(
             report(change)
 
 
-@dataclass(frozen=True, slots=True)
-class ArgoExporter:
+class ArgoExporter(Struct, frozen=True):
     """Writes one cluster Secret of Argo CD for each cluster."""
 
     client: Client
@@ -96,8 +95,7 @@ class ArgoExporter:
         return ObjectKey(self.namespace, f"cluster-{cluster}")
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterProfileExporter:
+class ClusterProfileExporter(Struct, frozen=True):
     """Writes one ClusterProfile for each cluster: how to reach it, and which plugin gives the credential.
 
     No token is in it. Clients run the plugin that they have configured under the provider's name, and the plugin reads

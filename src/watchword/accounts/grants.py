@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import Object, ObjectKey
@@ -21,8 +21,7 @@ GRANTS = ObjectKey(HUB_NAMESPACE, f"{ADDON_NAME}-grants")
 """The ConfigMap that records the rights of accounts."""
 
 
-@dataclass(frozen=True, slots=True)
-class AccountRight:
+class AccountRight(Struct, frozen=True):
     """A ClusterRole for an account: on the whole cluster, or in some namespaces; on all its clusters, or on some."""
 
     role: str

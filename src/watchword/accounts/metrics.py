@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import partial
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from watchword.accounts.agent.token_decision import RefreshReason
@@ -28,8 +29,7 @@ class AccountPhase(StrEnum):
     REVOKING = "revoking"
 
 
-@dataclass(frozen=True, slots=True)
-class AccountState:
+class AccountState(Struct, frozen=True):
     """One account as its status says; the times are None without a token."""
 
     phase: AccountPhase

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.accounts import SELECTOR, AccountSecret, copy_name, split_copy_name
 from watchword.api.meta import Object, ObjectKey, labels_of
@@ -25,8 +25,7 @@ from watchword.kube.client import Client
 from watchword.kube.watch import ObjectChange, Snapshot, WatchOptions, list_and_watch
 
 
-@dataclass(frozen=True, slots=True)
-class AccountToken:
+class AccountToken(Struct, frozen=True):
     """The token of an account on one cluster, with what is needed to use it there."""
 
     cluster: str
@@ -37,8 +36,7 @@ class AccountToken:
     expires_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class TokenAvailable:
+class TokenAvailable(Struct, frozen=True):
     """A cluster has a token now: the first one, or another than before."""
 
     token: AccountToken
@@ -49,8 +47,7 @@ class TokenAvailable:
         return self.token.cluster
 
 
-@dataclass(frozen=True, slots=True)
-class TokenGone:
+class TokenGone(Struct, frozen=True):
     """A cluster has no token any more."""
 
     cluster: str

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from datetime import timedelta
 
 from watchword.addons.certificate_approval import find_request_facts, validate_addon_request
-from watchword.addons.definition import DefinitionLookup, Signer
+from watchword.addons.definition import DefinitionLookup
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, SECRETS
 from watchword.certificates.approval import is_approved
 from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.request_validation import read_signer_request
+from watchword.certificates.signing import read_authority, sign_request, with_certificate
 from watchword.drivers.catalog import Catalog
 from watchword.kube.client import Client
-from watchword.pki.authority import Authority
 from watchword.pki.errors import PkiError
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
@@ -47,28 +46,18 @@ class AddonSigningReconciler:
             return Done()
         try:
             validate_addon_request(csr, facts, self.catalog)
-            certificate = self._sign(csr, signer, await self._authority(signer.authority))
+            authority = read_authority(await self.client.find(SECRETS, signer.authority))
+            asked = read_signer_request(csr, signer.name).asked
+            certificate = sign_request(csr, asked, authority, longest=signer.lifetime, now=self.clock.now())
         except CertificateRequestRefused as objection:
             self.events.refusal(csr, "SigningRefused", str(objection))
             return Done()
         except PkiError as trouble:
             self.events.warning(csr, "SigningAuthorityUnusable", f"Secret {signer.authority}: {trouble}")
             return RetryAfter(RECHECK_INTERVAL)
-        signed = {**csr, "status": {**csr["status"], "certificate": base64.b64encode(certificate).decode()}}
+        signed = with_certificate(csr, certificate)
         await self.client.update(CERTIFICATE_SIGNING_REQUESTS, signed, subresource="status")
         return Done()
-
-    def _sign(self, csr: Object, signer: Signer, authority: Authority) -> bytes:
-        asked = read_signer_request(csr, signer.name).asked
-        seconds = (csr.get("spec") or {}).get("expirationSeconds")
-        life = min(timedelta(seconds=seconds), signer.lifetime) if seconds else signer.lifetime
-        return authority.issue_client(asked.key, asked.subject, now=self.clock.now(), lifetime=life).pem
-
-    async def _authority(self, key: ObjectKey) -> Authority:
-        secret = await self.client.find(SECRETS, key)
-        data = (secret or {}).get("data") or {}
-        pem, private = (base64.b64decode(data.get(name) or "") for name in ("tls.crt", "tls.key"))
-        return Authority.from_pem(pem, private)
 
 
 def is_awaiting_signature(csr: Object) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from watchword.api.addon import (
     CUSTOM_SIGNER,
@@ -22,8 +23,7 @@ from watchword.api.names import ADDON_NAMESPACE, KUBE_CLIENT_SIGNER
 BY_LEASE, BY_FEEDBACK = "Lease", "Customized"
 
 
-@dataclass(frozen=True, slots=True)
-class AddonInstance:
+class AddonInstance(Struct, frozen=True):
     """One add-on on one cluster."""
 
     addon: Addon
@@ -34,8 +34,7 @@ Manifests: TypeAlias = Callable[[AddonInstance], Sequence[Object]]
 """Everything that is applied on a cluster to install the add-on there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """A right that the add-on's agent has on the hub: rules of its own, or a role that exists.
 
     It holds in the namespace of the agent's own cluster, or in the one namespace named here.
@@ -48,8 +47,7 @@ class Grant:
     namespace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Signer:
+class Signer(Struct, frozen=True):
     """Certificates for something else than the hub's API, signed with an authority of the add-on's own."""
 
     name: str
@@ -65,8 +63,7 @@ class Signer:
         return AddonSubject(certificate_subject(instance.cluster.name, instance.addon.name).user)
 
 
-@dataclass(frozen=True, slots=True)
-class AddonDefinition:
+class AddonDefinition(Struct, frozen=True):
     """An add-on as its author describes it."""
 
     name: str

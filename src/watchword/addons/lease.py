@@ -2,36 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
+from msgspec import Struct
+
+from watchword.api.credential_use import is_credential_id
 from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import Annotation
 from watchword.api.resources import LEASES
 from watchword.api.time import rfc3339_micro
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
-from watchword.kube.errors import NotFound
+from watchword.kube.errors import KubeError, NotFound
 from watchword.runtime.clock import Clock
 
 LEASE_SECONDS = 60
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
-@dataclass(frozen=True, slots=True)
-class AddonLease:
+class AddonLease(Struct, frozen=True):
     """The lease named after the add-on, in the namespace of its agent."""
 
     client: Client
     key: ObjectKey
     clock: Clock
 
-    async def renew(self) -> None:
-        """Write that the agent is alive now; raises what the server answers."""
+    async def renew(self, *, credential_id: str = "") -> None:
+        """Write that the agent is alive now, and which credential for the hub it uses; raises what the server answers.
+
+        The cluster's agent passes the id on to the hub, where `watchword status` shows whether a renewed credential is
+        in use. `UsedCredential` asks the hub for it.
+        """
         spec: Object = {"leaseDurationSeconds": LEASE_SECONDS, "renewTime": rfc3339_micro(self.clock.now())}
+        annotations = {Annotation.CREDENTIAL_IN_USE: credential_id} if is_credential_id(credential_id) else {}
         try:
-            await self.client.patch(LEASES, self.key, {"spec": spec})
+            patch: Object = {"spec": spec, **({"metadata": {"annotations": annotations}} if annotations else {})}
+            await self.client.patch(LEASES, self.key, patch)
         except NotFound:
-            owners = await own_account(self.client)
-            await self.client.create(LEASES, LEASES.manifest(self.key, metadata={"ownerReferences": owners}, spec=spec))
+            metadata = {"ownerReferences": await own_account(self.client), "annotations": annotations}
+            await self.client.create(LEASES, LEASES.manifest(self.key, metadata=metadata, spec=spec))
+
+
+@dataclass(slots=True)
+class UsedCredential:
+    """Which credential the hub sees on the requests of a client; asked for at most once in `every`."""
+
+    hub: Client
+    clock: Clock
+    every: timedelta = timedelta(minutes=5)
+    _id: str = field(default="", init=False)
+    _asked_at: datetime | None = field(default=None, init=False)
+
+    async def current(self) -> str:
+        """Return the id as last told by the hub, empty when it does not tell: a hub out of reach changes nothing."""
+        now = self.clock.now()
+        if self._asked_at is None or now - self._asked_at >= self.every:
+            self._asked_at = now
+            with contextlib.suppress(KubeError):
+                self._id = (await who_am_i(self.hub)).credential_id
+        return self._id
 
 
 async def own_account(client: Client) -> list[Object]:

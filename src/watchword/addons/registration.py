@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from watchword.addons import grant_manifests
 from watchword.addons.definition import AddonDefinition, AddonInstance, DefinitionLookup

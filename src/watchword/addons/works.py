@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.addons.definition import AddonInstance
 from watchword.api.conditions import Condition, find_condition, is_true
@@ -26,8 +26,7 @@ WATCHED: Mapping[tuple[str, str], tuple[str, str]] = {
 """Kinds whose status the agent reports back, and where they are served."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddonManifests:
+class AddonManifests(Struct, frozen=True):
     """The manifests of an add-on: what is installed, and what is run before its removal."""
 
     installed: tuple[Object, ...]

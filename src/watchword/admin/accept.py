@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_admin import HUB_RUNNING_HINT, AdmissionResult, HubAdmin
@@ -33,8 +34,7 @@ from watchword.operator.cluster_manager_manifests import hub_settings
 ATTEMPTS = 5  # the hub's controllers write to a new cluster at the same time
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterAcceptor:
+class ClusterAcceptor(Struct, frozen=True):
     """Accepts clusters under the terms that the administrator named; nothing is written unless everything may be."""
 
     hub_admin: HubAdmin

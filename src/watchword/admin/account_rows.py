@@ -7,11 +7,10 @@ from datetime import datetime
 
 from watchword.admin.health import decide_expiring_health, decide_renewed_health
 from watchword.admin.inventory_rows import CredentialRow
+from watchword.api.accounts import read_token_validity
 from watchword.api.conditions import find_condition
-from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Object
 from watchword.api.names import ConditionType
-from watchword.api.time import parse_rfc3339
 
 ACCOUNT_TOKEN = "account token"  # noqa: S105 - a kind of credential
 CONSEQUENCE = "programs that use it are refused by the cluster"
@@ -19,14 +18,9 @@ CONSEQUENCE = "programs that use it are refused by the cluster"
 
 def decide_account_rows(obj: Object, *, now: datetime) -> Iterable[CredentialRow]:
     """Say until when the token of a managed service account lives; nothing before there is one."""
-    status = obj.get("status") or {}
-    expires = parse_rfc3339(str(status.get("expirationTimestamp") or ""))
-    if expires is None:
+    validity = read_token_validity(obj)
+    if validity is None:
         return
-    secret = status.get("tokenSecretRef") or {}
-    issued = parse_rfc3339(str(secret.get("lastRefreshTimestamp") or ""))
-    renews = parse_rfc3339(str(status.get("nextRenewalTimestamp") or ""))
-    validity = CredentialValidity(issued, expires, renews)
     scheduled = find_condition(obj, ConditionType.ROTATION_SCHEDULED)
     renewed = scheduled is None or scheduled.status != "False"
     decide = decide_renewed_health if renewed else decide_expiring_health

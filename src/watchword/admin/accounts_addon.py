@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from watchword.accounts.grants import GRANTS
 from watchword.accounts.hub.installation import FIELD_MANAGER, manifests
@@ -37,8 +38,7 @@ def accounts_bundle(*, standalone: bool = False, image: str = IMAGE) -> list[Man
     return [*rows[:-1], *rights, rows[-1]]
 
 
-@dataclass(frozen=True, slots=True)
-class AccountsAddonAdmin:
+class AccountsAddonAdmin(Struct, frozen=True):
     """Installs and uninstalls the add-on of managed service accounts."""
 
     client: Client

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from watchword.admin.errors import OperationRefused
 from watchword.admin.health import InventoryHealth
@@ -19,8 +20,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 
 
-@dataclass(frozen=True, slots=True)
-class AddonAdmin:
+class AddonAdmin(Struct, frozen=True):
     """Operations on add-ons of a hub; a dry run sends requests and changes nothing."""
 
     client: Client

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.admin.errors import InvalidInput, OperationRefused
 from watchword.agent.cluster_registration import RegistrationRequest, validate_cluster_ownership
@@ -29,8 +30,7 @@ from watchword.pki.pins import Pin
 HUB, BOOTSTRAP = "hub", "bootstrap"
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapAccess:
+class BootstrapAccess(Struct, frozen=True):
     """Access to a verified hub with the credential of a joining cluster."""
 
     info: ClusterInfo
@@ -53,8 +53,7 @@ class BootstrapAccess:
             await client.close()
 
 
-@dataclass(frozen=True, slots=True)
-class HubAddress:
+class HubAddress(Struct, frozen=True):
     """An address and a token, and what proves that the hub is the one: an authority, a pin, or the token itself."""
 
     server: str

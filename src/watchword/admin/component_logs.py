@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from watchword.admin.deployment_trouble import format_selector
 from watchword.admin.errors import OperationRefused
@@ -25,8 +26,7 @@ class Component(StrEnum):
     AGENT = "agent"
 
 
-@dataclass(frozen=True, slots=True)
-class LogRequest:
+class LogRequest(Struct, frozen=True):
     """Which part of a log is wanted."""
 
     tail: int | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.admin.errors import NotReady
 from watchword.api.conditions import find_condition, is_true
@@ -14,8 +15,7 @@ from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore
 from watchword.kube.client import Client
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentTrouble:
+class DeploymentTrouble(Struct, frozen=True):
     """Why it does not run, and the command that shows more."""
 
     reason: str

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory_rows import JOIN_TOKEN, CredentialRow, Inventory, credential_identity
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiringCredential:
+class ExpiringCredential(Struct, frozen=True):
     """One credential that expires within the requested time."""
 
     row: CredentialRow

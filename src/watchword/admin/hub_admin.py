@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
@@ -26,8 +26,7 @@ def is_accepted(cluster: Object) -> bool:
     return (cluster.get("spec") or {}).get("hubAcceptsClient") is True
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionResult:
+class AdmissionResult(Struct, frozen=True):
     """What was done about one cluster, or about a single request."""
 
     cluster: str = ""
@@ -37,8 +36,7 @@ class AdmissionResult:
     owner: NameOwner | None = None  # the owner that got the name
 
 
-@dataclass(frozen=True, slots=True)
-class HubAdmin:
+class HubAdmin(Struct, frozen=True):
     """Reads and writes on a hub; a dry run sends requests and changes nothing."""
 
     client: Client

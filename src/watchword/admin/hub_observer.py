@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from watchword.admin.inventory_rows import HubFacts
 from watchword.admin.recent_events import FleetEvent, collect_fleet_events
+from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.meta import Object, Resource
 from watchword.api.names import CLUSTER_LEASE, Label
@@ -24,10 +25,13 @@ from watchword.api.resources import (
 from watchword.discovery.cluster_info import read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
+from watchword.drivers.catalog import CATALOG
 from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate
+from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, project_pull_secret
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import WatchScope
+from watchword.runtime.raw_objects import Projection
 
 SOURCES: dict[str, tuple[Resource, WatchScope]] = {
     "clusters": (MANAGED_CLUSTERS, WatchScope()),
@@ -38,7 +42,16 @@ SOURCES: dict[str, tuple[Resource, WatchScope]] = {
         CONFIG_MAPS,
         WatchScope(CLUSTER_INFO.namespace, fields=f"metadata.name={CLUSTER_INFO.name}"),
     ),
+    **{
+        f"the certificates of the {server.name}": (
+            CONFIG_MAPS,
+            WatchScope(server.published.namespace, fields=f"metadata.name={server.published.name}"),
+        )
+        for server in CATALOG.servers
+        if server.published is not None
+    },
 }
+SERVER_SOURCES = tuple(name for name in SOURCES if name.startswith("the certificates of the "))
 EVENT_SOURCE = (EVENTS, WatchScope())
 LEASE_SOURCE = (LEASES, WatchScope(fields=f"metadata.name={CLUSTER_LEASE}"))
 
@@ -49,6 +62,7 @@ class HubObserver:
 
     cache: Cache
     unseen: dict[str, str] = field(default_factory=dict)
+    with_pull_secrets: bool = False  # among the facts; they are followed then
     changes: int = 0
     _read_from: tuple[str, ...] = ()
     _read: tuple[Certificate, ...] = ()
@@ -62,6 +76,9 @@ class HubObserver:
             requests=self.requests(),
             tokens=read_tokens(self._list("join tokens")),
             authorities=self._authorities(),
+            pull_secrets=self._pull_secrets(),
+            servers=[obj for name in SERVER_SOURCES for obj in self._list(name)],
+            accounts=self.accounts(),
             unseen=self.unseen,
         )
 
@@ -72,6 +89,11 @@ class HubObserver:
     def addons(self) -> Sequence[Object]:
         """Return the ManagedClusterAddOns."""
         return self._list("add-ons")
+
+    def accounts(self) -> Sequence[Object]:
+        """Return the managed service accounts, where they are followed."""
+        followed = [kind for kind in ACCOUNT_KINDS if self.cache.informers(kind)]
+        return [account for kind in followed for account in self.cache.list(kind)]
 
     def requests(self) -> Sequence[Object]:
         """Return the certificate requests of clusters and add-ons, the oldest first."""
@@ -101,10 +123,24 @@ class HubObserver:
             self._changed.clear()
             await self._changed.wait()
 
+    def follow(self, resource: Resource, scope: WatchScope, project: Projection | None = None) -> None:
+        """Watch a further kind, or a further part of one, from now on."""
+        is_new = not self.cache.informers(resource)
+        self.cache.informer(resource, scope, project=project)
+        if is_new:
+            self.cache.add_handler(resource, self.notify_change)
+
     def notify_change(self, _: object = None) -> None:
         """Notify the waiting readers."""
         self.changes += 1
         self._changed.set()
+
+    def _pull_secrets(self) -> Sequence[PullSecret] | None:
+        """Read them from the cache, which holds no token."""
+        if not self.with_pull_secrets:
+            return None
+        found = (PullSecret.read(secret) for secret in self.cache.list(SECRETS))
+        return [secret for secret in found if secret is not None]
 
     def _list(self, source: str) -> Sequence[Object]:
         resource, scope = SOURCES[source]
@@ -113,15 +149,20 @@ class HubObserver:
 
 @asynccontextmanager
 async def observe_hub(
-    client: Client, unseen: dict[str, str], *, extra: Sequence[tuple[Resource, WatchScope]] = ()
+    client: Client,
+    unseen: dict[str, str],
+    *,
+    extra: Sequence[tuple[Resource, WatchScope]] = (),
+    pull_secrets: bool = False,
 ) -> AsyncIterator[HubObserver]:
     """Follow everything that can be seen of a hub; entered once all of it is known."""
     cache = Cache.of(client)
-    observer = HubObserver(cache, unseen)
+    observer = HubObserver(cache, unseen, pull_secrets)
     visible = [row for name, row in SOURCES.items() if name not in unseen]
     for resource, scope in (*visible, *extra):
-        cache.informer(resource, scope)
-        cache.add_handler(resource, observer.notify_change)
+        observer.follow(resource, scope)
+    if pull_secrets:
+        observer.follow(SECRETS, OF_PULL_SECRETS, project_pull_secret)
     running = asyncio.create_task(cache.run(), name="observer")
     try:
         await cache.sync()

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Sequence
 
-from watchword.admin.hub_observer import SOURCES, read_authorities, read_tokens, sort_by_creation
-from watchword.admin.inventory_rows import HubFacts
+from watchword.admin.audit_log import CredentialUsage
+from watchword.admin.hub_observer import SERVER_SOURCES, SOURCES, read_authorities, read_tokens, sort_by_creation
+from watchword.admin.inventory_rows import UNKNOWN_KIND, AccountToken, HubFacts
 from watchword.api.accounts import ACCOUNT_KINDS
-from watchword.api.meta import Object, Resource
+from watchword.api.credential_use import token_id
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.names import Label
+from watchword.api.pull_secrets import CONFIGURATION
+from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, NotFound
+from watchword.pki.errors import InvalidJwt
+from watchword.pki.unverified_jwt import read_unverified_claims
+from watchword.pullsecrets.inventory import read_pull_secrets
+from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.runtime.informer import WatchScope
 
+FORBIDDEN = "the server does not let you read them"
 
-async def read_hub_facts(client: Client) -> HubFacts:
+
+async def read_hub_facts(client: Client, *, usage: CredentialUsage | None = None) -> HubFacts:
     """Read everything at once; what this user may not see is named in `unseen`."""
     names = list(SOURCES)
     answers = await asyncio.gather(*(_read(client, *SOURCES[name]) for name in names))
@@ -25,14 +37,21 @@ async def read_hub_facts(client: Client) -> HubFacts:
             unseen[name] = answer
         else:
             found[name] = answer
+    accounts, pull_secrets = await asyncio.gather(_read_accounts(client), _read_pull_secrets(client))
+    if pull_secrets is None and await _has_pull_secrets(client):
+        unseen["pull secrets"] = FORBIDDEN
     return HubFacts(
         clusters=found.get("clusters", ()),
         addons=found.get("add-ons", ()),
         requests=sort_by_creation(found.get("certificate requests", ())),
         tokens=read_tokens(found.get("join tokens", ())),
         authorities=read_authorities(found.get("the hub's authority", ())),
-        accounts=await _read_accounts(client),
+        accounts=accounts,
+        pull_secrets=pull_secrets,
+        servers=[obj for name in SERVER_SOURCES for obj in found.get(name, ())],
         unseen=unseen,
+        usage=usage,
+        account_tokens=await _read_account_tokens(client) if usage is not None and accounts else {},
     )
 
 
@@ -42,11 +61,43 @@ async def _read_accounts(client: Client) -> Sequence[Object]:
     return [obj for answer in answers if not isinstance(answer, str) for obj in answer]
 
 
+async def _read_account_tokens(client: Client) -> dict[ObjectKey, AccountToken]:
+    """Return the ids of the tokens that managed service accounts have; none where Secrets may not be read."""
+    answer = await _read(client, SECRETS, WatchScope(labels=f"{Label.MANAGED_ACCOUNT}=true"))
+    found = {} if isinstance(answer, str) else {ObjectKey.of(secret): _account_token(secret) for secret in answer}
+    return {key: token for key, token in found.items() if token is not None}
+
+
+def _account_token(secret: Object) -> AccountToken | None:
+    try:
+        token = base64.b64decode((secret.get("data") or {}).get("token") or "").decode()
+        claims = read_unverified_claims(token)
+    except (ValueError, InvalidJwt):
+        return None
+    found = token_id(claims.get("jti"))
+    return AccountToken(str(claims.get("sub") or ""), found) if found else None
+
+
+async def _read_pull_secrets(client: Client) -> Sequence[PullSecret] | None:
+    try:
+        return await read_pull_secrets(client)
+    except Forbidden:
+        return None
+
+
+async def _has_pull_secrets(client: Client) -> bool:
+    """Whether the controllers are configured, as far as a user who may not read Secrets can see."""
+    try:
+        return await client.find(CONFIG_MAPS, CONFIGURATION) is not None
+    except Forbidden:
+        return False
+
+
 async def _read(client: Client, resource: Resource, scope: WatchScope) -> Sequence[Object] | str:
     try:
         listed = await client.list(resource, namespace=scope.namespace, labels=scope.labels, fields=scope.fields)
     except NotFound:
-        return "the server does not know the kind: is this a hub?"
+        return UNKNOWN_KIND
     except Forbidden:
-        return "the server does not let you read them"
+        return FORBIDDEN
     return listed.items

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.admin.deployment_trouble import await_deployments
 from watchword.admin.hub_setup import HubSetup, cluster_manager
@@ -26,8 +26,7 @@ async def await_hub(waiter: ObjectWaiter, setup: HubSetup, record: TokenRecord |
         await waiter.until(CONFIG_MAPS, CLUSTER_INFO, SignatureCondition(record.token.id), advice=advice)
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureCondition:
+class SignatureCondition(Struct, frozen=True):
     """Looks whether cluster-info is signed for a token."""
 
     token_id: str

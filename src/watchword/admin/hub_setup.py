@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.admin import operator_deployment
 from watchword.admin.apply import apply_all
@@ -39,10 +41,11 @@ from watchword.runtime.manifests import is_own_definition
 
 CLUSTER_MANAGER = "cluster-manager"
 FIELD_MANAGER = "watchword-init"
+AGENT_TO_HUB = "agentToHub"
+"""What an address of a driver's server is for, as Open Cluster Management says it."""
 
 
-@dataclass(frozen=True, slots=True)
-class HubSetup:
+class HubSetup(Struct, frozen=True):
     """What a hub should be like; what is empty or None stays as it is, or takes its default on a new hub."""
 
     info: ClusterInfo  # published to joining clusters
@@ -66,6 +69,9 @@ class HubSetup:
     def spec(self) -> Object:
         """What the ClusterManager says in the end."""
         named: Object = {"registrationConfiguration": named_registration(self)}
+        exposed = named_exposure(self)
+        if exposed:
+            named["serverConfiguration"] = {"endpointsExposure": exposed}
         if self.image:
             named["imagePullSpec"] = self.image
         return keep_unnamed(keep_unnamed({"imagePullSpec": IMAGE}, self.kept), named)
@@ -75,7 +81,7 @@ class HubSetup:
         """What the ClusterManager that is there says in the fields that `init` sets."""
         stored = [path[0] for option in self.catalog.options(Side.HUB) for path in option.paths]
         registration: dict[str, Mapping[str, Any]] = {name: {} for name in (DRIVER_LIST, "featureGates", *stored)}
-        fields = {"imagePullSpec": {}, "registrationConfiguration": registration}
+        fields = {"imagePullSpec": {}, "serverConfiguration": {}, "registrationConfiguration": registration}
         kept = select_settings(self.present.get("spec") or {}, fields)
         if "registrationConfiguration" in kept:
             kept["registrationConfiguration"] = self._kept_registration(kept["registrationConfiguration"])
@@ -124,6 +130,16 @@ def named_registration(setup: HubSetup) -> Object:
             {"feature": name, "mode": "Enable" if on else "Disable"} for name, on in sorted(setup.gates.items())
         ]
     return registration
+
+
+def named_exposure(setup: HubSetup) -> list[Object]:
+    """Return by which hosts agents reach the servers of drivers, as it is asked for."""
+    rows = [(option.exposure, option.read_list(setup.settings)) for option in setup.catalog.options(Side.HUB)]
+    return [
+        {"protocol": protocol, "usage": AGENT_TO_HUB, protocol: {"type": "hostname", "hostname": {"host": host}}}
+        for protocol, hosts in rows
+        for host in (hosts if protocol else ())
+    ]
 
 
 def validate_hub_setup(setup: HubSetup) -> list[str]:

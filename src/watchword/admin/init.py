@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.admin.hub_readiness import await_hub
 from watchword.admin.hub_setup import HubSetup, is_loopback, read_present, set_up_hub
@@ -23,8 +25,7 @@ from watchword.kube.errors import KubeError
 from watchword.runtime.clock import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class InitOptions:
+class InitOptions(Struct, frozen=True):
     """What is wanted of a hub and how to go about it."""
 
     setup: HubSetup
@@ -35,8 +36,7 @@ class InitOptions:
     wait: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class InitResult:
+class InitResult(Struct, frozen=True):
     """What came out of it."""
 
     info: ClusterInfo
@@ -46,8 +46,7 @@ class InitResult:
     warnings: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class HubInitializer:
+class HubInitializer(Struct, frozen=True):
     """Makes the cluster behind a client a hub; every step may be repeated."""
 
     client: Client

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.discovery.token_secret import BOTH_USAGES, TokenRecord
@@ -15,8 +16,7 @@ from watchword.discovery.tokens import BootstrapToken
 DESCRIPTION = "made by watchword init"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSpec:
+class TokenSpec(Struct, frozen=True):
     """Which token is wanted; `token` is None when any will do."""
 
     ttl: timedelta = timedelta(hours=24)  # zero: for ever

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
-from watchword.admin.account_rows import decide_account_rows
+from msgspec.structs import replace
+
 from watchword.admin.health import (
     InventoryHealth,
     decide_authority_health,
@@ -26,20 +26,23 @@ from watchword.admin.inventory_rows import (
     cluster_order,
     credential_order,
 )
+from watchword.admin.pull_secret_rows import decide_pull_secret_rows
+from watchword.admin.renewal_proof import addon_evidence, cluster_evidence, decide_account_uses, decide_row_use
 from watchword.api.addon import Addon
 from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_validity import CredentialValidity, parse_validity
-from watchword.api.meta import Object, annotations_of, labels_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
 from watchword.certificates.approval import is_pending
 from watchword.certificates.name_ownership import read_name_owner
+from watchword.certificates.requester import requester_of
 from watchword.discovery.token_secret import TokenRecord
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.descriptor import CredentialKind
 from watchword.drivers.errors import AmbiguousDriver
-from watchword.pki.certificates import parse_certificate
+from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
 from watchword.pki.errors import PkiError
 
 CONSEQUENCES = {
@@ -56,7 +59,7 @@ def build_inventory(facts: HubFacts, *, now: datetime, catalog: Catalog = CATALO
         sorted((decide_cluster_row(*each) for each in clusters), key=cluster_order),
         sorted((decide_addon_row(each, catalog) for each in facts.addons), key=addon_order),
         sorted(_credentials(facts, clusters, now, catalog), key=credential_order),
-        facts.unseen,
+        facts.missing,
     )
 
 
@@ -128,9 +131,7 @@ def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> boo
     """Whether another key requests a credential under the cluster's name."""
     own = f"{cluster_group(cluster)}:"
     return any(
-        is_pending(csr)
-        and Label.ADDON_NAME not in labels_of(csr)
-        and not str((csr.get("spec") or {}).get("username") or "").startswith(own)
+        is_pending(csr) and Label.ADDON_NAME not in labels_of(csr) and not requester_of(csr).user.startswith(own)
         for csr in requests
     )
 
@@ -162,16 +163,43 @@ def _credentials(
         yield CredentialRow(
             AUTHORITY, "", "the hub", authority.common_name, validity, health, consequence=CONSEQUENCES[AUTHORITY]
         )
+    yield from decide_server_rows(facts.servers, now=now, catalog=catalog)
     for record in facts.tokens:
         yield _token_row(record, now)
     for obj, requests in clusters:
         row = decide_cluster_credential_row(obj, requests, now=now, catalog=catalog)
         if row is not None:
-            yield row
-    for obj in facts.addons:
-        yield from decide_addon_credential_rows(Addon.read(obj), now=now, catalog=catalog)
-    for obj in facts.accounts:
-        yield from decide_account_rows(obj, now=now)
+            evidence = cluster_evidence(catalog.cluster_credential(obj), issued_certificates(obj, requests))
+            yield decide_row_use(row, evidence, facts.usage, now=now)
+    for addon in map(Addon.read, facts.addons):
+        evidence = addon_evidence(addon, catalog.addon_credential(addon))
+        for row in decide_addon_credential_rows(addon, now=now, catalog=catalog):
+            yield decide_row_use(row, evidence, facts.usage, now=now)
+    yield from decide_account_uses(facts, now=now)
+    yield from decide_pull_secret_rows(facts.pull_secrets or (), now=now)
+
+
+def decide_server_rows(published: Sequence[Object], *, now: datetime, catalog: Catalog) -> Iterable[CredentialRow]:
+    """Validate the certificates of the servers of drivers, which the hub's controllers renew."""
+    found = {ObjectKey.of(obj): obj.get("data") or {} for obj in published}
+    for server in catalog.servers:
+        data = found.get(server.published, {}) if server.published is not None else {}
+        for kind in server.certificates:
+            held = _latest_certificate(str(data.get(kind.field) or ""))
+            if held is not None:
+                validity = CredentialValidity(held.not_before, held.not_after)
+                health = decide_renewed_health(validity, now=now)
+                note = "is the hub running? its controllers renew it" if health.needs_attention else ""
+                yield CredentialRow(
+                    kind.name, "", "the hub", held.common_name, validity, health, note, kind.consequence, renewed=True
+                )
+
+
+def _latest_certificate(pem: str) -> Certificate | None:
+    try:
+        return max(split_bundle(pem.encode()), key=lambda each: each.not_after) if pem else None
+    except PkiError:
+        return None
 
 
 def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
@@ -241,20 +269,29 @@ def _advice(health: InventoryHealth, validity: CredentialValidity) -> str:
 
 def find_certificate_subject(cluster: Object, requests: Sequence[Object]) -> str:
     """Return whom the cluster's certificate names: the last that was issued, or the owner of the name on record."""
-    name = cluster["metadata"]["name"]
-    for csr in reversed(requests):
-        subject = _issued_subject(csr)
-        if Label.ADDON_NAME not in labels_of(csr) and subject.startswith(f"{cluster_group(name)}:"):
-            return subject
-    owner = read_name_owner(cluster)
+    issued = issued_certificates(cluster, requests)
+    if issued:
+        return issued[-1].common_name
+    name, owner = cluster["metadata"]["name"], read_name_owner(cluster)
     return agent_user(name, owner.agent) if owner is not None else cluster_group(name)
 
 
-def _issued_subject(csr: Object) -> str:
+def issued_certificates(cluster: Object, requests: Sequence[Object]) -> Sequence[Certificate]:
+    """Return the certificate that was last issued for a cluster's own credential, if its request is still there."""
+    prefix = f"{cluster_group(cluster['metadata']['name'])}:"
+    for csr in reversed(requests):
+        found = read_issued_certificate(csr) if Label.ADDON_NAME not in labels_of(csr) else None
+        if found is not None and found.common_name.startswith(prefix):
+            return (found,)
+    return ()
+
+
+def read_issued_certificate(csr: Object) -> Certificate | None:
+    """Return the certificate that was issued for a request, None while there is none."""
     try:
-        return parse_certificate(base64.b64decode((csr.get("status") or {}).get("certificate") or "")).common_name
+        return parse_certificate(base64.b64decode((csr.get("status") or {}).get("certificate") or ""))
     except (PkiError, ValueError):
-        return ""
+        return None
 
 
 def _yes_no_unknown(condition: Condition | None) -> str:

@@ -34,6 +34,8 @@ def credential_document(row: CredentialRow, now: datetime) -> Object:
         "nextRotation": _instant(row.next_rotation),
         "health": row.health.label,
         "note": row.note,
+        "use": str(row.use),
+        "count": row.count,
     }
 
 

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct, field
+
+from watchword.admin.audit_log import CredentialUsage
 from watchword.admin.health import InventoryHealth
+from watchword.api.credential_use import CredentialUse
 from watchword.api.credential_validity import CredentialValidity
-from watchword.api.meta import Object
+from watchword.api.meta import Object, ObjectKey
 from watchword.discovery.token_secret import TokenRecord
 from watchword.pki.certificates import Certificate
+from watchword.pullsecrets.pull_secret import PullSecret
 
 JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
+FLEET = ("clusters", "add-ons")
+UNKNOWN_KIND = "the server does not know the kind: is this a hub?"
 
 
-@dataclass(frozen=True, slots=True)
-class HubFacts:
+class AccountToken(Struct, frozen=True):
+    """Which token the Secret of a managed service account holds, without the token."""
+
+    user: str
+    credential_id: str
+
+
+class HubFacts(Struct, frozen=True):
     """What was read from a hub; `unseen` contains what could not be read and why."""
 
     clusters: Sequence[Object] = ()
@@ -27,11 +39,21 @@ class HubFacts:
     tokens: Sequence[TokenRecord] = ()
     authorities: Sequence[Certificate] = ()
     accounts: Sequence[Object] = ()
+    pull_secrets: Sequence[PullSecret] | None = None  # None: they may not be read
+    servers: Sequence[Object] = ()  # the ConfigMaps with the certificates of drivers' servers
     unseen: Mapping[str, str] = field(default_factory=dict)
+    usage: CredentialUsage | None = None  # by audit logs; None: none were given
+    account_tokens: Mapping[ObjectKey, AccountToken] = field(default_factory=dict)  # read only beside audit logs
+
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """What should have been read and was not: a cluster with pull secrets alone need not be a hub."""
+        if not self.pull_secrets or any(self.unseen.get(kind) != UNKNOWN_KIND for kind in FLEET):
+            return self.unseen
+        return {kind: why for kind, why in self.unseen.items() if kind not in FLEET}
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRow:
+class ClusterRow(Struct, frozen=True):
     """One cluster and the one thing that it lacks."""
 
     name: str
@@ -43,8 +65,7 @@ class ClusterRow:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AddonRow:
+class AddonRow(Struct, frozen=True):
     """One add-on on one cluster."""
 
     cluster: str
@@ -56,8 +77,7 @@ class AddonRow:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialRow:
+class CredentialRow(Struct, frozen=True):
     """One credential: what it is, whose, until when, and how it fares."""
 
     kind: str
@@ -69,6 +89,8 @@ class CredentialRow:
     note: str = ""
     consequence: str = ""  # what happens when it expires
     renewed: bool = False  # by its holder
+    use: CredentialUse = CredentialUse.UNKNOWN  # whether the holder uses the one last issued
+    count: int = 1  # how many alike the row stands for; the validity is that of the first to expire
 
     @property
     def next_rotation(self) -> datetime | None:
@@ -76,8 +98,7 @@ class CredentialRow:
         return self.validity.latest_renewal if self.renewed else None
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(Struct, frozen=True):
     """Everything, what needs attention first."""
 
     clusters: Sequence[ClusterRow]
@@ -87,10 +108,9 @@ class Inventory:
 
     @property
     def troubles(self) -> int:
-        """How many rows need attention."""
-        return sum(
-            row.health.needs_attention for rows in (self.clusters, self.addons, self.credentials) for row in rows
-        )
+        """How many clusters, add-ons and credentials need attention."""
+        members = sum(row.health.needs_attention for rows in (self.clusters, self.addons) for row in rows)
+        return members + sum(row.count for row in self.credentials if row.health.needs_attention)
 
 
 def natural_sort_key(name: str) -> tuple[tuple[int, int, str], ...]:

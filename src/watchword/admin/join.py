@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.admin.apply import apply_all
 from watchword.admin.bootstrap_access import BootstrapAccess
@@ -16,6 +17,7 @@ from watchword.admin.inventory import is_denied
 from watchword.admin.kept_settings import keep_unnamed, select_settings
 from watchword.admin.operator_deployment import FIELD_MANAGER as DEPLOYER
 from watchword.admin.operator_deployment import operator_objects
+from watchword.agent.secret_data import decode_data, encode_data
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.images import IMAGE
@@ -31,9 +33,10 @@ from watchword.api.resources import (
 )
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.interface import SecretData
 from watchword.drivers.options import Settings, Side, settings_from_spec, settings_to_spec
 from watchword.kube.client import Client
-from watchword.kube.errors import NotFound
+from watchword.kube.errors import ConfigError, NotFound
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.operator.bundles import OPERATOR
 from watchword.operator.klusterlet_manifests import agent_deployment
@@ -58,8 +61,7 @@ REGISTRATION_SETTINGS = (
 """The fields of a Klusterlet that `join` sets, besides those of the drivers' options."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterMembership:
+class ClusterMembership(Struct, frozen=True):
     """How this cluster belongs to one hub; what is empty or None stays as it is, or takes its default."""
 
     cluster: str
@@ -133,11 +135,29 @@ def klusterlet_manifest(membership: ClusterMembership) -> Object:
     return KLUSTERLETS.manifest(ObjectKey.cluster(membership.klusterlet), spec=membership.spec)
 
 
-def bootstrap_secret(namespace: str, access: BootstrapAccess) -> Object:
-    """Return the Secret by which the agent first reaches the hub."""
+def bootstrap_secret(namespace: str, access: BootstrapAccess, beside: SecretData) -> Object:
+    """Return the Secret by which the agent first reaches the hub, with what drivers add to it."""
     key = ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET)
-    encoded = base64.b64encode(dump_kubeconfig(access.kubeconfig)).decode()
-    return SECRETS.manifest(key, type="Opaque", data={KUBECONFIG_KEY: encoded})
+    data = {**beside, KUBECONFIG_KEY: dump_kubeconfig(access.kubeconfig)}
+    return SECRETS.manifest(key, type="Opaque", data=encode_data(data))
+
+
+async def read_bootstrap_data(client: Client, namespace: str) -> SecretData:
+    """Return what the bootstrap Secret contains; nothing when there is none."""
+    return decode_data(await client.find(SECRETS, ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET)))
+
+
+def choose_bootstrap_data(membership: ClusterMembership, access: BootstrapAccess, present: SecretData) -> SecretData:
+    """Return what the driver keeps beside the kubeconfig; `InvalidInput` when a flag is missing or wrong."""
+    catalog, driver = membership.catalog, membership.registration_driver
+    try:
+        data = catalog.clusters[driver].bootstrap_data(membership.settings, access.token, present)
+    except ConfigError as cause:
+        raise InvalidInput(str(cause)) from cause
+    needed = [option.flag for option in catalog.options(Side.JOIN, driver) if option.required]
+    if needed and not data:
+        raise InvalidInput(f"{needed[0]} is missing: the driver {driver} requires it")
+    return data
 
 
 def prerequisite_objects(membership: ClusterMembership) -> list[Manifest]:
@@ -148,10 +168,10 @@ def prerequisite_objects(membership: ClusterMembership) -> list[Manifest]:
     ]
 
 
-def membership_objects(membership: ClusterMembership, access: BootstrapAccess) -> list[Manifest]:
+def membership_objects(membership: ClusterMembership, access: BootstrapAccess, beside: SecretData) -> list[Manifest]:
     """Return what makes the membership, in an order in which it can be applied."""
     return [
-        (SECRETS, bootstrap_secret(membership.agent_namespace, access)),
+        (SECRETS, bootstrap_secret(membership.agent_namespace, access, beside)),
         (KLUSTERLETS, klusterlet_manifest(membership)),
     ]
 
@@ -182,8 +202,9 @@ async def join(
         rows, manager = await operator_objects(client, image, agent_namespace=namespace), DEPLOYER
     else:
         rows, manager = prerequisite_objects(membership), FIELD_MANAGER
+    present = await read_bootstrap_data(client, membership.agent_namespace)
+    own = membership_objects(membership, access, choose_bootstrap_data(membership, access, present))
     applied = await apply_all(client, rows, manager=manager, dry_run=dry_run)
-    own = membership_objects(membership, access)
     return applied + await apply_all(client, own, manager=FIELD_MANAGER, dry_run=dry_run)
 
 
@@ -227,8 +248,7 @@ def validate_joined(found: Object | None) -> str:
     return "" if is_true(found, ConditionType.JOINED) else "accepted; the agent takes up its work"
 
 
-@dataclass(frozen=True, slots=True)
-class JoinWait:
+class JoinWait(Struct, frozen=True):
     """Waits until the hub says that this cluster has joined; names the pod that is in the way until then."""
 
     client: Client  # this cluster

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.certificates.issued_certificate import load_or_create_key
@@ -24,8 +25,7 @@ NODES_GROUP = "system:nodes"
 NODE_USER = "system:node:"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeJoin:
+class NodeJoin(Struct, frozen=True):
     """Requests a node's certificate and stores it, with the cluster's endpoint, in one kubeconfig (0600)."""
 
     node: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object
@@ -11,8 +12,7 @@ from watchword.api.meta import Object
 MAX_EVENTS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class FleetEvent:
+class FleetEvent(Struct, frozen=True):
     """One event; `at` is an instant as text that sorts."""
 
     at: str

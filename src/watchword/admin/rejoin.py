@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_admin import AdmissionResult
-from watchword.admin.join import FIELD_MANAGER, bootstrap_secret
+from watchword.admin.join import FIELD_MANAGER, bootstrap_secret, read_bootstrap_data
 from watchword.admin.wait import ObjectWaiter
 from watchword.agent.secret_data import decode_data
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
@@ -27,10 +29,14 @@ from watchword.runtime.clock import Clock
 
 
 async def replace_bootstrap_secret(
-    client: Client, namespace: str, access: BootstrapAccess, *, dry_run: bool = False
+    client: Client, namespace: str, access: BootstrapAccess, *, dry_run: bool = False, catalog: Catalog = CATALOG
 ) -> str:
     """Replace the bootstrap credential on the managed cluster; the agent finds the new one by itself."""
-    secret = bootstrap_secret(namespace, access)
+    present = await read_bootstrap_data(client, namespace)
+    beside: dict[str, bytes] = {}
+    for registration in catalog.clusters.values():
+        beside |= registration.bootstrap_data({}, access.token, present)
+    secret = bootstrap_secret(namespace, access, beside)
     await client.apply(SECRETS, secret, manager=FIELD_MANAGER, force=True, dry_run=dry_run)
     return f"secret/{namespace}/{BOOTSTRAP_KUBECONFIG_SECRET}"
 
@@ -54,8 +60,7 @@ def validate_credential_current(secret: Object | None, *, now: datetime, catalog
     return "" if expires is None or now <= expires else "the agent's credential has expired"
 
 
-@dataclass(frozen=True, slots=True)
-class TakeOverCandidate:
+class TakeOverCandidate(Struct, frozen=True):
     """The requests for a name that is taken."""
 
     cluster: str
@@ -63,8 +68,7 @@ class TakeOverCandidate:
     requests: tuple[ClusterRequest, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TakeOver:
+class TakeOver(Struct, frozen=True):
     """Gives the name of a joined cluster to a new key, after confirmation."""
 
     acceptor: ClusterAcceptor

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.accounts.tokens import AccountToken
 from watchword.kube.access_reviews import who_am_i
@@ -17,8 +18,7 @@ from watchword.kube.https_transport import HttpsTransport
 ASK_EVERY = 0.25  # seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """What one cluster said of the token: after how many seconds it refused, or why that was not measured."""
 
     cluster: str
@@ -32,8 +32,7 @@ def connect_with(token: AccountToken) -> Client:
     return Client(HttpsTransport(Endpoint(token.server, token.ca), FixedCredential(credential)))
 
 
-@dataclass(frozen=True, slots=True)
-class RevocationProbe:
+class RevocationProbe(Struct, frozen=True):
     """Shows the tokens of an account to their clusters until these refuse them."""
 
     tokens: Sequence[AccountToken]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from watchword.admin.errors import OperationRefused
 from watchword.admin.wait import ObjectWaiter
@@ -21,8 +22,7 @@ from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialRotator:
+class CredentialRotator(Struct, frozen=True):
     """Renews through the hub: the holder sees the request there, and keeps the old credential until it has a new one.
 
     Nothing is removed, so a holder that is offline renews when it reconnects.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.accounts.grants import GRANTS, AccountRight, entry_name, granted_in, work_key
 from watchword.accounts.tokens import AccountToken, find_token
@@ -34,8 +35,7 @@ WORK_GRANTS_ROLE = "watchword-account-grants"
 HOLDING = (Finalizer.ACCOUNT, Finalizer.ACCOUNT_REPLICAS)
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAccountAdmin:
+class ServiceAccountAdmin(Struct, frozen=True):
     """Creates, finds, deletes and empowers managed service accounts."""
 
     client: Client

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.admin.errors import NotReady
 from watchword.admin.wait import ObjectWaiter
@@ -27,8 +28,7 @@ PROBE_LIFETIME = timedelta(minutes=10)  # the shortest that the API allows
 CONSEQUENCE = "clusters cannot register by certificate here"
 
 
-@dataclass(frozen=True, slots=True)
-class SignerProbe:
+class SignerProbe(Struct, frozen=True):
     """Requests a certificate that is never used, approves it, and checks whether it is issued."""
 
     client: Client

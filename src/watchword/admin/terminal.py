@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TextIO, TypeAlias
 
+from msgspec import Struct
+
 from watchword.api.text import escape_text
 
 ESC = "\x1b["
@@ -32,8 +34,7 @@ class Style(Enum):
 StyledLine: TypeAlias = Sequence[tuple[str, Style]]
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalSize:
+class TerminalSize(Struct, frozen=True):
     """Of a terminal, in characters."""
 
     columns: int

@@ -7,6 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from watchword.admin.apply import names_of
 from watchword.admin.deny import validate_denied
 from watchword.admin.errors import NotReady, OperationRefused
@@ -51,8 +54,7 @@ ATTEMPTS = 5
 CREDENTIALS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(Struct, frozen=True):
     """Something that is left, and the command that finishes it."""
 
     what: str
@@ -96,8 +98,7 @@ class ExistingMembership:
         return bool(user.certificate_data or user.token or user.plugin)
 
 
-@dataclass(frozen=True, slots=True)
-class UnjoinResult:
+class UnjoinResult(Struct, frozen=True):
     """What was done and what is left."""
 
     cluster: str
@@ -139,13 +140,12 @@ def _name(obj: Object) -> str:
     return ObjectKey.of(obj).name
 
 
-@dataclass(frozen=True, slots=True)
-class Unjoiner:
+class Unjoiner(Struct, frozen=True):
     """Leaves a hub in at most a minute: notifies it first, then removes the membership's objects here."""
 
     client: Client
     clock: Clock
-    progress: Progress = field(default=ignore_progress)
+    progress: Progress = struct_field(default=ignore_progress)
     dry_run: bool = False
     purge_operator: bool = True  # with the last that it deployed
 

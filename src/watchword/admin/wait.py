@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 import orjson
+from msgspec import Struct, field
 
 from watchword.admin.errors import NotReady
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -35,8 +36,7 @@ class _ProgressReporter:
             self.progress(line)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectWaiter:
+class ObjectWaiter(Struct, frozen=True):
     """Watches objects on one server for at most so long."""
 
     client: Client

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import msgspec
+from msgspec import Struct
 
 from watchword.api.resources import NODES
 from watchword.kube.client import Client
@@ -17,8 +18,7 @@ MAX_WATCH_SILENCE = timedelta(seconds=75)  # a watch receives something every mi
 VERSION_CACHE_DURATION = timedelta(minutes=10)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterHealth:
+class ClusterHealth(Struct, frozen=True):
     """The health that the cluster's own API server reports."""
 
     version: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import Label
@@ -21,8 +22,7 @@ RESERVED_CLAIMS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimPolicy:
+class ClaimPolicy(Struct, frozen=True):
     """Which claims reach the hub."""
 
     max_custom: int = 20

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.agent.errors import NameTaken
 from watchword.api.cluster import DEFAULT_LEASE_SECONDS, Cluster
@@ -14,8 +15,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
 
 
-@dataclass(frozen=True, slots=True)
-class RegistrationRequest:
+class RegistrationRequest(Struct, frozen=True):
     """What this cluster registers with on a hub."""
 
     name: str

@@ -11,6 +11,7 @@ from watchword.agent.cluster_lease import LeaseRenewalReconciler
 from watchword.agent.hub_session import HubSession
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
+from watchword.api.credential_use import format_issued, format_used
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import LEASE_EXPIRED_REASON, ConditionType
 from watchword.api.resources import CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES
@@ -49,7 +50,10 @@ class ClusterStatusReconciler:
         health = await self.health.check()
         claims = choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy)
         facts = cluster_status_fields(health.version, self.cluster.list(NODES), claims) if health.version else {}
-        reported = decide_credential_conditions(self.credential, self.session.held, self.session.refusal)
+        session = self.session
+        reported = decide_credential_conditions(
+            self.credential, session.held, session.refusal, used=session.used_credential_id
+        )
         change = StatusChange(conditions=(*decide_cluster_conditions(health), *reported), fields=facts)
         await self.status.write(MANAGED_CLUSTERS, found, change)
         return RetryAfter(Cluster.read(found).lease_duration)
@@ -67,12 +71,15 @@ def decide_cluster_conditions(health: ClusterHealth) -> tuple[Condition, ...]:
 
 
 def decide_credential_conditions(
-    kind: CredentialKind, held: ValidCredential | NewCredential | None, refusal: Pending | None
+    kind: CredentialKind, held: ValidCredential | NewCredential | None, refusal: Pending | None, *, used: str = ""
 ) -> tuple[Condition, ...]:
-    """Return what to report about the cluster's own credential: its validity, or why the hub refused another."""
+    """Return what to report about the cluster's own credential: its validity and use, or why another was refused."""
     if refusal is not None:
         return kind.report([CredentialStatus(False, refusal.reason, refusal.message)])
-    return kind.report([CredentialStatus(True, "", held.message)]) if held is not None and held.message else ()
+    if held is None or not held.message:
+        return ()
+    message = held.message + format_issued(held.credential_id) + format_used(used)
+    return kind.report([CredentialStatus(True, "", message)])
 
 
 def says_lease_expired(cluster: Object) -> bool:

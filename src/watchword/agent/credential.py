@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from watchword.agent.csr_watch import PendingCsrWatch
 from watchword.agent.secret_data import SecretExtras, choose_secret_data, data_patch, decode_data, encode_data
@@ -26,8 +28,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 MAX_STEPS = 4  # key, request, decision: enough for a hub that decides immediately, too few to spin
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialSpec:
+class CredentialSpec(Struct, frozen=True):
     """One credential that is kept: what is wanted, which driver obtains it, what the Secret holds beside it."""
 
     wanted: WantedCredential

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from watchword.api.credential_validity import CredentialValidity
 from watchword.drivers.interface import NewCredential, ObtainResult, Pending, SecretData, ValidCredential
 from watchword.runtime.clock import Clock
-from watchword.runtime.metrics import CredentialMetrics
+from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
 
 KIND = "cluster"
 
@@ -46,13 +47,14 @@ class CredentialMetricsObserver:
             self.metrics.rotated(KIND, remaining_ratio=remaining_validity_ratio(before, now))
         self.held, self.refused = answer, ""
         if answer.expires_at is not None:
-            self.metrics.watch_expiry(KIND, self.cluster, self._seconds_left)
+            self.metrics.watch_expiry(KIND, self.cluster, self._remaining)
         else:
             self.metrics.forget(KIND, self.cluster)
 
-    def _seconds_left(self) -> float:
-        expires = self.held.expires_at if self.held is not None else None
-        return (expires - self.clock.now()).total_seconds() if expires is not None else 0.0
+    def _remaining(self) -> RemainingLife:
+        held = self.held
+        validity = CredentialValidity() if held is None else CredentialValidity(held.issued_at, held.expires_at)
+        return remaining_life([validity], now=self.clock.now())
 
 
 def remaining_validity_ratio(held: ValidCredential | NewCredential, now: datetime) -> float:

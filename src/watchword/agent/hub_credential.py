@@ -12,7 +12,15 @@ from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, SecretExtras
 from watchword.api.meta import ObjectKey, annotations_of
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.drivers.interface import KUBECONFIG, AgentDriver, ObtainResult, SecretData, WantedCredential
+from watchword.drivers.hub_connector import endpoint_data_of
+from watchword.drivers.interface import (
+    ENDPOINT_CONFIG,
+    KUBECONFIG,
+    AgentDriver,
+    ObtainResult,
+    SecretData,
+    WantedCredential,
+)
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
@@ -36,7 +44,9 @@ class HubCredentialReconciler:
             CLUSTER_NAME: self.identity.cluster.encode(),
             AGENT_NAME: self.identity.agent.encode(),
         }
-        return await self.keeper.advance(key, CredentialSpec(self.wanted(), self.driver, SecretExtras(data)), self)
+        endpoint = endpoint_data_of(self.session.connector)
+        extras = SecretExtras(data, endpoint, frozenset({ENDPOINT_CONFIG} - endpoint.keys()))
+        return await self.keeper.advance(key, CredentialSpec(self.wanted(), self.driver, extras), self)
 
     async def on_answer(self, answer: ObtainResult, data: SecretData) -> None:
         """Count the driver's result and let the session use the content of the Secret."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+from msgspec import Struct
+
 from watchword.agent.secret_data import HUB
 from watchword.api.bootstrap import EXTENSION_ENDPOINTS
 from watchword.drivers.hub_connector import HubConnector, ReplaceableBootstrap
@@ -20,8 +22,7 @@ EXTENSION = "watchword.dev/followed-from"
 """Names, inside a kubeconfig, the configured address and authorities from which a hub was followed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfiguredEndpoint:
+class ConfiguredEndpoint(Struct, frozen=True):
     """What an administrator configured: enough to notice a change."""
 
     server: str

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from random import Random
 
+from msgspec import Struct
+
 from watchword._structlog import structlog
 from watchword.agent.hub_connection import HubConnection
 from watchword.agent.hub_endpoint import HubEndpoint
@@ -18,7 +20,13 @@ from watchword.api.conditions import is_true
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.drivers.hub_connector import BootstrapCredential, HubConnector, ReplaceableBootstrap
+from watchword.drivers.hub_connector import (
+    BootstrapCredential,
+    HubConnector,
+    OwnEndpoint,
+    ReplaceableBootstrap,
+    endpoint_data_of,
+)
 from watchword.drivers.interface import KUBECONFIG, NewCredential, ObtainResult, Pending, SecretData, ValidCredential
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import UserEntry
@@ -40,8 +48,7 @@ class ActiveCredential(Enum):
     NONE = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialFacts:
+class CredentialFacts(Struct, frozen=True):
     """What the choice depends on."""
 
     has_own: bool  # whether there is a credential of one's own
@@ -86,6 +93,7 @@ class HubSession:
     held: NewCredential | ValidCredential | None = field(default=None, init=False)
     refusal: Pending | None = field(default=None, init=False)  # the hub's last refusal, until it issues another
     active_credential: ActiveCredential = field(default=ActiveCredential.NONE, init=False)
+    used_credential_id: str = field(default="", init=False)  # of the own credential that the connection uses
     kubeconfigs: HubKubeconfigRenderer = field(init=False)
     _data: SecretData = field(default_factory=dict, init=False, repr=False)
     _in_use: SecretData | BootstrapCredential | None = field(default=None, init=False, repr=False)
@@ -117,6 +125,8 @@ class HubSession:
         if isinstance(self.connector, ReplaceableBootstrap):
             self._bootstrap = self.connector.bootstrap_credential()
         self.endpoint.restore(data)
+        if isinstance(self.connector, OwnEndpoint):
+            self.connector.restore_endpoint(data)
         if valid is not None:
             await self.update_credential(valid, data)
         await self.select_credential()
@@ -162,8 +172,8 @@ class HubSession:
         """Follow the hub's endpoint, a replaced bootstrap credential and the credential's expiry, for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_expiry(), name="hub credential expiry")
-            if self.monitor is not None:
-                group.create_task(self._follow_endpoint(self.monitor), name="hub endpoint")
+            if self.monitor is not None or isinstance(self.connector, OwnEndpoint):
+                group.create_task(self._follow_endpoint(), name="hub endpoint")
             if isinstance(self.connector, ReplaceableBootstrap):
                 group.create_task(self._watch_bootstrap(self.connector), name="bootstrap credential")
 
@@ -176,19 +186,25 @@ class HubSession:
             await self.select_credential()
         await asyncio.Event().wait()
 
-    async def _follow_endpoint(self, monitor: HubEndpointMonitor) -> None:
+    async def _follow_endpoint(self) -> None:
         """Look where the hub is: at the start, when it cannot be reached, and four times an hour."""
         unreachable = self.connection.unreachable
-        if await monitor.check_configuration():
+        if await self._check_configuration():
             await self._endpoint_changed()
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ENDPOINT_CHECK_INTERVAL.total_seconds() * self.random.uniform(0.8, 1.2)):
                     await unreachable.wait()
             unreachable.clear()
-            if await monitor.check():
+            is_adopted = await self._check_configuration()
+            if (self.monitor is not None and await self.monitor.check()) or is_adopted:
                 await self._endpoint_changed()
             await asyncio.sleep(MIN_ENDPOINT_CHECK_INTERVAL.total_seconds())
+
+    async def _check_configuration(self) -> bool:
+        """Adopt what administrators configured anew; return whether another endpoint is in use."""
+        is_adopted = isinstance(self.connector, OwnEndpoint) and await self.connector.check_endpoint()
+        return (self.monitor is not None and await self.monitor.check_configuration()) or is_adopted
 
     async def _watch_bootstrap(self, connector: ReplaceableBootstrap) -> None:
         """Use a replaced bootstrap kubeconfig at once: its credential while joining, its address always."""
@@ -198,7 +214,7 @@ class HubSession:
             if found is None or found == self._bootstrap:
                 continue
             self._bootstrap = found
-            if self.monitor is not None and await self.monitor.check_configuration():
+            if await self._check_configuration():
                 await self._endpoint_changed()
             else:
                 await self.select_credential()
@@ -216,9 +232,12 @@ class HubSession:
             self.active_credential = use
             return
         if isinstance(wanted, BootstrapCredential | None):
-            await self.connection.use(self.connector.joining())
+            transport, held = self.connector.joining(), None
         else:
-            await self.connection.use(self.connector.own(wanted), own=True)
+            transport, held = self.connector.own(wanted), self.held
+        # Before the connection is used: what is reported over it names its own credential.
+        self.used_credential_id = "" if held is None else held.credential_id
+        await self.connection.use(transport, own=held is not None)
         self.active_credential, self._in_use = use, wanted
         log = structlog.get_logger("watchword.agent")
         log.info("connected to the hub", credential=use.name.lower(), cluster=self.cluster_name)
@@ -226,7 +245,8 @@ class HubSession:
 
     def _wanted_connection(self, use: ActiveCredential) -> SecretData | BootstrapCredential | None:
         if use is ActiveCredential.OWN:  # the Secret's own kubeconfig may be damaged, or name an address that is gone
-            return {**self._data, KUBECONFIG: self.kubeconfigs.for_user(self.user)}
+            own = {KUBECONFIG: self.kubeconfigs.for_user(self.user), **endpoint_data_of(self.connector)}
+            return {**self._data, **own}
         connector = self.connector
         return connector.bootstrap_credential() if isinstance(connector, ReplaceableBootstrap) else None
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from watchword.agent.cluster_facts import ClaimPolicy
 from watchword.api.cluster import validate_cluster_name
@@ -17,8 +18,7 @@ from watchword.drivers.options import Settings, Side
 from watchword.runtime.leader_election import ElectionTiming
 
 
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
+class AgentOptions(Struct, frozen=True):
     """How this cluster joins one hub."""
 
     cluster_name: str

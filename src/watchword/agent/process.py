@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
+
+from msgspec.structs import replace
 
 from watchword._structlog import structlog
 from watchword.agent.cluster_registration import RegistrationRequest, register_cluster
@@ -59,6 +62,9 @@ class AgentRuntime:
     metrics: Metrics = field(default_factory=Metrics)
     new_key: NewKey = PrivateKey.generate
     catalog: Catalog = CATALOG
+    environment: Mapping[str, str] = field(
+        default_factory=lambda: os.environ, repr=False
+    )  # of the agent's process or pod
     connector: HubConnector | None = None  # None: by the bootstrap kubeconfig of the options
     client_factory: ClientFactory | None = None  # None: over sockets; with a connector, the hub is not followed
     follow: WatchOptions | None = None
@@ -134,6 +140,7 @@ class _Agent:
                 cluster=self.identity.cluster,
                 bootstrap=self.options.bootstrap_kubeconfig,
                 settings=self.options.settings,
+                environment=runtime.environment,
             )
         )
         endpoint = HubEndpoint(connector)

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from watchword.api.crds.accounts import DEFAULT_VALIDITY, LONGEST_AUDIENCE, LONGEST_NAME, MOST_AUDIENCES
+from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS
@@ -198,3 +199,18 @@ def _decode(value: Any) -> bytes:
         return base64.b64decode(value or "", validate=True)
     except (binascii.Error, ValueError, TypeError):
         return b""
+
+
+def read_token_validity(obj: Object) -> CredentialValidity | None:
+    """Return the validity of an account's token as its status reports it; None before there is one."""
+    status = obj.get("status") or {}
+    secret = status.get("tokenSecretRef") or {}
+    issued, expires, renews = (
+        parse_rfc3339(str(text or ""))
+        for text in (
+            secret.get("lastRefreshTimestamp"),
+            status.get("expirationTimestamp"),
+            status.get("nextRenewalTimestamp"),
+        )
+    )
+    return None if expires is None else CredentialValidity(issued, expires, renews)

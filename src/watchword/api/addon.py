@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, uid_of
 from watchword.api.names import (
     ADDON_NAMESPACE,
@@ -30,8 +33,7 @@ def is_served_in_hub(known: Object | None) -> bool:
     return annotations_of(known or {}).get(Annotation.ADDON_MANAGER) == SERVED_IN_HUB
 
 
-@dataclass(frozen=True, slots=True)
-class AddonSubject:
+class AddonSubject(Struct, frozen=True):
     """The subject of an add-on's credential. Read from a status it is a claim: the agent may write it."""
 
     user: str = ""
@@ -51,13 +53,12 @@ class AddonSubject:
         return {name: value for name, value in rows.items() if value}
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(Struct, frozen=True):
     """One credential that an add-on needs, according to its status."""
 
     type: str
     signer: str
-    subject: AddonSubject = field(default_factory=AddonSubject)
+    subject: AddonSubject = struct_field(default_factory=AddonSubject)
     driver: str = ""  # declared by the agent; empty until it has
     legacy: bool = False  # spelled as in v1alpha1
 

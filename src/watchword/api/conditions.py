@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
@@ -13,8 +14,7 @@ from watchword.api.time import rfc3339
 Status = Literal["True", "False", "Unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """One condition; `reason` is for programs, `message` for people."""
 
     type: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from watchword.api.time import parse_rfc3339, rfc3339
 
@@ -29,8 +30,7 @@ _OCM_PERIOD = re.compile(rf"from (?P<issued>{_GO}) to (?P<expires>{_GO})", re.AS
 _OCM_EXPIRY = re.compile(rf"(?<!from ){_GO}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialValidity:
+class CredentialValidity(Struct, frozen=True):
     """When a credential was issued, expires and is to be renewed; None: not known, or never."""
 
     issued: datetime | None = None

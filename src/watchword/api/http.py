@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 
 def _first(headers: Iterable[tuple[str, str]], name: str) -> str:
     wanted = name.lower()
     return next((value for key, value in headers if key.lower() == wanted), "")
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Struct, frozen=True):
     """The other end of the connection, as far as TLS has verified it."""
 
     address: str = ""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import quote
+
+from msgspec import Struct
 
 Object: TypeAlias = dict[str, Any]
 """One Kubernetes object, decoded from JSON. Readers of a cache treat it as read-only."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ObjectKey:
+class ObjectKey(Struct, frozen=True, order=True):
     """Namespace and name; the namespace is empty for cluster-scoped objects."""
 
     namespace: str
@@ -33,8 +33,7 @@ class ObjectKey:
         return cls("", name)
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Struct, frozen=True):
     """One served resource: its place in the API and its kind."""
 
     group: str
@@ -85,8 +84,7 @@ def _segment(name: str) -> str:
     return name if name.isascii() and name.replace("-", "").isalnum() else quote(name, safe="")
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRef:
+class ObjectRef(Struct, frozen=True):
     """One object of an API server."""
 
     resource: Resource

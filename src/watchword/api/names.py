@@ -34,6 +34,7 @@ HUB_KUBECONFIG_SECRET = "hub-kubeconfig-secret"  # noqa: S105 - the name of a Se
 BOOTSTRAP_KUBECONFIG_SECRET = "bootstrap-hub-kubeconfig"  # noqa: S105 - the name of a Secret, not its content
 CLUSTER_LEASE = "managed-cluster-lease"
 BOOTSTRAP_SERVICE_ACCOUNT = "agent-registration-bootstrap"
+GRPC_SERVER_SERVICE_ACCOUNT = "grpc-server-sa"
 
 # Signers
 KUBE_CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
@@ -67,7 +68,8 @@ class Annotation:
     """Annotation keys."""
 
     AUTO_ACCEPTED_ON: Final = "open-cluster-management.io/automatically-accepted-on"
-    CSR_USER: Final = "open-cluster-management.io/csr-user"
+    CSR_USER: Final = "open-cluster-management.io/csr-user"  # who asked the gRPC server for a certificate
+    CSR_GROUPS: Final = "watchword.dev/csr-groups"  # ours: the groups of that user, as a JSON list
     CLEANUP_PRIORITY: Final = "open-cluster-management.io/cleanup-priority"
     SKIP_CLOCK_CHECK: Final = "registration.open-cluster-management.io/skip-clock-sync-check"
     SET_AUTO_UPDATE: Final = "cluster.open-cluster-management.io/autoupdate"
@@ -102,6 +104,8 @@ class Annotation:
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
     # Ours: a new value requests the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
+    # Ours, on the lease of an add-on: the credential for the hub that its agent uses, as audit logs name it.
+    CREDENTIAL_IN_USE: Final = "addon.watchword.dev/credential-in-use"
     # Ours: for which ManagedServiceAccount a ManifestWork grants a right, as namespace/name.
     GRANT_OF: Final = "accounts.watchword.dev/grant-of"
     # Ours: which ManagedServiceAccount a ServiceAccount or a replica was made for, by UID.
@@ -202,6 +206,11 @@ def cluster_group(cluster: str) -> str:
 def cluster_group_plain(cluster: str) -> str:
     """Return the same group for clouds that reserve the `system:` prefix."""
     return f"open-cluster-management:{cluster}"
+
+
+def cloud_agent_user(cluster: str) -> str:
+    """Return the user of an agent whose identity a cloud vouches for, where users may not begin with `system:`."""
+    return f"{cluster_group_plain(cluster)}:agent"
 
 
 def agent_user(cluster: str, agent: str) -> str:

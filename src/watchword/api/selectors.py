@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
@@ -46,8 +47,7 @@ class Operator(StrEnum):
     LESS = "<"
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """One condition on one label; an absent label satisfies only the negative operators."""
 
     key: str
@@ -85,8 +85,7 @@ class Requirement:
         return f"{self.key} {self.operator} ({','.join(sorted(self.values))})"
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(Struct, frozen=True):
     """All of its requirements together; without any it selects everything."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -102,8 +101,7 @@ class LabelSelector:
         return ",".join(str(requirement) for requirement in self.requirements)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRequirement:
+class FieldRequirement(Struct, frozen=True):
     """One field that must, or must not, have a value."""
 
     path: str

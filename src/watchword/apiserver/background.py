@@ -7,13 +7,14 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 log = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class PeriodicTask:
+class PeriodicTask(Struct, frozen=True):
     """What is done, and how often."""
 
     name: str

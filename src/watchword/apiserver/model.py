@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from watchword.api.http import Peer, Response
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.schema.model import Schema
@@ -15,18 +18,16 @@ Now = Callable[[], datetime]
 """The wall clock. Waiting goes through the event loop's own time."""
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     """The authenticated user; never taken from a body."""
 
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = struct_field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestInfo:
+class RequestInfo(Struct, frozen=True):
     """What a request asks for, read from its method, path and query."""
 
     verb: str  # get list watch create update patch delete deletecollection, or the lower-case method for other paths
@@ -40,8 +41,7 @@ class RequestInfo:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(Struct, frozen=True):
     """One error of one field, with Kubernetes' message."""
 
     path: str
@@ -64,8 +64,7 @@ class ApiError(Exception):
         self.continue_token = ""  # with 410: where an inconsistent list may go on
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """One column of a Table; `cell` computes it from the object and the present instant."""
 
     name: str
@@ -76,8 +75,7 @@ class Column:
     priority: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """One write on its way to the store, as admission and strategies see it."""
 
     verb: str  # create update delete
@@ -88,7 +86,7 @@ class Operation:
     old: Object | None
     subresource: str = ""
     dry_run: bool = False
-    warnings: list[str] = field(default_factory=list)  # become Warning headers of the response
+    warnings: list[str] = struct_field(default_factory=list)  # become Warning headers of the response
 
 
 Hook = Callable[[Operation], None]
@@ -103,8 +101,7 @@ Order of a write: decode, default, mutating admission, `prepare` hooks, validati
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceKind:
+class ResourceKind(Struct, frozen=True):
     """One served resource with everything the generic verbs need to know about it."""
 
     resource: Resource
@@ -124,7 +121,7 @@ class ResourceKind:
     )
     subresources: tuple[str, ...] = ()  # status, scale, approval, finalize, token …
     columns: tuple[Column, ...] = ()
-    selectable_fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
+    selectable_fields: Mapping[str, Callable[[Object], str]] = struct_field(default_factory=dict)
     deprecation: str = ""  # a warning that is sent with every response
     custom: bool = False  # from a CRD: no strategic patch, resourceVersion required on update
     unconditional_update: bool = False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.apiserver.errors import no_representation, not_acceptable, status_object
@@ -18,8 +18,7 @@ _META_VERSIONS = {("meta.k8s.io", "v1"), ("meta.k8s.io", "v1beta1")}
 _TRANSFORMS = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
 
 
-@dataclass(frozen=True, slots=True)
-class Media:
+class Media(Struct, frozen=True):
     """The format of a response: encoding, and what the object is converted to."""
 
     type: str = JSON

@@ -8,14 +8,15 @@ import ssl
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from msgspec import Struct
+
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.listener import serving_context
 from watchword.apiserver.model import Now
 from watchword.apiserver.store.errors import StoreOpenError
+from watchword.http.tls import serving_context
 from watchword.pki.authority import CA_LIFETIME, Authority
 from watchword.pki.certificates import Certificate, join_bundle, parse_certificate
 from watchword.pki.chains import verify_chain
@@ -31,8 +32,7 @@ ANNOUNCED = timedelta(days=90)
 """A new CA is published this long before it signs anything, so that clients can learn of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateAuthorities:
+class CertificateAuthorities(Struct, frozen=True):
     """Every CA of the instance that has not ended, oldest first."""
 
     known: tuple[Authority, ...]

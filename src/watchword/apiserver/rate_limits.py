@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.apiserver.authn.model import ANONYMOUS_NAME
 from watchword.apiserver.authz.model import is_superuser
@@ -16,8 +17,7 @@ MAX_TRACKED_CLIENTS = 10_000
 """So many clients are told apart at a time; the longest silent one is forgotten first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(Struct, frozen=True):
     """So many requests a second, and so many at once after a silence."""
 
     per_second: float

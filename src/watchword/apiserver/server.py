@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
+from msgspec import Struct
+
 from watchword.api.http import Request, Response
 from watchword.apiserver.authn.impersonation import impersonate
 from watchword.apiserver.authn.model import ANONYMOUS
@@ -60,8 +62,7 @@ class RateLimiter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedRequest:
+class CompletedRequest(Struct, frozen=True):
     """One handled request, for audit and metrics."""
 
     request: HandlerRequest

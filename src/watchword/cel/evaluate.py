@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct
+
 from watchword.cel.functions import (
     FUNCTIONS,
     METHODS,
@@ -36,8 +38,7 @@ from watchword.cel.syntax import (
 MAX_STEPS = 200_000  # of loops in one evaluation: a rule runs on every write
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """A compiled expression and the variables that it uses."""
 
     program: Program
@@ -73,8 +74,7 @@ def compile_expression(text: str, environment: Environment = SCHEMA_RULES) -> Ex
     return Expression(program, frozenset(referenced_variables))
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiler:
+class _Compiler(Struct, frozen=True):
     referenced_variables: set[str]
     environment: Environment
 

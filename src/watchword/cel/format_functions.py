@@ -7,9 +7,10 @@ import binascii
 import re
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
+
+from msgspec import Struct
 
 from watchword.api.time import parse_rfc3339
 from watchword.cel.functions import CelError, Function, no_overload
@@ -17,8 +18,7 @@ from watchword.cel.network_functions import parse_url
 from watchword.cel.optional_values import NONE, OptionalValue
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFormat:
+class NamedFormat(Struct, frozen=True):
     """A format: what is wrong with a text, if anything."""
 
     problems: Callable[[str], Sequence[str]]

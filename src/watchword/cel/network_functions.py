@@ -5,9 +5,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
+
+from msgspec import Struct
 
 from watchword.cel.functions import CelError, Function, no_overload
 
@@ -15,8 +16,7 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Cidr:
+class Cidr(Struct, frozen=True):
     """An address and the length of its network's prefix."""
 
     address: IpAddress
@@ -27,8 +27,7 @@ class Cidr:
         return address in ipaddress.ip_network((self.address, self.length), strict=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
+class Url(Struct, frozen=True):
     """A URL in parts."""
 
     scheme: str

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from watchword.cel.functions import CelError, Function, no_overload, select
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalValue:
+class OptionalValue(Struct, frozen=True):
     """A value, or none."""
 
     held: tuple[Any, ...] = ()  # one item, or none

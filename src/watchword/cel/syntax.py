@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from msgspec import Struct
 
 MAX_LENGTH = 16_384
 MAX_DEPTH = 64  # of parentheses and other brackets
@@ -31,31 +32,27 @@ class CelSyntaxError(Exception):
     """The expression is not supported by this evaluator."""
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Struct, frozen=True):
     """A constant."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Identifier:
+class Identifier(Struct, frozen=True):
     """A variable or a type, or the name of an optional field."""
 
     name: str
     is_field: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Select:
+class Select(Struct, frozen=True):
     """A field selection."""
 
     target: Node
     field: str
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """An operator, function, method or macro; a method has its target as first argument."""
 
     function: str
@@ -63,23 +60,20 @@ class Call:
     method: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ListLiteral:
+class ListLiteral(Struct, frozen=True):
     """A list literal."""
 
     items: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalSelect:
+class OptionalSelect(Struct, frozen=True):
     """A field or item that may be absent: `a.?b`, `a[?b]`."""
 
     target: Node
     key: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One item of a list or map that is written out; an optional one is left out when it is absent."""
 
     value: Node
@@ -87,8 +81,7 @@ class Entry:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MapLiteral:
+class MapLiteral(Struct, frozen=True):
     """A map written out."""
 
     entries: tuple[Entry, ...]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object
@@ -14,8 +15,7 @@ APPROVED_REASON = "AutoApprovedByHubCSRApprovingController"
 """The reason with which the hub's controllers approve; OCM uses the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestDecision:
+class RequestDecision(Struct, frozen=True):
     """What was decided about a request; a denial or failure outweighs an approval."""
 
     verdict: str = ""  # Approved, Denied or Failed; empty while nothing is decided

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+
+from msgspec import Struct
 
 from watchword.kube.files import read_small_file, write_private_file
 from watchword.pki.authority import BACKDATE
@@ -17,8 +18,7 @@ from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
 
 
-@dataclass(frozen=True, slots=True)
-class IssuedCertificate:
+class IssuedCertificate(Struct, frozen=True):
     """A key and the certificate chain for it, leaf first."""
 
     key: PrivateKey

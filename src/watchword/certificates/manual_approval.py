@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.bootstrap import BOOTSTRAPPERS_GROUP, USER_PREFIX
 from watchword.api.conditions import is_true
@@ -22,14 +24,14 @@ from watchword.certificates.approval import is_pending
 from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.name_ownership import choose_name_owner, validate_name_ownership
 from watchword.certificates.request_validation import ClusterRequest, read_cluster_request
+from watchword.certificates.requester import requester_of
 from watchword.pki.csr import parse_csr
 from watchword.pki.errors import PkiError
 
 BOOTSTRAP_ACCOUNT = service_account_user(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT)
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalTerms:
+class ApprovalTerms(Struct, frozen=True):
     """Under which terms the administrator approves; label, subject and key are compared under all of them."""
 
     requesters: frozenset[str] = frozenset()  # besides the bootstrap identities
@@ -42,8 +44,7 @@ class ApprovalTerms:
         return self.anyone or request.requester in self.requesters or is_bootstrap_identity(request)
 
 
-@dataclass(frozen=True, slots=True)
-class ApproveRequests:
+class ApproveRequests(Struct, frozen=True):
     """These requests, all of one key, are what a cluster of that name would send."""
 
     requests: tuple[Object, ...]
@@ -51,18 +52,15 @@ class ApproveRequests:
     left_pending: tuple[str, ...] = ()  # what is wrong with each other request of that label
 
 
-@dataclass(frozen=True, slots=True)
-class NothingToApprove:
+class NothingToApprove(Struct, frozen=True):
     """The cluster has its certificate, or the approval for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoRequest:
+class NoRequest(Struct, frozen=True):
     """There is no request for a certificate under this name."""
 
 
-@dataclass(frozen=True, slots=True)
-class RefuseApproval:
+class RefuseApproval(Struct, frozen=True):
     """A request is not acceptable; the message contains the reason and the next step."""
 
     why: str
@@ -171,4 +169,4 @@ def _name(csr: Object) -> str:
 
 
 def _requester(csr: Object) -> str:
-    return str((csr.get("spec") or {}).get("username") or "unknown")
+    return requester_of(csr).user or "unknown"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, annotations_of, finalizers_of, labels_of
@@ -15,8 +16,7 @@ from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.request_validation import ClusterRequest, read_cluster_request
 
 
-@dataclass(frozen=True, slots=True)
-class NameOwner:
+class NameOwner(Struct, frozen=True):
     """One agent with one key that was given a name at some instant."""
 
     agent: str

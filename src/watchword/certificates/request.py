@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER
@@ -18,8 +19,7 @@ from watchword.pki.subjects import AlternativeNames, CertificateSubject
 from watchword.pki.usages import Usage
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateSpec:
+class CertificateSpec(Struct, frozen=True):
     """Which certificate to request; `labels` help approvers to find the request."""
 
     subject: CertificateSubject

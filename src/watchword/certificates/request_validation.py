@@ -6,12 +6,14 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import (
+    GRPC_SIGNER,
     KUBE_CLIENT_SIGNER,
     MANAGED_CLUSTERS_GROUP,
     Label,
@@ -19,10 +21,12 @@ from watchword.api.names import (
     addon_group,
     addon_user,
     agent_user,
+    cloud_agent_user,
     cluster_group,
     cluster_group_plain,
 )
 from watchword.certificates.errors import CertificateRequestRefused
+from watchword.certificates.requester import requester_of
 from watchword.pki.csr import ParsedCsr, parse_csr
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import validate_key_strength
@@ -33,15 +37,15 @@ SUBJECT_ALTERNATIVE_NAME = "2.5.29.17"
 _AGENT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRequest:
+class ClusterRequest(Struct, frozen=True):
     """A well-formed request for a cluster's certificate. Whether it is approved is decided elsewhere."""
 
     cluster: str
     agent: str
-    requester: str  # authenticated by the API server
+    requester: str  # authenticated by the API server, or by the gRPC server
     requester_groups: frozenset[str]  # likewise
     key_thumbprint: str
+    signer: str = KUBE_CLIENT_SIGNER
 
     @property
     def is_renewal(self) -> bool:
@@ -49,8 +53,7 @@ class ClusterRequest:
         return self.requester == agent_user(self.cluster, self.agent)
 
 
-@dataclass(frozen=True, slots=True)
-class AddonRequest:
+class AddonRequest(Struct, frozen=True):
     """A well-formed request for an add-on's certificate."""
 
     cluster: str
@@ -60,8 +63,7 @@ class AddonRequest:
     key_thumbprint: str
 
 
-@dataclass(frozen=True, slots=True)
-class SignerRequest:
+class SignerRequest(Struct, frozen=True):
     """A well-formed request for a certificate by a signer of an add-on's own."""
 
     cluster: str
@@ -73,13 +75,14 @@ def read_cluster_request(csr: Object) -> ClusterRequest:
     """Rebuild what an agent of the labelled cluster would request and compare; raise `CertificateRequestRefused`."""
     cluster = _labelled_cluster(csr)
     spec: Mapping[str, Any] = csr.get("spec") or {}
-    asked = _read_identity(spec)
+    signer = GRPC_SIGNER if spec.get("signerName") == GRPC_SIGNER else KUBE_CLIENT_SIGNER
+    asked = _read_identity(spec, signer)
     agent = _last_part(asked.common_name, agent_user(cluster, ""))
     _require_subject(asked, ({cluster_group(cluster)}, {cluster_group(cluster), MANAGED_CLUSTERS_GROUP}))
     if asked.names or asked.extensions:
         raise CertificateRequestRefused("the request asks for alternative names or extensions, which no agent needs")
-    groups = frozenset(spec.get("groups") or ())
-    return ClusterRequest(cluster, agent, str(spec.get("username") or ""), groups, asked.key.thumbprint)
+    who = requester_of(csr)
+    return ClusterRequest(cluster, agent, who.user, who.groups, asked.key.thumbprint, signer)
 
 
 def read_addon_request(csr: Object) -> AddonRequest:
@@ -92,7 +95,7 @@ def read_addon_request(csr: Object) -> AddonRequest:
     fleet = own | {addon_fleet_group(addon)}
     _require_subject(asked, (own, fleet, fleet | {"system:authenticated"}))
     _require_addon_names(asked, addon)
-    return AddonRequest(cluster, addon, agent, str(spec.get("username") or ""), asked.key.thumbprint)
+    return AddonRequest(cluster, addon, agent, requester_of(csr).user, asked.key.thumbprint)
 
 
 def read_signer_request(csr: Object, signer: str) -> SignerRequest:
@@ -109,17 +112,20 @@ def read_signer_request(csr: Object, signer: str) -> SignerRequest:
 
 
 def is_agent_of(cluster: str, csr: Object) -> bool:
-    """Whether the API server authenticated the requester as an agent of this very cluster.
+    """Whether the requester was authenticated as an agent of this very cluster.
 
     The user name is rebuilt, and not compared by its beginning: cluster c1 is not c10.
     """
-    spec: Mapping[str, Any] = csr.get("spec") or {}
-    user, groups = str(spec.get("username") or ""), set(spec.get("groups") or ())
+    who = requester_of(csr)
+    user, groups = who.user, who.groups
     agent = user.removeprefix(agent_user(cluster, ""))
     by_certificate = user == agent_user(cluster, agent) and _AGENT_NAME.fullmatch(agent) is not None
     if by_certificate and cluster_group(cluster) in groups:
         return True
-    return user == cluster and cluster_group_plain(cluster) in groups  # as clouds authenticate it
+    # As clouds authenticate it: with a name of Open Cluster Management, or with one of ours.
+    if user == cloud_agent_user(cluster):
+        return not groups.isdisjoint({cluster_group(cluster), cluster_group_plain(cluster)})
+    return user == cluster and cluster_group_plain(cluster) in groups
 
 
 def _labelled_cluster(csr: Object) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class ExitCode(IntEnum):
@@ -36,8 +36,7 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """One sentence for people, one number for scripts."""
 
     sentence: str
@@ -58,6 +57,7 @@ EXIT_CODES: tuple[tuple[str, str, ExitCode], ...] = (
     ("watchword.admin.errors", "InvalidInput", ExitCode.NOT_USABLE),
     ("watchword.admin.errors", "NotReady", ExitCode.UNREACHABLE),
     ("watchword.agent.errors", "NameTaken", ExitCode.REFUSED),
+    ("watchword.dashboard.errors", "NotLoopback", ExitCode.NOT_USABLE),
     ("watchword.drivers.errors", "UnknownDriver", ExitCode.NOT_USABLE),
     ("watchword.drivers.aws_irsa.errors", "InvalidName", ExitCode.NOT_USABLE),
     ("watchword.drivers.aws_irsa.errors", "LibraryMissing", ExitCode.NOT_USABLE),
@@ -66,6 +66,7 @@ EXIT_CODES: tuple[tuple[str, str, ExitCode], ...] = (
     ("watchword.drivers.aws_irsa.errors", "ForeignRole", ExitCode.REFUSED),
     ("watchword.drivers.aws_irsa.errors", "RoleTaken", ExitCode.REFUSED),
     ("watchword.drivers.aws_irsa.errors", "StillAccepted", ExitCode.REFUSED),
+    ("watchword.drivers.grpc.errors", "TlsFilesUnusable", ExitCode.NOT_USABLE),
     ("watchword.pullsecrets.errors", "CredentialRequestRefused", ExitCode.NOT_USABLE),
     ("watchword.pki.errors", "PkiError", ExitCode.NOT_USABLE),
     ("watchword.kube.errors", "ConfigError", ExitCode.NOT_USABLE),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from watchword.cli.aws_get_token import command as get_token
 from watchword.cli.common_options import with_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.output import echo
@@ -160,3 +161,6 @@ def _role_writer(region: str) -> RoleWriter:
     from watchword.drivers.aws_irsa.iam import RoleWriter
 
     return RoleWriter(connect(region), SystemRandom())
+
+
+command.add_command(get_token)

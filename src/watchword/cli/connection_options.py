@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from watchword.cli.name_completion import complete_contexts
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterConnection:
+class ClusterConnection(Struct, frozen=True):
     """The cluster that a command connects to."""
 
     kubeconfig: Path | None = None
@@ -43,6 +42,16 @@ class ClusterConnection:
         from watchword.kube.kubeconfig_files import load_kubeconfig
 
         return load_kubeconfig(self.kubeconfig).choose(self.context)
+
+
+def cluster_name_of(connection: ClusterConnection) -> str:
+    """Return what the kubeconfig calls the cluster, empty when there is no usable kubeconfig."""
+    from watchword.kube.errors import ConfigError
+
+    try:
+        return connection.choice().cluster_name
+    except ConfigError:
+        return ""
 
 
 def connection_options(command: F) -> F:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from watchword.cli.output import echo_line
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
@@ -24,8 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 STANDARD_INPUT = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class DiscoveryFlags:
+class DiscoveryFlags(Struct, frozen=True):
     """What stood on the command line."""
 
     endpoint: str = ""
@@ -37,8 +36,7 @@ class DiscoveryFlags:
     unsafe_skip: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DiscoveryPlan:
+class DiscoveryPlan(Struct, frozen=True):
     """How the cluster will be found, and the token for the certificate, if any."""
 
     by_token: BootstrapTokenDiscovery | None
@@ -144,7 +142,7 @@ def discovery_flags(command: F) -> F:
 
     @wraps(command)
     def with_flags(*args: Any, discovery_timeout: str, **kwargs: Any) -> Any:
-        given = DiscoveryFlags(**{name: kwargs.pop(name) for name in DiscoveryFlags.__dataclass_fields__})
+        given = DiscoveryFlags(**{name: kwargs.pop(name) for name in DiscoveryFlags.__struct_fields__})
         timeout = parse_duration_flag(discovery_timeout, "--discovery-timeout")
         return command(*args, given=given, discovery_timeout=timeout, **kwargs)
 

@@ -44,8 +44,15 @@ def driver_settings(flags: Mapping[str, Any], side: Side) -> Settings:
     return {flag: text for flag, text in values.items() if text}
 
 
+def with_kubeconfig_settings(settings: Settings, side: Side, driver: str, cluster: str) -> Settings:
+    """Return the settings of a chosen driver, completed by what the name of a kubeconfig's cluster tells."""
+    missing = [option for option in CATALOG.options(side, driver) if driver and not option.read(settings)]
+    found = {option.flag: option.from_context(cluster) for option in missing}
+    return {**{flag: value for flag, value in found.items() if value}, **settings}
+
+
 def _options(side: Side, *, stored: bool = False) -> list[DriverOption]:
-    return [option for option in CATALOG.options(side) if option.paths or not stored]
+    return [option for option in CATALOG.options(side) if option.paths or option.exposure or not stored]
 
 
 def _flag(option: DriverOption) -> Callable[[Any], Any]:

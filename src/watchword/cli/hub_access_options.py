@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.cli.common_options import with_options
 from watchword.cli.discovery_options import (
@@ -37,8 +38,7 @@ OPTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HubPlan:
+class HubPlan(Struct, frozen=True):
     """How the hub will be found, by one of two ways."""
 
     by_discovery: DiscoveryPlan | None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from watchword.admin.hub_setup import HubSetup
 from watchword.admin.init import HubInitializer, InitOptions, InitResult
@@ -23,9 +23,9 @@ from watchword.cli.common_options import (
     wait_options,
     with_options,
 )
-from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.connection_options import ClusterConnection, cluster_name_of, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
-from watchword.cli.driver_options import driver_options, driver_settings
+from watchword.cli.driver_options import driver_options, driver_settings, with_kubeconfig_settings
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
@@ -129,6 +129,8 @@ def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
 def _setup(connection: ClusterConnection, flags: dict[str, Any]) -> HubSetup:
     drivers = tuple(dict.fromkeys(CATALOG.cluster_driver(name) for name in split(flags["drivers"])))
     settings = driver_settings(flags, Side.HUB)
+    for name in drivers:
+        settings = with_kubeconfig_settings(settings, Side.HUB, name, cluster_name_of(connection))
     objections = CATALOG.validate(Side.HUB, settings)
     if objections:
         raise click.UsageError("; ".join(objections))

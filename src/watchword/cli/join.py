@@ -25,14 +25,19 @@ from watchword.cli.common_options import (
     wait_options,
     with_options,
 )
-from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.connection_options import ClusterConnection, cluster_name_of, connection_options
 from watchword.cli.discovery_options import print_progress
-from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
+from watchword.cli.driver_options import (
+    driver_choice_options,
+    driver_options,
+    driver_settings,
+    with_kubeconfig_settings,
+)
 from watchword.cli.hub_access_options import HubPlan, hub_access_options
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.drivers.catalog import CATALOG
-from watchword.drivers.options import Side
+from watchword.drivers.options import Settings, Side
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
@@ -68,6 +73,7 @@ OPTIONS = (
 @with_options(*OPTIONS[:1])
 @driver_choice_options()
 @driver_options(Side.CLUSTER, stored=True)
+@driver_options(Side.JOIN)
 @with_options(*OPTIONS[1:])
 @wait_options("the cluster has joined", also="patience")
 @output_option()
@@ -85,7 +91,7 @@ def command(
     if flags["node_name"]:
         _join_machine(hub, flags, output)
         return
-    membership = _membership(flags)
+    membership = _membership(flags, connection)
     document = run(_join(connection, hub(), membership, wait, flags))
     if output != "table":
         echo(format_document(document, output), nl=False)
@@ -98,14 +104,16 @@ def command(
         echo(document["next"])
 
 
-def _membership(flags: dict[str, Any]) -> ClusterMembership:
+def _membership(flags: dict[str, Any], connection: ClusterConnection) -> ClusterMembership:
     if flags["credential_file"]:
         raise click.UsageError("--credential-file goes with --node-name: a cluster keeps its credential in a Secret")
     name = cluster_name(flags["cluster_name"])
-    settings, auth = driver_settings(flags, Side.CLUSTER), flags["registration_auth"]
+    given: Settings = {**driver_settings(flags, Side.CLUSTER), **driver_settings(flags, Side.JOIN)}
+    auth = flags["registration_auth"]
     registration_auth = CATALOG.cluster_driver(auth) if auth else ""
+    settings = with_kubeconfig_settings(given, Side.CLUSTER, registration_auth, cluster_name_of(connection))
     addon_auth = CATALOG.addon_driver(flags["addon_auth"]) if flags["addon_auth"] else ""
-    objections = CATALOG.validate(Side.CLUSTER, settings)
+    objections = [*CATALOG.validate(Side.CLUSTER, settings), *CATALOG.validate(Side.JOIN, settings)]
     if objections:
         raise click.UsageError("; ".join(objections))
     taken = ("klusterlet", "namespace", "image", "labels", "annotations", "gates")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import click
 
@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "down": ("watchword.cli.down", "Stop the fleet that runs on this machine."),
     "reset": ("watchword.cli.reset", "Remove the fleet on this machine, with all its data."),
     "status": ("watchword.cli.status", "Show who holds which credential until when."),
+    "dashboard": ("watchword.cli.dashboard", "Show every credential of the fleet in a browser."),
     "forecast": ("watchword.cli.forecast", "List what would break soon if nothing were renewed."),
     "doctor": ("watchword.cli.doctor", "Check a hub or a cluster, and say what to do."),
     "logs": ("watchword.cli.logs", "Print what the hub, the agent or the operator of a cluster logs."),
@@ -38,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serviceaccount": ("watchword.cli.serviceaccount", "Make, look at and revoke managed service accounts."),
     "msa": ("watchword.cli.msa", "Make, look at and revoke managed service accounts."),
     "hub": ("watchword.cli.hub", "Run the controllers of a hub."),
+    "grpc-server": ("watchword.cli.grpc_server", "Serve agents that reach the hub over gRPC."),
     "agent": ("watchword.cli.agent", "Run the agent of a managed cluster."),
     "operator": ("watchword.cli.operator", "Deploy the agent and the hub as their resources say."),
     "pull-secrets": (
@@ -67,8 +69,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Name → module that exports `command`, and the first line of its help; in order of use."""
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalOptions:
+class GlobalOptions(NamedTuple):
     """The flags before the command; commands get it with `click.pass_obj`."""
 
     verbosity: int = 0

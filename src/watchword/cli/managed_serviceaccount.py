@@ -76,7 +76,7 @@ async def _run_agent(connection: ClusterConnection, flags: dict[str, Any], stop:
 
 def find_endpoint(connection: ClusterConnection, server: str) -> Endpoint:
     """Return how the cluster is reached: as the agent does, or by another address under the same authority."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from watchword.kube.connect import endpoint_of
     from watchword.kube.incluster import incluster_endpoint, is_in_cluster

@@ -198,6 +198,20 @@ def registry_auth(service: str, audience: str, image: str, output: str) -> None:
     _print(registry_auth_bundle(options), output)
 
 
+@command.command("dashboard")
+@click.option("--name", "names", multiple=True, help="A host name under which browsers reach it, besides loopback.")
+@click.option("--https", "secure", is_flag=True, help="Browsers reach it by https, through an ingress.")
+@click.option("--join-tokens", is_flag=True, help="Show join tokens: it may then read every Secret of kube-system.")
+@click.option("--pull-secrets", is_flag=True, help="Show pull secrets: it may then read every Secret.")
+@_image
+@_output
+def dashboard(output: str, **flags: Any) -> None:
+    """Print the web dashboard, to which each person signs in with a token and sees what it may read."""
+    from watchword.operator.dashboard_manifests import DashboardBundleOptions, dashboard_bundle
+
+    _print(dashboard_bundle(DashboardBundleOptions(**flags)), output)
+
+
 def _installation(values: Path | None, flags: Mapping[str, Any]) -> Installation:
     """Return the settings of the values file, with the flags that were given in their place."""
     from watchword.api.yaml import YamlError, load

@@ -126,11 +126,14 @@ def list_(connection: ClusterConnection, namespace: str, unhealthy: bool, output
     now = datetime.now(UTC)
     rows = run(_list(connection, namespace, now))
     if unhealthy:
-        rows = [row for row in rows if row.health is not PullSecretHealth.HEALTHY]
+        rows = [row for row in rows if row.health not in (PullSecretHealth.HEALTHY, PullSecretHealth.NEW)]
     if output != "table":
         echo(_documents(rows, output), nl=False)
         return
-    echo(render_table(COLUMNS, [_cells(row, now) for row in rows], width=terminal_width()), nl=False)
+    if rows:
+        echo(render_table(COLUMNS, [_cells(row, now) for row in rows], width=terminal_width()), nl=False)
+    else:
+        echo(_explain_empty(namespace, unhealthy=unhealthy))
 
 
 async def _list(connection: ClusterConnection, namespace: str, now: Any) -> list[PullSecretRow]:
@@ -138,6 +141,13 @@ async def _list(connection: ClusterConnection, namespace: str, now: Any) -> list
 
     async with connection.client() as client:
         return await list_pull_secrets(client, now=now, namespace=namespace)
+
+
+def _explain_empty(namespace: str, *, unhealthy: bool) -> str:
+    where = f" in namespace {namespace}" if namespace else ""
+    if unhealthy:
+        return f"no pull secret{where} is unhealthy"
+    return f"there are no pull secrets{where}: `watchword manifests pull-secrets` prints what runs their controllers"
 
 
 def _cells(row: PullSecretRow, now: Any) -> tuple[str, ...]:

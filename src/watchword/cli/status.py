@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import format_document, output_option
@@ -39,17 +40,31 @@ Row = TypeVar("Row", bound=HasHealth)
 
 @click.command("status")
 @output_option("wide")
+@click.option(
+    "--audit-log",
+    "logs",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    help="An audit log of an API server: tells which credentials are really used. May be given several times.",
+)
 @click.option("--watch", "-w", is_flag=True, help="Stay, and show every change.")
 @click.option("--check", is_flag=True, help="For cron: print only what needs attention; exit code 6 if anything does.")
 @connection_options
-def command(connection: ClusterConnection, output: str, watch: bool, check: bool) -> int:  # noqa: FBT001 - flags
+def command(
+    connection: ClusterConnection,
+    output: str,
+    logs: tuple[Path, ...],
+    watch: bool,  # noqa: FBT001 - a flag
+    check: bool,  # noqa: FBT001 - a flag
+) -> int:
     """Show who holds which credential until when.
 
-    Clusters, add-ons and credentials of any hub, what needs attention first. What this user may not read is
-    named, and the rest is shown. With --check nothing is printed when all is well.
+    Clusters, add-ons and credentials of any hub, what needs attention first; pull secrets in one row for each
+    state. What this user may not read is named, and the rest is shown. With --check nothing is printed when
+    all is well.
     """
-    if watch and check:
-        raise click.UsageError("--check looks once and ends, --watch stays: give one of them")
+    if watch and (check or logs):
+        raise click.UsageError("--check and --audit-log look once and end, --watch stays: give one of them")
     from watchword.runtime.event_loop import run
 
     if watch:
@@ -59,19 +74,21 @@ def command(connection: ClusterConnection, output: str, watch: bool, check: bool
             run(_watch(connection, output))
         return ExitCode.DONE
     now = datetime.now(UTC)
-    inventory = run(_read(connection, now))
+    inventory = run(_read(connection, now, logs))
     if check:
         return _check(inventory, now, output)
     _show(inventory, now, output)
     return ExitCode.DONE
 
 
-async def _read(connection: ClusterConnection, now: datetime) -> Inventory:
+async def _read(connection: ClusterConnection, now: datetime, logs: Sequence[Path]) -> Inventory:
+    from watchword.admin.audit_log import read_audit_logs
     from watchword.admin.hub_reader import read_hub_facts
     from watchword.admin.inventory import build_inventory
 
+    usage = read_audit_logs(logs) if logs else None
     async with connection.client() as client:
-        return build_inventory(await read_hub_facts(client), now=now)
+        return build_inventory(await read_hub_facts(client, usage=usage), now=now)
 
 
 def _check(inventory: Inventory, now: datetime, output: str) -> int:
@@ -112,8 +129,9 @@ async def _watch(connection: ClusterConnection, output: str) -> None:
     from watchword.admin.hub_reader import read_hub_facts
 
     async with connection.client() as client:
-        unseen = dict((await read_hub_facts(client)).unseen)
-        async with observe_hub(client, unseen) as observer:
+        facts = await read_hub_facts(client)
+        readable = facts.pull_secrets is not None
+        async with observe_hub(client, dict(facts.unseen), pull_secrets=readable) as observer:
             await _follow(observer, output)
 
 
@@ -192,13 +210,15 @@ def summarise(inventory: Inventory) -> str:
     from watchword.admin.formatting import format_count
 
     tables = (
-        ("cluster", inventory.clusters),
-        ("add-on", inventory.addons),
-        ("credential", inventory.credentials),
+        ("cluster", [(row.health, 1) for row in inventory.clusters]),
+        ("add-on", [(row.health, 1) for row in inventory.addons]),
+        ("credential", [(row.health, row.count) for row in inventory.credentials]),
     )
-    there = ", ".join(format_count(len(rows), noun) for noun, rows in tables if rows)
+    there = ", ".join(format_count(sum(count for _, count in rows), noun) for noun, rows in tables if rows)
     troubles = [
-        format_count(count, noun) for noun, rows in tables if (count := sum(row.health.needs_attention for row in rows))
+        format_count(total, noun)
+        for noun, rows in tables
+        if (total := sum(count for health, count in rows if health.needs_attention))
     ]
     return f"{there}: {' and '.join(troubles)} to look at" if troubles else f"{there}: all well"
 

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 
     from watchword.agent.options import AgentOptions
     from watchword.hub.process import HubOptions
+    from watchword.kube.client import Client
     from watchword.local.data_directory import FleetDirectory
     from watchword.local.pods import FlagParsers
     from watchword.local.up import UpOptions
+    from watchword.pullsecrets.process import PullSecretOptions
 
 
 @click.command("up")
 @click.option("--clusters", type=click.IntRange(0, 200), help="How many managed clusters; 2 at first, then as before.")
+@click.option("--registration-auth", default="", help="How the clusters register; csr at first, then as before.")
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where everything is kept.")
 @click.option("--ephemeral", is_flag=True, help="Keep everything in memory, and nothing in the end.")
 @click.option(
@@ -56,12 +59,16 @@ def command(**flags: Any) -> None:
     patience = parse_duration_flag(flags["timeout"], "--timeout")
     if sys.stdout.isatty() and not flags["as_json"]:
         click.echo("starting…\r", nl=False)  # before a second of imports; the first picture covers it
+    from watchword.drivers.catalog import CATALOG
     from watchword.local.data_directory import temporary_fleet_directory
     from watchword.local.layout import LayoutRequest
     from watchword.local.up import UpOptions
 
+    driver = CATALOG.cluster_driver(flags["registration_auth"])
+    named = driver if flags["registration_auth"] else ""
+    needs_port = CATALOG.clusters[driver].server is not None
     options = UpOptions(
-        requested=LayoutRequest(flags["clusters"], flags["port"]),
+        requested=LayoutRequest(flags["clusters"], flags["port"], named, needs_port),
         in_memory=flags["ephemeral"],
         audit=flags["audit"],
         encryption_key_file=flags["encryption_key_file"],
@@ -77,6 +84,7 @@ def command(**flags: Any) -> None:
 
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     from watchword.api.names import RESTRICTED_KUBECONFIGS
+    from watchword.apiserver.node.containers import NO_AWS_FILES
     from watchword.http.limits import raise_descriptor_limit
     from watchword.local.data_directory import discard_failed_start
     from watchword.local.output import choose_output
@@ -85,6 +93,9 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     from watchword.runtime.event_loop import run
     from watchword.runtime.logs import configure_logging
 
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]  # its pods must not act with the AWS credentials of the user
+    os.environ.update(NO_AWS_FILES, AWS_EC2_METADATA_DISABLED="true")
     os.environ[RESTRICTED_KUBECONFIGS] = "1"  # its pods run in this process, and their kubeconfigs come from works
     raise_descriptor_limit()
     output = choose_output(sys.stdout, json=as_json)
@@ -115,7 +126,7 @@ def open_log(log: Path) -> Iterator[TextIO]:
 
 def flag_readers() -> FlagParsers:
     """Return how pods read what the operator rendered: as the program itself does."""
-    from watchword.cli import agent, hub
+    from watchword.cli import agent, hub, pull_secrets
     from watchword.local.pods import FlagParsers
 
     def read_hub(arguments: Sequence[str]) -> HubOptions:
@@ -124,7 +135,19 @@ def flag_readers() -> FlagParsers:
     def read_agent(arguments: Sequence[str]) -> AgentOptions:
         return agent.options_of(agent.command.make_context("agent", list(arguments)).params)
 
-    return FlagParsers(read_hub, read_agent)
+    async def run_server(arguments: Sequence[str], port: int, client: Client, stop: asyncio.Event) -> None:
+        from msgspec.structs import replace
+
+        from watchword.cli import grpc_server
+
+        flags = grpc_server.command.make_context("grpc-server", list(arguments)).params
+        options = replace(grpc_server.options_of(flags), serve=("127.0.0.1", port), health=None)
+        await grpc_server.serve(client, options, stop)
+
+    def read_pull_secrets(arguments: Sequence[str]) -> PullSecretOptions:
+        return pull_secrets.options_of(pull_secrets.command.make_context("pull-secrets", list(arguments)).params)
+
+    return FlagParsers(read_hub, read_agent, run_server, read_pull_secrets)
 
 
 def listen_for_signals(stop: asyncio.Event) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
 from watchword.api.meta import Object, ObjectKey
@@ -29,8 +30,7 @@ class WarningRecorder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapSignerReconciler:
+class BootstrapSignerReconciler(Struct, frozen=True):
     """Reconciles the ConfigMap kube-public/cluster-info; triggered by it, by token Secrets and by the cluster's CA."""
 
     reader: Reader

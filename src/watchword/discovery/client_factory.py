@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from watchword.api.sensitive import Sensitive
 from watchword.kube.client import Client
@@ -29,8 +30,7 @@ class ClientFactory(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class HttpsClientFactory:
+class HttpsClientFactory(Struct, frozen=True):
     """Dials over sockets."""
 
     retry: RetryPolicy = ONE_TRY

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.bootstrap import CLUSTER_INFO, KUBE_PUBLIC
 from watchword.api.meta import Object, ObjectKey
@@ -16,8 +17,7 @@ from watchword.runtime.reconcile import Reader
 ROOT_CA = ObjectKey(KUBE_PUBLIC, "kube-root-ca.crt")
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterAuthorities:
+class ClusterAuthorities(Struct, frozen=True):
     """The authorities from the command line, and those that the cluster publishes to every namespace.
 
     A user who may write kube-root-ca.crt decides what every pod trusts; it is trusted here as well.

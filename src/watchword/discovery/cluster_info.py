@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api import yaml
 from watchword.api.bootstrap import EXTENSION_ENDPOINTS
@@ -19,8 +20,7 @@ MAXIMUM_BYTES = 1024 * 1024
 MAXIMUM_ENDPOINTS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterInfo:
+class ClusterInfo(Struct, frozen=True):
     """A set of equivalent addresses and the authorities to trust there.
 
     The first address is the `server` of the kubeconfig. All of them travel inside it, as an extension of

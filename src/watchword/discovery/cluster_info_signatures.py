@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.api import yaml
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, KUBECONFIG_KEY, SIGNATURE_PREFIX
@@ -17,8 +18,7 @@ from watchword.pki.detached_jws import sign_detached
 from watchword.pki.pins import Pin
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureDecision:
+class SignatureDecision(Struct, frozen=True):
     """What to change on the ConfigMap, why nothing may be signed, and when a token's time comes."""
 
     data: Mapping[str, str | None] = field(default_factory=dict)  # None: remove the key

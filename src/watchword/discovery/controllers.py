@@ -10,6 +10,7 @@ from watchword.discovery.cluster_authorities import ClusterAuthorities, cluster_
 from watchword.discovery.token_cleaner import TokenCleanerReconciler
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import ControllerSpec, Reader, Trigger
 
@@ -29,6 +30,7 @@ def discovery_controllers(
     *,
     authorities: ClusterAuthorities,
     warning_recorder: WarningRecorder | None = None,
+    events: EventRecorder | None = None,
 ) -> tuple[ControllerSpec, ...]:
     """Return bootstrapsigner and tokencleaner, ready to run."""
     signer = BootstrapSignerReconciler(reader, client, clock, authorities, warning_recorder)
@@ -40,5 +42,7 @@ def discovery_controllers(
             triggers=(Trigger(SECRETS, cluster_info_for_token), Trigger(CONFIG_MAPS, cluster_info_for_root_ca)),
             workers=1,
         ),
-        ControllerSpec("tokencleaner", SECRETS, TokenCleanerReconciler(reader, client, clock), workers=CLEANER_WORKERS),
+        ControllerSpec(
+            "tokencleaner", SECRETS, TokenCleanerReconciler(reader, client, clock, events), workers=CLEANER_WORKERS
+        ),
     )

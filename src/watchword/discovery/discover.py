@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from watchword.api.validation import format_duration
 from watchword.discovery.client_factory import ClientFactory
@@ -27,8 +28,7 @@ from watchword.pki.certificates import Certificate, join_bundle
 from watchword.pki.pins import Pin, is_pinned
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapTokenDiscovery:
+class BootstrapTokenDiscovery(Struct, frozen=True):
     """An address, a token and (unless explicitly waived) the pin of the cluster's CA.
 
     The token alone proves only that the other side knows it too, as every holder of the token does.
@@ -40,8 +40,7 @@ class BootstrapTokenDiscovery:
     unsafe_skip_ca_pin: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDiscovery:
+class ClusterDiscovery(Struct, frozen=True):
     """Finds a cluster and checks that it is the one; every failure is a `DiscoveryError`.
 
     `poll_options.total` bounds the whole discovery, also against a server that stalls within an answer.

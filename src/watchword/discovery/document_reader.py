@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct, field
 
 from watchword.discovery.document_download import MAXIMUM_BYTES, download, limit_document_size
 from watchword.discovery.errors import DiscoveryReason, SourceRefused
@@ -17,8 +18,7 @@ STANDARD_INPUT = "-"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentReader:
+class DocumentReader(Struct, frozen=True):
     """Reads the bytes of a discovery document; raises `SourceRefused`."""
 
     standard_input: BinaryIO

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from watchword.api.validation import format_duration
 
@@ -19,8 +20,7 @@ def ignore_progress(_: str) -> None:
     """Ignore progress."""
 
 
-@dataclass(frozen=True, slots=True)
-class PollOptions:
+class PollOptions(Struct, frozen=True):
     """How long to wait altogether, and at most between two looks; the first pauses are shorter."""
 
     total: timedelta = timedelta(minutes=5)

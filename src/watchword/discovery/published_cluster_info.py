@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import orjson
+from msgspec import Struct, field
 
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, SIGNATURE_PREFIX
 from watchword.api.resources import CONFIG_MAPS
@@ -19,8 +19,7 @@ EXCHANGE_SECONDS = 10.0  # from the request to the last byte of the body
 MAXIMUM_BYTES = 4 * 1024 * 1024  # more than etcd stores in one object
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedClusterInfo:
+class PublishedClusterInfo(Struct, frozen=True):
     """The content of the ConfigMap when it was read; not verified."""
 
     text: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.bootstrap import CLUSTER_INFO, KUBE_PUBLIC, KUBECONFIG_KEY, MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Manifest, Object, ObjectKey
@@ -26,8 +27,7 @@ NODE_APPROVER = "system:certificates.k8s.io:certificatesigningrequests:nodeclien
 NODE_RENEWER = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"
 
 
-@dataclass(frozen=True, slots=True)
-class DiscoverySetup:
+class DiscoverySetup(Struct, frozen=True):
     """What is published, and which groups of token holders may request certificates."""
 
     info: ClusterInfo

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import timedelta
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
@@ -30,8 +30,7 @@ LAST_LOOK_SECONDS = 5.0
 REFUSALS = {DENIED: DiscoveryReason.REQUEST_DENIED, FAILED: DiscoveryReason.REQUEST_FAILED}
 
 
-@dataclass(frozen=True, slots=True)
-class TlsBootstrap:
+class TlsBootstrap(Struct, frozen=True):
     """Turns a bootstrap identity into a certificate; raises `BootstrapFailed`.
 
     The request is named after its key and certificate_spec, so that trying again finds it instead of piling up more.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.meta import ObjectKey, is_deleting, uid_of
 from watchword.api.resources import SECRETS
@@ -10,16 +10,17 @@ from watchword.discovery.token_secret import is_token_secret, read_expiration
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, NotFound
 from watchword.runtime.clock import Clock
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCleanerReconciler:
+class TokenCleanerReconciler(Struct, frozen=True):
     """Reconciles Secrets of the bootstrap token type; sleeps until each one's expiration."""
 
     reader: Reader
     client: Client
     clock: Clock
+    events: EventRecorder | None = None
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Delete the token at its expiry, else requeue until then."""
@@ -35,4 +36,6 @@ class TokenCleanerReconciler:
             await self.client.delete(SECRETS, key, uid=uid_of(secret))
         except (NotFound, Conflict):  # gone already, or another token of that id has taken its place
             return Done()
+        if self.events is not None:
+            self.events.audit(secret, "JoinTokenExpired", f"join token {key.name} has expired and was deleted")
         return Done()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.bootstrap import ANNOTATION_ALLOWED_CLUSTERS, ANNOTATION_MAXIMUM_USES
 from watchword.api.validation import is_dns_label
@@ -14,8 +15,7 @@ _COUNT = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _LONGEST_PATTERN = 63
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapTokenLimits:
+class BootstrapTokenLimits(Struct, frozen=True):
     """Limits of a token, kept as annotations that other tools leave alone.
 
     A pattern is a cluster name in which each `*` stands for any run of letters, digits and dashes,

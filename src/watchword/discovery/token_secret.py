@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api import bootstrap
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
@@ -30,8 +31,7 @@ LONG_PAST = datetime(1970, 1, 1, tzinfo=UTC)
 BOTH_USAGES = (TokenUsage.AUTHENTICATION, TokenUsage.SIGNING)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRecord:
+class TokenRecord(Struct, frozen=True):
     """The contents of a token's Secret."""
 
     token: BootstrapToken
@@ -51,8 +51,7 @@ class TokenRecord:
         return usage in self.usages and not self.is_expired(now)
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoredSecret:
+class IgnoredSecret(Struct, frozen=True):
     """A Secret that is not a usable token, and why; it has no effect anywhere."""
 
     name: str

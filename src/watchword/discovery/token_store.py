@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.bootstrap import GROUP_PATTERN, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE, token_secret_key
 from watchword.api.resources import SECRETS
@@ -22,8 +23,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
 
 
-@dataclass(frozen=True, slots=True)
-class TokenStore:
+class TokenStore(Struct, frozen=True):
     """Token Secrets behind one client."""
 
     client: Client

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from watchword.api.bootstrap import TOKEN_ID_PATTERN, TOKEN_PATTERN
 from watchword.api.sensitive import Sensitive
@@ -36,8 +37,7 @@ _SAMPLES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapToken:
+class BootstrapToken(Struct, frozen=True):
     """Lets its holder verify a cluster and, where so marked, request a certificate.
 
     Prints as `id.***`; a holder of the secret may claim any name that is not taken yet.

@@ -9,10 +9,13 @@ from functools import cached_property
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, annotations_of
+from watchword.drivers.aws_irsa.driver import DRIVER as AWS_IRSA
 from watchword.drivers.csr import DRIVER as CSR
 from watchword.drivers.descriptor import AddonRegistration, ClusterRegistration, Driver, HeldCredential
 from watchword.drivers.errors import AmbiguousDriver, CredentialUnreadable, UnknownDriver
+from watchword.drivers.grpc import DRIVER as GRPC
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
+from watchword.drivers.hub_server import HubServer
 from watchword.drivers.interface import SecretData
 from watchword.drivers.options import DriverOption, Settings, Side
 from watchword.drivers.token import DRIVER as TOKEN
@@ -33,6 +36,11 @@ class Catalog:
     def addons(self) -> Mapping[str, AddonRegistration]:
         """The drivers by which add-ons register."""
         return {driver.name: driver.addons for driver in self.drivers if driver.addons is not None}
+
+    @cached_property
+    def servers(self) -> tuple[HubServer, ...]:
+        """The servers that drivers bring to a hub."""
+        return tuple(registration.server for registration in self.clusters.values() if registration.server is not None)
 
     @cached_property
     def default(self) -> str:
@@ -58,7 +66,14 @@ class Catalog:
             for option in self.options(side, name)
             if option.required and not option.read(settings)
         ]
-        return [objection for objection in objections if objection]
+        found = [objection for objection in objections if objection]
+        if side is Side.CLUSTER and not found:
+            found += [objection for name in chosen if (objection := self._validate_together(name, settings))]
+        return found
+
+    def _validate_together(self, name: str, settings: Settings) -> str:
+        registration = self.clusters.get(name)
+        return registration.validate(settings) if registration is not None else ""
 
     def cluster_driver(self, name: str) -> str:
         """Return the name of the driver by which clusters register; `UnknownDriver` when there is none."""
@@ -128,4 +143,4 @@ class Catalog:
         return None if registration is None else registration.credential.find_condition(addon.object)
 
 
-CATALOG = Catalog((CSR, TOKEN))
+CATALOG = Catalog((CSR, TOKEN, AWS_IRSA, GRPC))

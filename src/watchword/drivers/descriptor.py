@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import Struct
 
 from watchword.api.addon import Addon, AddonSubject, Registration
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource
+from watchword.api.sensitive import Sensitive
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
+from watchword.drivers.hub_server import HubServer
 from watchword.drivers.interface import (
     AcceptanceContext,
     AgentContext,
@@ -21,11 +26,13 @@ from watchword.drivers.interface import (
 )
 from watchword.drivers.kubeconfig_connector import KubeconfigConnector
 from watchword.drivers.options import DriverOption, Settings
+from watchword.kube.client import Client
 from watchword.runtime.reconcile import ControllerSpec, Reader
 
+DEFAULT_ACCOUNT_SUFFIX = "sa"
 
-@dataclass(frozen=True, slots=True)
-class CredentialStatus:
+
+class CredentialStatus(Struct, frozen=True):
     """What is known of one credential."""
 
     good: bool
@@ -33,8 +40,7 @@ class CredentialStatus:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialCondition:
+class CredentialCondition(Struct, frozen=True):
     """One condition with which an agent reports a credential."""
 
     type: str
@@ -42,8 +48,7 @@ class CredentialCondition:
     failed_reason: str = ""  # while it is not; empty: the driver's own reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CredentialKind:
+class CredentialKind(Struct, frozen=True, kw_only=True):
     """How a driver's credential is reported: conditions on the hub, a row of the inventory."""
 
     name: str  # as the inventory calls it
@@ -72,8 +77,7 @@ class CredentialKind:
         return tuple(Condition.true(each.type, each.reason, message) for each in self.conditions)
 
 
-@dataclass(frozen=True, slots=True)
-class HeldCredential:
+class HeldCredential(Struct, frozen=True):
     """The facts about the credential in a Secret."""
 
     subject: str  # empty when unknown
@@ -91,6 +95,11 @@ def no_pending_key(_data: SecretData) -> str:
     return ""
 
 
+def no_objection(_settings: Settings) -> str:
+    """Object to nothing."""
+    return ""
+
+
 def no_annotations(_settings: Settings) -> Mapping[str, str]:
     """Add no annotations."""
     return {}
@@ -105,13 +114,35 @@ async def prepare_nothing(_context: AcceptanceContext) -> None:
     """Need nothing before a person accepts a cluster."""
 
 
+def no_bootstrap_data(_settings: Settings, _token: Sensitive[str], _present: SecretData) -> SecretData:
+    """Add nothing to the bootstrap Secret."""
+    return {}
+
+
+async def no_trial_settings(_hub: Client, _server: str, _folder: Path) -> Settings | None:
+    """Join without further flags."""
+    return {}
+
+
 def no_controllers(_context: HubContext) -> Iterable[ControllerSpec]:
     """Bring no controllers."""
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterRegistration:
+TrialSettings: TypeAlias = Callable[[Client, str, Path], Awaitable[Settings | None]]
+"""Given a client of the hub, the address of the driver's server and a folder: the flags of `join` in `watchword up`.
+
+None: the hub is not ready for that yet.
+"""
+
+BootstrapData: TypeAlias = Callable[[Settings, Sensitive[str], SecretData], SecretData]
+"""Given the flags of `join`, the bootstrap token and the present content: what lies beside the kubeconfig.
+
+Raises `ConfigError` when a flag cannot be used.
+"""
+
+
+class ClusterRegistration(Struct, frozen=True, kw_only=True):
     """How clusters register by a driver."""
 
     agent: Callable[[AgentContext], AgentDriver]
@@ -120,21 +151,26 @@ class ClusterRegistration:
     annotations: tuple[str, ...] = ()  # a ManagedCluster with any of these registers by this driver
     annotate: Callable[[Settings], Mapping[str, str]] = no_annotations  # what the agent puts on the ManagedCluster
     connector: Callable[[ConnectorContext], HubConnector] = KubeconfigConnector.make  # how the hub is reached
+    bootstrap_data: BootstrapData = no_bootstrap_data  # what `join` adds to the bootstrap Secret
+    trial_settings: TrialSettings = no_trial_settings  # what `watchword up` joins with
     account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the agent's ServiceAccount
+    account_suffix: str = DEFAULT_ACCOUNT_SUFFIX  # of that ServiceAccount: what follows the name of the Klusterlet
+    hub_account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the hub's ServiceAccount
+    validate: Callable[[Settings], str] = no_objection  # why settings that are good in themselves do not fit together
     read_held: Callable[[SecretData], HeldCredential | None] = read_nothing  # for people; `DriverError` when unreadable
     read_pending_key: Callable[[SecretData], str] = no_pending_key  # the thumbprint of the key that is to be certified
     needs_approval: bool = False  # `accept` approves a certificate request together with the cluster
     prepare: Callable[[AcceptanceContext], Awaitable[None]] = prepare_nothing  # before `accept`; `DriverError`: refused
     signer: str = ""  # the signer that its certificates need; `init` tries it
-    manifests: Callable[[Settings], Iterable[Manifest]] = no_manifests  # what it brings to the hub: servers, jobs, RBAC
+    manifests: Callable[[Settings], Iterable[Manifest]] = no_manifests  # what it brings to the hub: jobs, RBAC
+    server: HubServer | None = None  # the server that it brings to the hub; the operator renders it
 
     def is_named_by(self, annotations: Mapping[str, str]) -> bool:
         """Whether the annotations of a ManagedCluster name this driver."""
         return any(annotations.get(name) for name in self.annotations)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectObject:
+class SubjectObject(Struct, frozen=True, kw_only=True):
     """The object on the hub that must exist before an add-on's subject may have rights, such as a ServiceAccount."""
 
     resource: Resource
@@ -144,8 +180,7 @@ class SubjectObject:
     is_present: Callable[[Reader, Addon, AddonSubject], bool]  # and was made for this add-on
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddonRegistration:
+class AddonRegistration(Struct, frozen=True, kw_only=True):
     """How add-ons register by a driver: subject, request, reports."""
 
     agent: Callable[[AgentContext], AgentDriver]
@@ -162,8 +197,7 @@ class AddonRegistration:
     controllers: Callable[[HubContext], Iterable[ControllerSpec]] = no_controllers  # what it needs on the hub
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
+class Driver(Struct, frozen=True, kw_only=True):
     """One way in which a cluster or an add-on obtains a credential for the hub."""
 
     name: str

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from watchword.drivers.interface import SecretData
 from watchword.drivers.options import Settings
@@ -39,10 +43,10 @@ class ConnectorContext:
     cluster: str
     bootstrap: Path | None  # the bootstrap kubeconfig
     settings: Settings = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # of the agent
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapCredential:
+class BootstrapCredential(Struct, frozen=True):
     """What an agent joins with, as far as others may know it."""
 
     digest: str  # of the whole kubeconfig: changes with it
@@ -57,3 +61,25 @@ class ReplaceableBootstrap(Protocol):
     def bootstrap_credential(self) -> BootstrapCredential | None:
         """Return the credential of this moment; None when there is none that can be read."""
         ...
+
+
+@runtime_checkable
+class OwnEndpoint(Protocol):
+    """A connector that reaches the hub elsewhere than at its API server, and records in the Secret where."""
+
+    def restore_endpoint(self, data: SecretData) -> None:
+        """Continue with the endpoint that the Secret records."""
+        ...
+
+    def endpoint_data(self) -> SecretData:
+        """Return what the Secret records of the endpoint in use; nothing while it is unknown."""
+        ...
+
+    async def check_endpoint(self) -> bool:
+        """Adopt a configured endpoint that changed, once it proved itself; return whether another one is in use."""
+        ...
+
+
+def endpoint_data_of(connector: HubConnector) -> SecretData:
+    """Return what the Secret records of a connector's own endpoint; nothing when it has none."""
+    return connector.endpoint_data() if isinstance(connector, OwnEndpoint) else {}

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from msgspec import Struct
+
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object
 from watchword.api.names import KUBE_CLIENT_SIGNER
@@ -20,8 +22,7 @@ from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import ControllerSpec, Reader
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialSubject:
+class CredentialSubject(Struct, frozen=True):
     """The subject of a credential."""
 
     user: str
@@ -29,8 +30,7 @@ class CredentialSubject:
     organization_units: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WantedCredential:
+class WantedCredential(Struct, frozen=True):
     """One credential that something on this cluster needs: the agent itself, or an add-on."""
 
     cluster: str
@@ -48,6 +48,9 @@ SecretData: TypeAlias = Mapping[str, bytes]
 
 KUBECONFIG = "kubeconfig"
 """The key under which a Secret holds the kubeconfig that goes with its credential."""
+
+ENDPOINT_CONFIG = "config.yaml"
+"""The key under which a Secret describes an endpoint that is not an API server; its credential is valid only there."""
 
 ROTATION_KEY = "rotation-request"
 """The key under which a Secret notes which request for an early renewal its credential has honoured."""
@@ -68,14 +71,14 @@ def rotation_data(wanted: WantedCredential) -> dict[str, bytes]:
     return {ROTATION_KEY: wanted.rotation.encode()} if wanted.rotation else {}
 
 
-@dataclass(frozen=True, slots=True)
-class ValidCredential:
+class ValidCredential(Struct, frozen=True):
     """What is held is good; look again at `renew_at`."""
 
     renew_at: datetime | None  # None: the agent does not renew it
     expires_at: datetime | None  # None: it does not expire
     message: str = ""  # for the condition: the same words as when it was issued
     issued_at: datetime | None = None  # None: not known
+    credential_id: str = ""  # as audit logs name it; empty: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class NewCredential:
     expires_at: datetime | None  # None: it does not expire
     renew_at: datetime | None  # None: the agent does not renew it
     message: str = ""  # for the condition: what was issued and until when, never the credential
+    credential_id: str = ""  # as audit logs name it; empty: not known
 
 
 @dataclass(frozen=True, slots=True)

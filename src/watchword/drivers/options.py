@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from watchword.api.meta import Object
 
@@ -23,6 +24,7 @@ class Side(Enum):
     """Where an option belongs."""
 
     CLUSTER = auto()  # flags of `join` and `agent`, fields of the Klusterlet
+    JOIN = auto()  # flags of `join` alone: they are stored in the bootstrap Secret
     HUB = auto()  # flags of `init` and `hub`, fields of the ClusterManager
 
 
@@ -44,8 +46,7 @@ def accept_any(_value: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverOption:
+class DriverOption(Struct, frozen=True, kw_only=True):
     """One option: a flag, and the corresponding fields under `spec.registrationConfiguration`."""
 
     flag: str
@@ -56,6 +57,7 @@ class DriverOption:
     type: OptionType = OptionType.TEXT
     required: bool = False  # where its driver is chosen
     trial: str = ""  # what `watchword up` sets
+    exposure: str = ""  # the protocol whose hosts in `serverConfiguration.endpointsExposure` are its value
     gate: str = ""  # the feature gate without which it has no effect
     from_context: Callable[[str], str] = tells_nothing  # what a kubeconfig's context says, for `init`; empty: nothing
     validate: Callable[[str], str] = accept_any  # why a value is refused; empty when it is not

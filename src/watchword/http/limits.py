@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import resource
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 MOST_DESCRIPTORS = 65_536
 FEWEST_CONNECTIONS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class ServerLimits:
+class ServerLimits(Struct, frozen=True):
     """Sizes and times of one listener."""
 
     connections: int = 4096  # fewer where the process may not open so many files

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NoReturn
 from urllib.parse import parse_qsl
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+from msgspec import Struct
 
 from watchword.api.http import Peer, Request
 
@@ -16,16 +16,14 @@ CHUNK_OVERHEAD = 16
 """So many bytes around each chunk are free: its size in hexadecimal and two line ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
+class RequestLimits(Struct, frozen=True):
     """How large the parts of a request may be."""
 
     header_bytes: int
     body_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedRequest:
+class ParsedRequest(Struct, frozen=True):
     """One complete request, and whether its connection stays open."""
 
     request: Request
@@ -33,8 +31,7 @@ class ParsedRequest:
     chunks: bool  # whether the client supports a chunked response
 
 
-@dataclass(frozen=True, slots=True)
-class RejectedRequest:
+class RejectedRequest(Struct, frozen=True):
     """Bytes that are not an acceptable request; whatever follows them is ignored."""
 
     status: int

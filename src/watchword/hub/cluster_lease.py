@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
@@ -19,8 +21,7 @@ from watchword.runtime.status import StatusWriter
 MISSED_RENEWALS_TOLERATED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseObservation:
+class LeaseObservation(Struct, frozen=True):
     """When the hub, by its own clock, saw the lease change; `live` unless it was so from the first look."""
 
     renew_time: str
@@ -104,8 +105,7 @@ def last_write_time(obj: Object) -> datetime | None:
     return max(instants, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseDecision:
+class LeaseDecision(Struct, frozen=True):
     """The conditions that follow from the lease; none where the agent's own condition applies."""
 
     conditions: tuple[Condition, ...]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
+from watchword.api.credential_use import without_use
 from watchword.api.credential_validity import parse_validity
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
@@ -18,8 +21,7 @@ from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader
 FINGERPRINT_LETTERS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class SeenCredential:
+class SeenCredential(Struct, frozen=True):
     """What was last seen of a credential; empty for what is not known."""
 
     uid: str
@@ -47,7 +49,9 @@ class CredentialEventReconciler:
         self.seen[key] = now
         if before is None or before.uid != now.uid:
             return Done()
-        if before.validity and now.validity and before.validity != now.validity:
+        if now.validity and not before.validity:
+            self.events.audit(found, "CredentialIssued", f"the first credential of {key} was issued: {now.validity}")
+        elif now.validity and before.validity != now.validity:
             self.events.normal(found, "CredentialRotated", f"the credential of {key} was renewed: {now.validity}")
         if before.owner_key and now.owner_key and before.owner_key != now.owner_key:
             short = now.owner_key[:FINGERPRINT_LETTERS]
@@ -60,7 +64,7 @@ def observe_credential(resource: Resource, found: Object, catalog: Catalog) -> S
     owner = read_name_owner(found) if resource is MANAGED_CLUSTERS else None
     said = _condition(resource, found, catalog)
     reported = said is not None and said.status == "True" and parse_validity(said.message) is not None
-    validity = said.message if said is not None and reported else ""
+    validity = without_use(said.message) if said is not None and reported else ""
     return SeenCredential(uid_of(found), validity, owner.key if owner is not None else "")
 
 

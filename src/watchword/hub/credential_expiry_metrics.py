@@ -1,53 +1,51 @@
-"""Measures how long the clusters' credentials live, as their agents report it."""
+"""Measures how long the credentials of clusters, their add-ons and the hub's own authority live."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import datetime
 
-from watchword.api.credential_validity import parse_validity
-from watchword.api.meta import ObjectKey
-from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.api.addon import Addon
+from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY
+from watchword.api.credential_validity import CredentialValidity, parse_validity
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
+from watchword.discovery.cluster_info import read_cluster_info
+from watchword.discovery.errors import ClusterInfoRefused
 from watchword.drivers.catalog import Catalog
-from watchword.runtime.clock import Clock
-from watchword.runtime.metrics import CredentialMetrics
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader
+from watchword.runtime.expiry_metrics import CredentialExpiryReconciler, MeasuredCredentials
+from watchword.runtime.reconcile import ControllerSpec, Reader
 
-KIND = "cluster"
-
-
-@dataclass(frozen=True)
-class CredentialExpiryReconciler:
-    """Reconciles ManagedCluster; sends nothing, so it costs a hub next to nothing."""
-
-    reader: Reader
-    metrics: CredentialMetrics
-    clock: Clock
-    catalog: Catalog
-    known: dict[str, datetime] = field(default_factory=dict)
-
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Measure one cluster from its condition, or stop measuring it."""
-        found = self.reader.get(MANAGED_CLUSTERS, key)
-        said = self.catalog.cluster_credential(found) if found is not None else None
-        validity = parse_validity(said.message) if said is not None else None
-        if validity is not None and validity.expires is not None:
-            self.known[key.name] = validity.expires
-            self.metrics.watch_expiry(KIND, key.name, lambda: self._left(key.name))
-        elif self.known.pop(key.name, None) is not None:
-            self.metrics.forget(KIND, key.name)
-        return Done()
-
-    def _left(self, cluster: str) -> float:
-        expires = self.known.get(cluster)
-        return (expires - self.clock.now()).total_seconds() if expires is not None else 0.0
+CLUSTER, ADDON, AUTHORITY = "cluster", "addon", "authority"
 
 
-def expiry_controllers(
-    reader: Reader, metrics: CredentialMetrics, clock: Clock, catalog: Catalog
-) -> Iterable[ControllerSpec]:
-    """Return the measurement as a controller."""
-    yield ControllerSpec(
-        "credential-expiry", MANAGED_CLUSTERS, CredentialExpiryReconciler(reader, metrics, clock, catalog), workers=1
+def expiry_controllers(reader: Reader, measured: MeasuredCredentials, catalog: Catalog) -> Iterable[ControllerSpec]:
+    """Return the measurements as controllers; they send nothing."""
+
+    def of_cluster(cluster: Object) -> CredentialValidity | None:
+        said = catalog.cluster_credential(cluster)
+        return parse_validity(said.message) if said is not None else None
+
+    def of_addon(addon: Object) -> CredentialValidity | None:
+        said = catalog.addon_credential(Addon.read(addon))
+        return parse_validity(said.message) if said is not None else None
+
+    clusters = CredentialExpiryReconciler(reader, MANAGED_CLUSTERS, CLUSTER, of_cluster, measured)
+    addons = CredentialExpiryReconciler(reader, MANAGED_CLUSTER_ADDONS, ADDON, of_addon, measured)
+    authority = CredentialExpiryReconciler(
+        reader, CONFIG_MAPS, AUTHORITY, read_authority_validity, measured, cluster_of=lambda _: ""
     )
+    yield ControllerSpec("credential-expiry", MANAGED_CLUSTERS, clusters, workers=1)
+    yield ControllerSpec("addon-credential-expiry", MANAGED_CLUSTER_ADDONS, addons, workers=1)
+    yield ControllerSpec("authority-expiry", CONFIG_MAPS, authority, workers=1)
+
+
+def read_authority_validity(config_map: Object) -> CredentialValidity | None:
+    """Return the validity of the authority that is published to clusters and ends last: the others are predecessors."""
+    if ObjectKey.of(config_map) != CLUSTER_INFO:
+        return None
+    try:
+        found = read_cluster_info((config_map.get("data") or {}).get(KUBECONFIG_KEY) or "").authorities
+    except ClusterInfoRefused:
+        return None
+    last = max(found, key=lambda each: each.not_after, default=None)
+    return None if last is None else CredentialValidity(last.not_before, last.not_after)

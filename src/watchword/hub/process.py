@@ -32,6 +32,7 @@ from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
+from watchword.runtime.expiry_metrics import MeasuredCredentials
 from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import Metrics
@@ -108,7 +109,11 @@ async def run_hub(
     manager.add(*registration.controllers(parts))
     manager.add(
         *discovery_controllers(
-            connection.cache, connection.client, clock, authorities=ClusterAuthorities(options.own_ca)
+            connection.cache,
+            connection.client,
+            clock,
+            authorities=ClusterAuthorities(options.own_ca),
+            events=connection.events,
         )
     )
     manager.add(*_metric_controllers(connection, options, clock))
@@ -122,7 +127,7 @@ async def run_hub(
 def _metric_controllers(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> Iterable[ControllerSpec]:
     metrics = options.metrics.credentials
     metrics.watch_skew(lambda: connection.client.clock_skew)
-    yield from expiry_controllers(connection.cache, metrics, clock, options.catalog)
+    yield from expiry_controllers(connection.cache, MeasuredCredentials(metrics, clock), options.catalog)
     yield from revocation_controllers(connection.cache, metrics, clock)
 
 

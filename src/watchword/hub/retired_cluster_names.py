@@ -9,8 +9,9 @@ rights bound to its one accepted agent, and not to the group.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
@@ -30,8 +31,7 @@ LONGEST_CERTIFICATE_LIFETIME = timedelta(days=366)
 PREFIX = "retired-cluster-"
 
 
-@dataclass(frozen=True, slots=True)
-class RetiredClusterNames:
+class RetiredClusterNames(Struct, frozen=True):
     """Knows which names are leased to deleted clusters, and the subjects of rights under such a name."""
 
     ensurer: Ensurer

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
+
+from watchword.api.credential_use import CREDENTIAL_ID
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import (
     SELF_SUBJECT_ACCESS_REVIEWS,
@@ -17,17 +19,21 @@ from watchword.kube.client import Client
 from watchword.kube.responses import decode
 
 
-@dataclass(frozen=True, slots=True)
-class UserIdentity:
+class UserIdentity(Struct, frozen=True):
     """An identity as the server reports it."""
 
     username: str
     uid: str = ""
     groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()  # for authorizers that limit a user further, by scopes
+
+    @property
+    def credential_id(self) -> str:
+        """The credential that the request was made with; empty when the server does not tell."""
+        return next((values[0] for name, values in self.extra if name == CREDENTIAL_ID and values), "")
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceAccess:
+class ResourceAccess(Struct, frozen=True):
     """One verb on one resource; an empty key means any object."""
 
     verb: str
@@ -51,8 +57,7 @@ class ResourceAccess:
 async def who_am_i(client: Client) -> UserIdentity:
     """Return the identity under which the server authenticates this client."""
     status = await _create_review(client, SELF_SUBJECT_REVIEWS, {})
-    info = status.get("userInfo") or {}
-    return UserIdentity(info.get("username", ""), info.get("uid", ""), tuple(info.get("groups") or ()))
+    return _identity(status.get("userInfo") or {})
 
 
 async def can_i(client: Client, access: ResourceAccess) -> bool:
@@ -63,7 +68,8 @@ async def can_i(client: Client, access: ResourceAccess) -> bool:
 
 async def may(client: Client, who: UserIdentity, access: ResourceAccess) -> bool:
     """Whether another user is allowed to do something."""
-    subject = {"user": who.username, "uid": who.uid, "groups": list(who.groups)}
+    extra = {name: list(values) for name, values in who.extra}
+    subject = {"user": who.username, "uid": who.uid, "groups": list(who.groups), **({"extra": extra} if extra else {})}
     status = await _create_review(
         client, SUBJECT_ACCESS_REVIEWS, {"resourceAttributes": access.attributes(), **subject}
     )
@@ -83,7 +89,12 @@ async def review_token(client: Client, token: Sensitive[str], *, audiences: Sequ
         return None
     if audiences and not set(audiences) & set(status.get("audiences") or ()):
         return None  # an authenticator that does not know audiences answers without them
-    return UserIdentity(user["username"], user.get("uid", ""), tuple(user.get("groups") or ()))
+    return _identity(user)
+
+
+def _identity(user: Object) -> UserIdentity:
+    extra = tuple((name, tuple(values)) for name, values in sorted((user.get("extra") or {}).items()))
+    return UserIdentity(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), extra)
 
 
 async def _create_review(client: Client, review: Resource, spec: Object) -> Object:

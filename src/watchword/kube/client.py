@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from copy import copy
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from random import Random
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -38,8 +38,7 @@ class PatchType(StrEnum):
     APPLY = "application/apply-patch+yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectList:
+class ObjectList(Struct, frozen=True):
     """The items of a list and the revision at which they were read."""
 
     items: list[Object]
@@ -47,8 +46,7 @@ class ObjectList:
     continue_token: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RawList:
+class RawList(Struct, frozen=True):
     """The items of a list as undecoded JSON, and the revision at which they were read."""
 
     items: list[bytes]

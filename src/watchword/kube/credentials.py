@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from watchword.api.sensitive import Sensitive
 from watchword.kube.endpoint import FileOrBytes, read
 from watchword.kube.errors import ConfigError
@@ -15,8 +18,7 @@ from watchword.kube.files import RECHECK_SECONDS
 from watchword.kube.tls import ClientCertificate
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(Struct, frozen=True):
     """One identity: an Authorization header, a client certificate, both or neither; and extra headers."""
 
     authorization: Sensitive[str] | None = None
@@ -36,11 +38,10 @@ class CredentialSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FixedCredential:
+class FixedCredential(Struct, frozen=True):
     """A credential that does not change."""
 
-    credential: Credential = field(default_factory=Credential)
+    credential: Credential = struct_field(default_factory=Credential)
 
     async def current(self) -> Credential:
         """Return the credential."""

@@ -7,8 +7,9 @@ import base64
 import ipaddress
 import socket
 import ssl
-from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
+
+from msgspec import Struct
 
 from watchword.kube.connection import ClientConnection, ConnectionLost
 from watchword.kube.endpoint import Endpoint
@@ -27,8 +28,7 @@ class ProxyError(Exception):
     """The proxy cannot be reached, or refuses to connect."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionDialer:
+class ConnectionDialer(Struct, frozen=True):
     """Opens connections to one endpoint."""
 
     endpoint: Endpoint

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import ssl
-from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from watchword.kube.errors import ConfigError
 from watchword.kube.files import RECHECK_SECONDS, WatchedFile
@@ -22,8 +24,7 @@ def read(content: FileOrBytes) -> bytes:
     return content.read() if isinstance(content, WatchedFile) else content
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """An API server: its address without a trailing slash, its CAs, its proxy."""
 
     server: str
@@ -33,7 +34,7 @@ class Endpoint:
     proxy: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "server", normalize_server_url(self.server))
+        force_setattr(self, "server", normalize_server_url(self.server))
         if self.proxy:
             _check_proxy(self.proxy)
         if self.insecure and self.ca:

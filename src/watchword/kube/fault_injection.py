@@ -6,10 +6,11 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from random import Random
 
 import orjson
+from msgspec import Struct, field
 
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable
@@ -17,8 +18,7 @@ from watchword.kube.transport import Transport
 from watchword.kube.watch_stream import LineSplitter
 
 
-@dataclass(frozen=True, slots=True)
-class WatchFaults:
+class WatchFaults(Struct, frozen=True):
     """Fault rates per line of a watch (0 to 1)."""
 
     drop: float = 0.0  # the line is lost, and the connection with it
@@ -31,8 +31,7 @@ class WatchFaults:
     swallow: float = 0.0  # the line is lost silently: no correct server does this
 
 
-@dataclass(frozen=True, slots=True)
-class FaultPlan:
+class FaultPlan(Struct, frozen=True):
     """Fault rates per request (0 to 1)."""
 
     refuse: float = 0.0  # no connection: the request had no effect

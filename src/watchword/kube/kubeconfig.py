@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from watchword.api.meta import Object
 from watchword.api.sensitive import Sensitive
 from watchword.kube.errors import ConfigError
@@ -27,14 +30,13 @@ class ClusterEntry:
     rest: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Impersonation:
+class Impersonation(Struct, frozen=True):
     """The impersonated user."""
 
     user: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = struct_field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,7 @@ class ContextEntry:
     rest: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedContext:
+class ResolvedContext(Struct, frozen=True):
     """The cluster, user and namespace that one context resolves to."""
 
     context: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, Resource
@@ -19,8 +19,7 @@ RESTARTS = 3
 """How often a list starts again after its revision expired; the last attempt asks for a single page."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListPage(Generic[T]):
+class ListPage(Struct, Generic[T], frozen=True):
     """Items of one page, their revision, and the token of the next page (empty: this is the last)."""
 
     items: list[T]

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct
 
 from watchword.api.meta import Resource
 from watchword.kube.client import Client
@@ -25,8 +26,7 @@ class _Document(msgspec.Struct):
     resources: list[_Entry] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     resources: tuple[Resource, ...]
     read_at: float
 

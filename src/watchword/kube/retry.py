@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from random import Random
+
+from msgspec import Struct, field
 
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable, Untrusted
@@ -13,8 +14,7 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 _APPLY_TYPE = "application/apply-patch+yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """Exponential backoff up to a limit; half of each delay is random, so that clients do not retry in step."""
 
     first: float = 0.1
@@ -27,8 +27,7 @@ class Backoff:
         return ceiling * (0.5 + random.random() / 2)
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Struct, frozen=True):
     """Limits of a client: attempts per call, seconds per attempt and seconds for the whole call."""
 
     attempts: int = 5

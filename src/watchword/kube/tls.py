@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from watchword.api.sensitive import Sensitive
 from watchword.kube.errors import ConfigError
 
 CONTEXT_CACHE_SIZE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCertificate:
+class ClientCertificate(Struct, frozen=True):
     """A certificate chain and its key, as PEM."""
 
     chain: bytes

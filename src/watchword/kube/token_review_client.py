@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.kube.client import Client
@@ -17,8 +17,7 @@ from watchword.kube.errors import KubeError
 from watchword.kube.kubeconfig_files import load_kubeconfig
 
 
-@dataclass(frozen=True, slots=True)
-class TokenReviewClient:
+class TokenReviewClient(Struct, frozen=True):
     """Posts to exactly the address in the kubeconfig."""
 
     client: Client

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import SERVICE_ACCOUNTS
@@ -16,8 +17,7 @@ from watchword.kube.errors import MalformedResponse
 from watchword.kube.responses import decode
 
 
-@dataclass(frozen=True, slots=True)
-class IssuedToken:
+class IssuedToken(Struct, frozen=True):
     """A token and its expiry; the server may grant a shorter lifetime than requested."""
 
     token: Sensitive[str]

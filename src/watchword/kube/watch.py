@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeAlias
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from watchword.api.meta import ObjectKey, Resource
 from watchword.kube.cancellation import is_cancellation_requested
 from watchword.kube.client import Client
@@ -33,16 +36,14 @@ SHORTEST_SESSION = 1.0
 """A watch that the server ends within this many seconds counts as a failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """The complete state at one revision: the first sync and every re-list."""
 
     items: list[bytes]  # raw JSON of each object; managedFields may be present
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectChange:
+class ObjectChange(Struct, frozen=True):
     """One object was ADDED, MODIFIED or DELETED."""
 
     type: str
@@ -50,8 +51,7 @@ class ObjectChange:
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bookmark:
+class Bookmark(Struct, frozen=True):
     """A bookmark: every change up to this revision has been delivered."""
 
     resource_version: str
@@ -64,8 +64,7 @@ def _ignore(_trouble: KubeError) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class WatchOptions:
+class WatchOptions(Struct, frozen=True):
     """How a collection is watched; all times in seconds of the event loop."""
 
     page_size: int = 500
@@ -75,8 +74,8 @@ class WatchOptions:
     session: tuple[int, int] = (900, 1800)  # how long one connection lasts at most: silence then shows a broken one
     poll_every: float = 10.0  # where listing is allowed and watching is not
     relist_every: float = 0.0  # for callers that want periodic re-lists; 0: only when needed
-    backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, limit=30.0))
-    random: Random = field(default_factory=Random)
+    backoff: Backoff = struct_field(default_factory=lambda: Backoff(first=0.2, limit=30.0))
+    random: Random = struct_field(default_factory=Random)
     on_error: Callable[[KubeError], None] = _ignore
 
 

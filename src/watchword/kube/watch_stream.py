@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 import orjson
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.kube.errors import MalformedResponse, Stalled, Unreachable, error_from_status
@@ -22,8 +22,7 @@ LINE_LIMIT = 8 * 1024 * 1024
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(Struct, frozen=True):
     """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, with the undecoded object."""
 
     type: str
@@ -37,8 +36,7 @@ class WatchEvent:
         return decoded
 
 
-@dataclass(frozen=True, slots=True)
-class WatchQuery:
+class WatchQuery(Struct, frozen=True):
     """What to watch, from which revision, and how long silence is tolerated (seconds)."""
 
     namespace: str = ""

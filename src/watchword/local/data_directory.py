@@ -11,11 +11,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from watchword.admin.errors import AdminError, InvalidInput, NotReady, OperationRefused
 from watchword.apiserver.instance import require_private_directory
@@ -36,8 +36,7 @@ def default_data_directory(environment: dict[str, str] | None = None) -> Path:
     return base / "watchword"
 
 
-@dataclass(frozen=True, slots=True)
-class FleetDirectory:
+class FleetDirectory(Struct, frozen=True):
     """Files of one fleet. `lock` it before use."""
 
     path: Path

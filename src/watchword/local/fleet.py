@@ -64,7 +64,7 @@ class LocalFleet:
         self.clusters = [self._member(address) for address in self.layout.clusters]
 
     def _member(self, address: ControlPlaneAddress) -> LocalControlPlane:
-        runner = PodCommands(self.clock, self.read).runner()
+        runner = PodCommands(self.clock, self.read, self.layout.server_port).runner()
         return LocalControlPlane(
             address,
             self.folder.control_plane_path(address.name),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 
 import msgspec
+from msgspec import Struct
 
 from watchword.admin.errors import OperationRefused
+from watchword.drivers.catalog import CATALOG
 
 KIND, VERSION = "watchword-fleet", 1
 DEFAULT_CLUSTERS = 2
@@ -36,6 +37,8 @@ class FleetLayout(msgspec.Struct, frozen=True):
     clusters: tuple[ControlPlaneAddress, ...]
     kind: str = KIND
     version: int = VERSION
+    registration_auth: str = ""  # how the clusters register; empty: by the default driver
+    server_port: int = 0  # of the server that this driver brings; 0: it brings none
 
     @property
     def addresses(self) -> tuple[ControlPlaneAddress, ...]:
@@ -43,12 +46,13 @@ class FleetLayout(msgspec.Struct, frozen=True):
         return (self.hub, *self.clusters)
 
 
-@dataclass(frozen=True, slots=True)
-class LayoutRequest:
+class LayoutRequest(Struct, frozen=True):
     """What the user requested; None: as before, or the default."""
 
     clusters: int | None = None
     port: int | None = None  # of the hub; the clusters follow it
+    registration_auth: str = ""  # empty: as before, or the default
+    needs_server_port: bool = False  # whether that driver brings a server
 
 
 def read_layout(data: bytes) -> FleetLayout | None:
@@ -77,7 +81,14 @@ def choose_layout(
     """Return the layout to start; recorded addresses stay, because credentials name them. Raise `OperationRefused`."""
     if recorded is None:
         count = DEFAULT_CLUSTERS if requested.clusters is None else requested.clusters
-        return add_clusters(FleetLayout(_address("hub", 0, requested, free_port), ()), count, requested, free_port)
+        hub = FleetLayout(_address("hub", 0, requested, free_port), (), registration_auth=requested.registration_auth)
+        layout = add_clusters(hub, count, requested, free_port)
+        return add_server_port(layout, free_port) if requested.needs_server_port else layout
+    if requested.registration_auth and requested.registration_auth != (recorded.registration_auth or CATALOG.default):
+        raise OperationRefused(
+            f"the clusters of this fleet register otherwise: leave --registration-auth out, or begin anew with "
+            f"`{reset_command(folder)}`"
+        )
     if requested.port is not None and requested.port != recorded.hub.port:
         raise OperationRefused(
             f"this fleet's hub listens on port {recorded.hub.port}, and its clusters know it by that: leave --port "
@@ -98,6 +109,13 @@ def add_clusters(layout: FleetLayout, count: int, requested: LayoutRequest, free
     others = (port for port in iter(free_port, None) if port not in taken)
     added = tuple(_address(f"cluster{number}", number, requested, others.__next__) for number in numbers)
     return replace_clusters(layout, (*layout.clusters, *added))
+
+
+def add_server_port(layout: FleetLayout, free_port: FreePort) -> FleetLayout:
+    """Return the layout with a port for the server of its driver."""
+    taken = {address.port for address in layout.addresses}
+    port = next(port for port in iter(free_port, None) if port not in taken)
+    return msgspec.structs.replace(layout, server_port=port)
 
 
 def replace_clusters(layout: FleetLayout, clusters: tuple[ControlPlaneAddress, ...]) -> FleetLayout:

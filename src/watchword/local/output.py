@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
 import orjson
+from msgspec.structs import replace
 
 from watchword.admin.inventory_json import inventory_document
 from watchword.admin.recent_events import FleetEvent
@@ -146,7 +147,8 @@ class JsonOutput:
         """Write the whole inventory and what to try."""
         view = read_view()
         inventory = inventory_document(view.inventory, view.now) if view.inventory is not None else {}
-        self._write("ready", at=rfc3339(view.now), seconds=seconds, commands=list(view.commands), **inventory)
+        ready = {"at": rfc3339(view.now), "seconds": seconds, "commands": list(view.commands)}
+        self._write("ready", **ready, dashboard=view.dashboard, **inventory)
 
     def close(self, final_message: str) -> None:
         """Write how it ended."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
+
+from msgspec import Struct
 
 LARGEST_LOG = 8 * 1024 * 1024
 _pod_log: ContextVar[Path | None] = ContextVar("pod_log", default=None)
@@ -18,8 +19,7 @@ def log_to(path: Path) -> None:
     _pod_log.set(path)
 
 
-@dataclass(frozen=True, slots=True)
-class PodLogStream:
+class PodLogStream(Struct, frozen=True):
     """A stream that writes each line to the log of the whole, and to that of the pod whose task logs it."""
 
     whole: TextIO

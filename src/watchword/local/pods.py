@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from random import SystemRandom
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
 from watchword.addons.sample.agent import SampleAgent
@@ -24,6 +29,7 @@ from watchword.kube.connect import connect, connect_incluster
 from watchword.kube.incluster import incluster_endpoint
 from watchword.local.task_runner import TaskRunner
 from watchword.operator.process import OperatorOptions, run_operator
+from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.runtime.clock import Clock
 from watchword.runtime.leader_election import ElectionTiming
 
@@ -32,12 +38,21 @@ TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)
 """One replica of each, which keeps its identity after a crash: it need not wait for the lease to expire."""
 
 
-@dataclass(frozen=True, slots=True)
-class FlagParsers:
+class ServerRunner(Protocol):
+    """Runs the server that a driver brings to the hub, as its command line says."""
+
+    async def __call__(self, arguments: Sequence[str], port: int, client: Client, stop: asyncio.Event) -> None:
+        """Serve on a loopback port until the event is set."""
+        ...
+
+
+class FlagParsers(Struct, frozen=True):
     """Read command lines that the operator rendered, as the program itself would."""
 
     hub: Callable[[Sequence[str]], HubOptions]
     agent: Callable[[Sequence[str]], AgentOptions]
+    server: ServerRunner  # runs the server that a driver brings to the hub
+    pull_secrets: Callable[[Sequence[str]], PullSecretOptions]
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,7 @@ class PodCommands:
 
     clock: Clock
     read: FlagParsers
+    server_port: int = 0  # of the server that a driver brings
 
     def runner(self) -> TaskRunner:
         """Return who runs them."""
@@ -54,9 +70,11 @@ class PodCommands:
                 "operator": self.operator,
                 "hub": self.hub,
                 "clean-clusters": self.clean_clusters,
+                "grpc-server": self.server,
                 "agent": self.agent,
                 "sample-addon": self.sample_addon,
                 "managed-serviceaccount": self.managed_serviceaccount,
+                "pull-secrets": self.pull_secrets,
             }
         )
 
@@ -69,13 +87,18 @@ class PodCommands:
 
     async def hub(self, launch: Launch, stop: asyncio.Event) -> None:
         """Be the hub that the ClusterManager describes; `up` has applied what it needs a moment ago."""
-        options = replace(
+        options = dataclasses.replace(
             self.read.hub(launch.arguments[1:]), identity=launch.pod.name, install=False, health=None, timing=TIMING
         )
         async with connect_own_cluster(launch) as client:
             await run_hub(
                 client, options, clock=self.clock, random=SystemRandom(), extensions=(hub_addon_controllers,), stop=stop
             )
+
+    async def server(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Be the server through which agents reach the hub."""
+        async with connect_own_cluster(launch) as client:
+            await self.read.server(launch.arguments[1:], self.server_port, client, stop)
 
     async def clean_clusters(self, launch: Launch, _: asyncio.Event) -> None:
         """Delete clusters that left and were not deleted, once."""
@@ -86,8 +109,9 @@ class PodCommands:
     async def agent(self, launch: Launch, stop: asyncio.Event) -> None:
         """Be the agent that the Klusterlet describes."""
         options = replace(self.read.agent(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING)
+        runtime = AgentRuntime(clock=self.clock, random=SystemRandom(), environment=launch.environment)
         async with connect_own_cluster(launch) as client:
-            await run_agent(client, options, runtime=AgentRuntime(clock=self.clock, random=SystemRandom()), stop=stop)
+            await run_agent(client, options, runtime=runtime, stop=stop)
 
     async def sample_addon(self, launch: Launch, stop: asyncio.Event) -> None:
         """Report to the hub with the add-on's own credential."""
@@ -116,6 +140,14 @@ class PodCommands:
                 await run_accounts_agent(hub, local, options, stop=stop)
         finally:
             await hub.close()
+
+    async def pull_secrets(self, launch: Launch, stop: asyncio.Event) -> None:
+        """Keep the image pull secrets of the pod's own cluster."""
+        options = dataclasses.replace(
+            self.read.pull_secrets(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING
+        )
+        async with connect_own_cluster(launch) as client:
+            await run_pull_secrets(client, options, clock=self.clock, random=SystemRandom(), stop=stop)
 
 
 @asynccontextmanager

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from watchword.addons.sample.hub import NAME as SAMPLE_ADDON
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.bootstrap_access import HubAddress, find_hub
+from watchword.admin.errors import NotReady
 from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.hub_observer import EVENT_SOURCE, LEASE_SOURCE, observe_hub
 from watchword.admin.hub_readiness import SignatureCondition
@@ -29,10 +31,10 @@ from watchword.certificates.manual_approval import ApprovalTerms
 from watchword.discovery.client_factory import HttpsClientFactory
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.discover import ClusterDiscovery
-from watchword.discovery.polling import PollOptions
+from watchword.discovery.polling import PollAgain, PollOptions, ignore_progress, poll_until
 from watchword.discovery.token_store import TokenStore
 from watchword.drivers.catalog import CATALOG
-from watchword.drivers.options import Side
+from watchword.drivers.options import Settings, Side
 from watchword.hub.process import LEASE as HUB_LEASE
 from watchword.local.accounts import start_accounts, use_account
 from watchword.local.control_plane import LocalControlPlane
@@ -48,8 +50,7 @@ DRIVERS = tuple(reversed(tuple(CATALOG.addons)))
 """How add-ons get their credential, cluster by cluster in turn, so that both ways are seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpStep:
+class UpStep(Struct, frozen=True):
     """One step; `run` returns its result as text."""
 
     key: str
@@ -72,7 +73,11 @@ async def make_hub(fleet: LocalFleet, report: ReportDetail) -> str:
     """Make one of them a hub: an operator and a ClusterManager, which deploys the controllers."""
     server = fleet.hub.instance.server
     report("operator, kinds, roles and cluster-info")
-    await set_up_hub(fleet.hub.client, HubSetup(ClusterInfo((server,), fleet.authorities)))
+    driver = fleet.layout.registration_auth
+    drivers = (CATALOG.default, driver) if driver else ()
+    settings = {option.flag: option.trial for option in CATALOG.options(Side.HUB, driver) if driver and option.trial}
+    info = ClusterInfo((server,), fleet.authorities)
+    await set_up_hub(fleet.hub.client, HubSetup(info, drivers=drivers, settings=settings))
     fleet.observer = await fleet.stack.enter_async_context(
         observe_hub(fleet.hub.client, {}, extra=(EVENT_SOURCE, LEASE_SOURCE, HUB_LEASE_SOURCE))
     )
@@ -115,10 +120,14 @@ async def join_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
     """Give each cluster a Klusterlet and an operator, which deploys the agent; one that joined before stays itself."""
     ways = {member.name: DRIVERS[number % len(DRIVERS)] for number, member in enumerate(fleet.clusters)}
 
+    driver = fleet.layout.registration_auth
     settings = {option.flag: option.trial for option in CATALOG.options(Side.CLUSTER) if option.trial}
+    settings |= await driver_settings(fleet)
 
     async def one(member: LocalControlPlane) -> None:
-        membership = ClusterMembership(member.name, addon_auth=ways[member.name], settings=settings)
+        membership = ClusterMembership(
+            member.name, registration_auth=driver, addon_auth=ways[member.name], settings=settings
+        )
         await join(member.client, membership, fleet.access[member.name])
 
     report("operators and Klusterlets")
@@ -132,6 +141,21 @@ async def join_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
 
     await fleet.hub_observer.until(introduced)
     return f"{_count(fleet.clusters)} known to the hub"
+
+
+async def driver_settings(fleet: LocalFleet) -> Settings:
+    """Return the flags with which clusters reach the server of their driver, once the hub has made it ready."""
+    registration = CATALOG.clusters[CATALOG.cluster_driver(fleet.layout.registration_auth)]
+    server = f"localhost:{fleet.layout.server_port}"
+
+    async def ask() -> Settings:
+        found = await registration.trial_settings(fleet.hub.client, server, fleet.folder.path)
+        if found is None:
+            waiting = "waiting for the hub to prepare the server of its driver"
+            raise PollAgain(waiting, NotReady(f"{waiting}: see the log of the hub's pod"))
+        return found
+
+    return await poll_until(ask, PollOptions(timedelta(minutes=1), pause=timedelta(milliseconds=200)), ignore_progress)
 
 
 async def accept_clusters(fleet: LocalFleet, report: ReportDetail) -> str:

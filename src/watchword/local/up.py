@@ -11,8 +11,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from watchword._structlog import structlog
 from watchword.admin.terminal import supports_unicode
+from watchword.dashboard.process import ServedDashboard
+from watchword.local.dashboard import start_dashboard
 from watchword.local.data_directory import FleetDirectory
 from watchword.local.event_log import EventLog
 from watchword.local.fleet import LocalFleet
@@ -30,11 +35,10 @@ FRAME = 0.1  # seconds between two pictures at least
 TICK = 1.0  # and at most: time left is shown
 
 
-@dataclass(frozen=True, slots=True)
-class UpOptions:
+class UpOptions(Struct, frozen=True):
     """The user's choices."""
 
-    requested: LayoutRequest = field(default_factory=LayoutRequest)
+    requested: LayoutRequest = struct_field(default_factory=LayoutRequest)
     in_memory: bool = False
     audit: bool = False  # write an audit log for each control plane
     encryption_key_file: Path | None = None  # encrypt Secrets in the data file of each control plane
@@ -70,6 +74,7 @@ async def up(
         if await run_until_stopped(stop, run_steps(fleet, tracker, steps, options.patience)):
             if not options.leave:  # they need a reader that responds
                 display.commands = commands_to_try(folder.kubeconfig, next((c.name for c in layout.clusters), ""))
+                display.dashboard = await start_dashboard(fleet)
             output.ready(display.view, asyncio.get_running_loop().time() - display.began)
             if not options.leave:
                 await stop.wait()
@@ -93,6 +98,7 @@ class ProgressDisplay:
     output: UpOutput
     stop: asyncio.Event
     commands: Sequence[str] = ()
+    dashboard: ServedDashboard | None = None
     stopping: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     events: EventLog = field(default_factory=EventLog)
@@ -108,6 +114,7 @@ class ProgressDisplay:
             inventory=fleet.inventory(),
             recent_events=self.events.read(fleet.observer.recent_events(), now) if fleet.observer is not None else (),
             commands=self.commands,
+            dashboard=self.dashboard.address() if self.dashboard is not None and not self.stopping else "",
             now=now,
             hint=self._hint(),
             unicode=supports_unicode(sys.stdout),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from watchword.admin.formatting import format_renewal, format_time_left
 from watchword.admin.health import InventoryHealth
@@ -28,8 +29,7 @@ STEP_STYLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FleetView:
+class FleetView(Struct, frozen=True):
     """Everything that can be shown at one moment."""
 
     title: str
@@ -39,6 +39,7 @@ class FleetView:
     commands: Sequence[str]  # what to try; empty until there is something to try it on
     now: datetime
     hint: str = ""  # how to end it
+    dashboard: str = ""  # its address, which works once
     unicode: bool = True
 
 
@@ -173,6 +174,8 @@ def _commands(view: FleetView, size: TerminalSize) -> list[StyledLine]:
         [("", Style.PLAIN)],
         [("TRY", Style.BOLD), (f" ({view.hint})" if view.hint else "", Style.DIM)],
     ]
+    if view.dashboard:
+        lines.append([("dashboard at ", Style.DIM), (view.dashboard, Style.PLAIN)])
     return lines + [[(part, Style.PLAIN)] for command in shown for part in wrap_command(command, size.columns)]
 
 

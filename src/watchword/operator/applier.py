@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import orjson
+from msgspec.structs import replace
 
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, is_deleting, uid_of
 from watchword.api.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS

@@ -14,6 +14,7 @@ from watchword.api.resources import (
     KLUSTERLETS,
     NAMESPACES,
 )
+from watchword.drivers.catalog import CATALOG
 from watchword.operator import rbac as rules
 from watchword.operator.account_manifests import ACCOUNTS_RIGHTS
 from watchword.operator.cluster_manager_manifests import CONTROLLER, TOKEN_NAMESPACES
@@ -94,6 +95,7 @@ def _deployable_roles(options: BundleOptions) -> list[Manifest]:
         roles |= {rules.AGENT_ROLE: rules.AGENT_RULES, rules.AGENT_OWN_ROLE: rules.AGENT_OWN_RULES}
     if options.for_hub:
         roles |= {rules.HUB_ROLE: rules.HUB_RULES, rules.CLEANER_ROLE: rules.CLEANER_RULES}
+        roles |= {name: list(found) for server in CATALOG.servers for name, found in server.roles.items()}
         roles |= {rules.ACCOUNTS_ROLE: rules.rules_of(ACCOUNTS_RIGHTS)}
     rows: list[Manifest] = [
         (

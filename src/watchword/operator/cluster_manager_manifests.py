@@ -13,6 +13,7 @@ from watchword.api.names import HUB_NAMESPACE, Annotation
 from watchword.api.resources import CRON_JOBS, NAMESPACES
 from watchword.api.validation import DurationError, parse_duration
 from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.hub_server import HubServer
 from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
 from watchword.operator.feature_gates import HUB_FEATURES, format_gates, is_enabled
 from watchword.operator.klusterlet_manifests import pod_fields, pull_secret_fields, resources_of
@@ -28,6 +29,7 @@ from watchword.operator.rendering import (
     role_with_binding,
     service_account,
 )
+from watchword.operator.server_manifests import server_bindings, server_roles, server_workload
 
 CONTROLLER = ObjectKey(HUB_NAMESPACE, "registration-controller-sa")
 CLEANER = ObjectKey(HUB_NAMESPACE, "cluster-cleaner-sa")
@@ -64,8 +66,19 @@ def hub_settings(manager: Object, catalog: Catalog) -> Settings:
     settings: dict[str, str] = {}
     for driver in catalog.drivers:
         entry = _entry(registration, driver.is_called)
-        settings |= settings_from_spec(catalog.options(Side.HUB, driver.name), registration, entry)
+        options = catalog.options(Side.HUB, driver.name)
+        settings |= settings_from_spec(options, registration, entry)
+        exposed = ((option.flag, exposed_hosts(manager, option.exposure)) for option in options if option.exposure)
+        settings |= {flag: ",".join(hosts) for flag, hosts in exposed if hosts}
     return settings
+
+
+def exposed_hosts(manager: Object, protocol: str) -> list[str]:
+    """Return by which hosts agents reach the server of a protocol, as `serverConfiguration` says."""
+    server: Mapping[str, Any] = (manager.get("spec") or {}).get("serverConfiguration") or {}
+    ways = [row.get(protocol) or {} for row in server.get("endpointsExposure") or [] if row.get("protocol") == protocol]
+    hosts = [str((way.get(str(way.get("type") or "hostname")) or {}).get("host") or "") for way in ways]
+    return [host for host in hosts if host]
 
 
 def driver_manifests(manager: Object, catalog: Catalog = CATALOG) -> list[Manifest]:
@@ -74,6 +87,22 @@ def driver_manifests(manager: Object, catalog: Catalog = CATALOG) -> list[Manife
     enabled = [str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or []]
     names = catalog.known_cluster_drivers(enabled)
     return [row for name in names for row in catalog.clusters[name].manifests(settings)]
+
+
+def enabled_servers(manager: Object, catalog: Catalog = CATALOG) -> list[HubServer]:
+    """Return the servers of the enabled drivers."""
+    enabled = [str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or []]
+    found = (catalog.clusters[name].server for name in catalog.known_cluster_drivers(enabled))
+    return [server for server in found if server is not None]
+
+
+def account_annotations(manager: Object, catalog: Catalog = CATALOG) -> dict[str, str]:
+    """Return what the enabled drivers need on the ServiceAccount of the hub's controllers."""
+    settings, annotations = hub_settings(manager, catalog), dict[str, str]()
+    enabled = [str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or []]
+    for name in catalog.known_cluster_drivers(enabled):
+        annotations |= catalog.clusters[name].hub_account_annotations(settings)
+    return annotations
 
 
 def _registration(manager: Object) -> Mapping[str, Any]:
@@ -98,7 +127,7 @@ def hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest]:
     tokens = f"{prefix}:controller:tokens"
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
-        service_account(CONTROLLER.name, HUB_NAMESPACE),
+        service_account(CONTROLLER.name, HUB_NAMESPACE, account_annotations(manager)),
         *cluster_role_with_binding(f"{prefix}:controller", HUB_RULES, CONTROLLER),
         *(
             manifest
@@ -107,6 +136,8 @@ def hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest]:
         ),
         service_account(CLEANER.name, HUB_NAMESPACE),
         *cluster_role_with_binding(f"{prefix}:cluster-cleaner", CLEANER_RULES, CLEANER),
+        *(role for server in enabled_servers(manager) for role in server_roles(server)),
+        *(row for server in enabled_servers(manager) for row in server_bindings(manager, server, CONTROLLER)),
         *_workloads(manager, image),
     ]
 
@@ -116,10 +147,11 @@ def bound_hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest
     prefix = f"open-cluster-management:operated:{manager['metadata']['name']}"
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
-        service_account(CONTROLLER.name, HUB_NAMESPACE),
+        service_account(CONTROLLER.name, HUB_NAMESPACE, account_annotations(manager)),
         cluster_binding(f"{prefix}:controller", HUB_ROLE, CONTROLLER),
         service_account(CLEANER.name, HUB_NAMESPACE),
         cluster_binding(f"{prefix}:cluster-cleaner", CLEANER_ROLE, CLEANER),
+        *(row for server in enabled_servers(manager) for row in server_bindings(manager, server, CONTROLLER)),
         *([accounts_binding(manager)] if is_enabled(gates_of(manager), ACCOUNTS_GATE) else []),
         *_workloads(manager, image),
     ]
@@ -144,8 +176,13 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
         pod=pod_fields(manager),
         resources=resources_of(spec),
     )
-    cleaner = cleaner_job(chosen, left_cluster_retention(manager), pull_secret_fields(manager))
-    return [deployment(workload), cleaner, *driver_manifests(manager)]
+    servers = [row for server in enabled_servers(manager) for row in server_workload(manager, server, image)]
+    return [
+        deployment(workload),
+        cleaner_job(chosen, left_cluster_retention(manager), pull_secret_fields(manager)),
+        *servers,
+        *driver_manifests(manager),
+    ]
 
 
 def replicas_of(manager: Object) -> int:

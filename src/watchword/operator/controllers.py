@@ -18,7 +18,9 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
     SERVICE_ACCOUNTS,
+    SERVICES,
 )
+from watchword.drivers.catalog import CATALOG
 from watchword.operator.applier import OWNER_ANNOTATION, owners_of
 from watchword.operator.cluster_manager import ClusterManagerReconciler
 from watchword.operator.klusterlet import KlusterletReconciler
@@ -30,7 +32,10 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import ControllerSpec, Trigger
 
-DEPLOYED = (DEPLOYMENTS, CRON_JOBS, SERVICE_ACCOUNTS, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, NAMESPACES)
+DEPLOYED = (
+    *(DEPLOYMENTS, CRON_JOBS, SERVICE_ACCOUNTS, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, NAMESPACES),
+    *((SERVICES,) if CATALOG.servers else ()),
+)
 OURS = WatchScope(labels=f"{Label.MANAGED_BY}={MANAGED_BY}")
 AGENT_SECRETS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
 

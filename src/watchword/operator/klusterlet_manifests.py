@@ -16,6 +16,7 @@ from watchword.api.names import (
 )
 from watchword.api.resources import NAMESPACES
 from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.drivers.descriptor import DEFAULT_ACCOUNT_SUFFIX, ClusterRegistration
 from watchword.drivers.options import Side, settings_from_spec, settings_to_flags
 from watchword.operator.feature_gates import AGENT_FEATURES, format_gates
 from watchword.operator.rbac import AGENT_OWN_ROLE, AGENT_OWN_RULES, AGENT_ROLE, AGENT_RULES, EXECUTION_ROLE
@@ -136,18 +137,19 @@ def bound_agent_manifests(klusterlet: Object, *, image: str = IMAGE, bootstrap: 
     ]
 
 
-def service_account_of(klusterlet: Object) -> ObjectKey:
-    """Return the ServiceAccount that the agent runs as."""
-    return ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-sa")
+def service_account_of(klusterlet: Object, catalog: Catalog = CATALOG) -> ObjectKey:
+    """Return the ServiceAccount that the agent runs as; a driver may expect another name than the usual one."""
+    suffixes = [registration.account_suffix for registration in _chosen_driver(_registration_of(klusterlet), catalog)]
+    suffix = suffixes[0] if suffixes else DEFAULT_ACCOUNT_SUFFIX
+    return ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-{suffix}")
 
 
 def _namespaces_and_account(klusterlet: Object, catalog: Catalog = CATALOG) -> list[Manifest]:
     namespace, subject = namespace_of(klusterlet), service_account_of(klusterlet)
-    registration = (klusterlet.get("spec") or {}).get("registrationConfiguration") or {}
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace))),
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(addon_namespace(namespace)))),
-        service_account(subject.name, namespace, _account_annotations(registration, catalog)),
+        service_account(subject.name, namespace, _account_annotations(_registration_of(klusterlet), catalog)),
     ]
 
 
@@ -179,9 +181,19 @@ def addon_namespace(namespace: str) -> str:
 def _account_annotations(registration: Mapping[str, Any], catalog: Catalog) -> dict[str, str]:
     settings = settings_from_spec(catalog.options(Side.CLUSTER), registration)
     annotations: dict[str, str] = {}
-    for name in catalog.known_cluster_drivers([str((registration.get("registrationDriver") or {}).get("authType"))]):
-        annotations |= catalog.clusters[name].account_annotations(settings)
+    for chosen in _chosen_driver(registration, catalog):
+        annotations |= chosen.account_annotations(settings)
     return annotations
+
+
+def _registration_of(klusterlet: Object) -> Mapping[str, Any]:
+    return (klusterlet.get("spec") or {}).get("registrationConfiguration") or {}
+
+
+def _chosen_driver(registration: Mapping[str, Any], catalog: Catalog) -> list[ClusterRegistration]:
+    """Return the driver that the spec names; none when it names none, or an unknown one."""
+    named = str((registration.get("registrationDriver") or {}).get("authType"))
+    return [catalog.clusters[name] for name in catalog.known_cluster_drivers([named])]
 
 
 def pod_fields(deployed: Object) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, KUBE_CLIENT_SIGNER
 from watchword.api.resources import RBAC_GROUP
+from watchword.drivers.catalog import CATALOG
 
 READ = ("get", "list", "watch")
 CHANGE = ("create", "update", "patch", "delete")
@@ -32,8 +34,7 @@ OPERATOR_GROUP = "operator.open-cluster-management.io"
 REGISTER_GROUP = "register.open-cluster-management.io"
 
 
-@dataclass(frozen=True, slots=True)
-class RbacRule:
+class RbacRule(Struct, frozen=True):
     """One rule and why it is there."""
 
     why: str
@@ -187,7 +188,15 @@ CLEANER_RIGHTS = (
 CLEANER_RULES: list[Object] = rules_of(CLEANER_RIGHTS)
 """All that the clean-up of left-over clusters needs."""
 
-BINDABLE = (AGENT_ROLE, AGENT_OWN_ROLE, HUB_ROLE, CLEANER_ROLE, ACCOUNTS_ROLE, EXECUTION_ROLE)
+BINDABLE = (
+    AGENT_ROLE,
+    AGENT_OWN_ROLE,
+    HUB_ROLE,
+    CLEANER_ROLE,
+    ACCOUNTS_ROLE,
+    EXECUTION_ROLE,
+    *(name for server in CATALOG.servers for name in server.roles),
+)
 
 OPERATOR_DEFINITIONS = (
     "appliedmanifestworks.work.open-cluster-management.io",
@@ -212,6 +221,7 @@ OPERATOR_RIGHTS = (
     RbacRule("sees what it deployed", "apps", ("deployments",), READ),
     RbacRule("sees what it deployed", "batch", ("cronjobs",), READ),
     RbacRule("sees what it deployed", "", ("serviceaccounts",), READ),
+    *(RbacRule("sees what it deployed", "", ("services",), READ) for _ in CATALOG.servers[:1]),
     RbacRule("sees what it deployed", RBAC_GROUP, ("rolebindings",), READ),
     RbacRule("lets agent and hub do their work", RBAC_GROUP, ("clusterrolebindings",), (*READ, *APPLY)),
     RbacRule("binds these roles and no others", RBAC_GROUP, ("clusterroles",), ("bind",), BINDABLE),
@@ -236,6 +246,7 @@ OPERATOR_OWN_RIGHTS = (
     RbacRule("deploys agent and hub", "apps", ("deployments",), APPLY),
     RbacRule("deploys the clean-up of clusters", "batch", ("cronjobs",), APPLY),
     RbacRule("gives agent and hub an identity", "", ("serviceaccounts",), APPLY),
+    *(RbacRule("makes the servers of drivers reachable", "", ("services",), APPLY) for _ in CATALOG.servers[:1]),
     RbacRule("lets the agent do its work", RBAC_GROUP, ("rolebindings",), APPLY),
     RbacRule(
         "takes away the credential of a cluster that left", "", ("secrets",), ("delete",), (HUB_KUBECONFIG_SECRET,)

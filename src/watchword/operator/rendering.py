@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import Label
@@ -28,8 +29,7 @@ CONTAINER_SECURITY: Object = {
 POD_SECURITY: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
-@dataclass(frozen=True, slots=True)
-class PodSettings:
+class PodSettings(Struct, frozen=True):
     """What an administrator decides about the pods of a workload."""
 
     replicas: int = 1
@@ -49,8 +49,7 @@ class PodSettings:
         return {name: value for name, value in rows.items() if value}
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """One process to run in a cluster, with everything it needs around it."""
 
     name: str
@@ -60,6 +59,7 @@ class Workload:
     arguments: Sequence[str]
     replicas: int = 1
     secrets: Mapping[str, str] = field(default_factory=dict)  # Secret name → mount path, optional ones included
+    config_maps: Mapping[str, str] = field(default_factory=dict)  # likewise
     pod: Mapping[str, Any] = field(default_factory=dict)  # further fields of the pod's spec
     resources: Mapping[str, Any] = field(default_factory=dict)
     ready_path: str = "/readyz"
@@ -74,7 +74,10 @@ def labels_for(name: str) -> dict[str, str]:
 def deployment(workload: Workload) -> Manifest:
     """Return the Deployment of a workload: not root, read-only, no privileges, probes on."""
     labels = labels_for(workload.name)
-    volumes = [{"name": name, "secret": {"secretName": name, "optional": True}} for name in workload.secrets]
+    volumes: list[Object] = [
+        {"name": name, "secret": {"secretName": name, "optional": True}} for name in workload.secrets
+    ]
+    volumes += [{"name": name, "configMap": {"name": name, "optional": True}} for name in workload.config_maps]
     pod: Object = {
         "serviceAccountName": workload.service_account,
         "containers": [_container(workload)],
@@ -95,7 +98,8 @@ def deployment(workload: Workload) -> Manifest:
 
 
 def _container(workload: Workload) -> Object:
-    mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in workload.secrets.items()]
+    mounted = {**workload.secrets, **workload.config_maps}
+    mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in mounted.items()]
     container: Object = {
         "name": workload.name,
         "image": workload.image,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Object
@@ -16,8 +17,7 @@ from watchword.operator.cluster_manager_manifests import hub_settings
 AGENT_MODES = ("Default", "Singleton")
 
 
-@dataclass(frozen=True, slots=True)
-class SpecError:
+class SpecError(Struct, frozen=True):
     """Why a spec is refused: a reason for programs, a sentence for people."""
 
     reason: str

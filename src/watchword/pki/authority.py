@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from msgspec import Struct
 
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import AuthorityExpired, CertificateRefused, KeyRefused
@@ -20,16 +20,14 @@ CA_LIFETIME = timedelta(days=3650)
 _NO_NAMES = AlternativeNames()
 
 
-@dataclass(frozen=True, slots=True)
-class Validity:
+class Validity(Struct, frozen=True):
     """The period in which a certificate is valid."""
 
     not_before: datetime
     not_after: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateTemplate:
+class CertificateTemplate(Struct, frozen=True):
     """A certificate to be issued: every field is decided before it is signed."""
 
     key: PublicKey
@@ -39,8 +37,7 @@ class CertificateTemplate:
     names: AlternativeNames = _NO_NAMES
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(Struct, frozen=True):
     """A CA certificate and its key."""
 
     certificate: Certificate

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
+from msgspec import Struct
 
 from watchword.pki.errors import InvalidCsr
 from watchword.pki.keys import PrivateKey, PublicKey
@@ -29,8 +28,7 @@ MAXIMUM_REQUEST_BYTES = 32 * 1024
 _NO_NAMES = AlternativeNames()
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedCsr:
+class ParsedCsr(Struct, frozen=True):
     """Everything that a request asks for; none of it is granted yet.
 
     Duplicates are kept, so that a comparison with the expected value detects them.

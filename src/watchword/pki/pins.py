@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.pki.errors import PinRefused
 from watchword.pki.keys import PublicKey
@@ -12,8 +13,7 @@ from watchword.pki.keys import PublicKey
 _PIN = re.compile(r"sha256:([0-9a-f]{64})", re.ASCII | re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Pin:
+class Pin(Struct, frozen=True, order=True):
     """Identifies a public key by its hash; printed as kubeadm prints it."""
 
     digest: str  # 64 lower-case hexadecimal digits

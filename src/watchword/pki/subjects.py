@@ -5,26 +5,24 @@ from __future__ import annotations
 import ipaddress
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
+from msgspec import Struct
 
 COMMON_NAME = NameOID.COMMON_NAME.dotted_string
 ORGANISATION = NameOID.ORGANIZATION_NAME.dotted_string
 ORGANISATIONAL_UNIT = NameOID.ORGANIZATIONAL_UNIT_NAME.dotted_string
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateSubject:
+class CertificateSubject(Struct, frozen=True):
     """A user and its groups, as Kubernetes reads them from CN and O."""
 
     common_name: str
     organisations: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlternativeNames:
+class AlternativeNames(Struct, frozen=True):
     """The contents of a SAN extension; `others` holds the names of the types that are not modelled."""
 
     dns: tuple[str, ...] = ()

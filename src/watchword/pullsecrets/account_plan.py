@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.pull_secrets import ANNOTATION_PULL_SECRET, DISABLED, LABEL_PULL_SECRETS
@@ -14,14 +15,14 @@ from watchword.api.time import parse_rfc3339
 from watchword.pullsecrets.dockercfg import Credentials
 from watchword.pullsecrets.pull_secret import PullSecret, default_secret_name
 
-REFERENCE_ALONE_AFTER = timedelta(seconds=10)
-"""How long the annotation waits for the first token, so that it and the listing are one write."""
+REFERENCE_ALONE_AFTER = timedelta(minutes=5)
+"""How long the annotation waits for the first token, so that it and the listing are one write; many accounts that are
+created at once wait for their turn."""
 
 SECRET_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class AccountPlan:
+class AccountPlan(Struct, frozen=True):
     """What to do for one ServiceAccount; nothing of it when all is as it should be."""
 
     create: str = ""  # the name of the Secret that is missing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CONFIG_MAPS
@@ -11,8 +11,7 @@ from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationReconciler:
+class ConfigurationReconciler(Struct, frozen=True):
     """Reconciles the one ConfigMap; other reconcilers read it by `SettingsReader` and ignore an erroneous one."""
 
     reader: Reader

@@ -9,7 +9,6 @@ from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.pull_secrets import (
     ANNOTATION_ACCOUNT_NAME,
     CONFIGURATION,
-    DOCKERCFG_TYPE,
     REGISTRY_SERVICES,
     SERVICE_ACCOUNT_TOKEN_TYPE,
     SIGNING_KEY_SECRET,
@@ -20,7 +19,7 @@ from watchword.pullsecrets.configuration import ConfigurationReconciler
 from watchword.pullsecrets.image_pull_secrets import ImagePullSecretReconciler
 from watchword.pullsecrets.legacy_secrets import LegacyPullSecretReconciler, LegacyTokenReconciler
 from watchword.pullsecrets.metrics import PullSecretMetrics
-from watchword.pullsecrets.pull_secret import PullSecret, accounts_of, project_pull_secret
+from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, accounts_of, project_pull_secret
 from watchword.pullsecrets.request_rate import RequestRate
 from watchword.pullsecrets.service_accounts import ACCOUNT_INDEX, ServiceAccountReconciler, secrets_of
 from watchword.pullsecrets.settings import SettingsReader
@@ -32,7 +31,6 @@ from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
 
-OF_PULL_SECRETS = WatchScope(fields=f"type={DOCKERCFG_TYPE}")
 OF_LEGACY_TOKENS = WatchScope(fields=f"type={SERVICE_ACCOUNT_TOKEN_TYPE}")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.api.pull_secrets import USERNAME
@@ -22,8 +22,7 @@ MARGIN = timedelta(minutes=1)
 """The kubelet forgets a credential this long before its token expires."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderConfiguration:
+class ProviderConfiguration(Struct, frozen=True):
     """Which images the provider answers for, and for whom the kubelet's tokens are."""
 
     images: tuple[str, ...]

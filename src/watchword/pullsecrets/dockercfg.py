@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.pull_secrets import USERNAME
 from watchword.api.sensitive import Sensitive
@@ -19,8 +19,7 @@ from watchword.pki.unverified_jwt import split_token
 LATEST_SECONDS = 253_402_300_799  # the year 9999: what lies behind it is no date
 
 
-@dataclass(frozen=True, slots=True)
-class TokenFacts:
+class TokenFacts(Struct, frozen=True):
     """What a token says of itself. No signature was checked: it only decides whether to ask for another one."""
 
     key_id: str
@@ -32,21 +31,18 @@ class TokenFacts:
     expires_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     """A readable pull secret: the registries it names, and the facts of the one token in it."""
 
     registries: tuple[str, ...]
     token: TokenFacts
 
 
-@dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(Struct, frozen=True):
     """A pull secret that holds no credential yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Corrupt:
+class Corrupt(Struct, frozen=True):
     """A pull secret that this program would not have written."""
 
 

@@ -8,6 +8,9 @@ import contextlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.pull_secrets import ANNOTATION_BINDING, BOUND, DOCKERCFG_KEY
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
@@ -46,8 +49,7 @@ class OwnWrites:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class ImagePullSecretReconciler:
+class ImagePullSecretReconciler(Struct, frozen=True):
     """Reconciles Secrets of type dockercfg; also triggered by their ServiceAccount, the settings and signing keys."""
 
     reader: Reader
@@ -58,8 +60,8 @@ class ImagePullSecretReconciler:
     keys: SigningKeys
     metrics: PullSecretMetrics
     rate: RequestRate
-    writes: OwnWrites = field(default_factory=OwnWrites)
-    uids: dict[ObjectKey, str] = field(default_factory=dict)  # of the secrets that are counted
+    writes: OwnWrites = struct_field(default_factory=OwnWrites)
+    uids: dict[ObjectKey, str] = struct_field(default_factory=dict)  # of the secrets that are counted
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write a new token when one is needed, else look again at the instant chosen for it."""
@@ -107,6 +109,7 @@ class ImagePullSecretReconciler:
             self.metrics.failed(reason, error)
             self.events.warning(found, "PullSecretRefreshFailed", f"no new token ({reason}): {error}")
             raise
+        self.events.audit(found, "PullSecretRefreshed", f"a new token was written ({reason})")
         waited = _age(secret, self.clock.now()) if reason is RefreshReason.EMPTY else None
         self.metrics.refreshed(reason, seconds=asyncio.get_running_loop().time() - started, waited=waited)
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
+
+import orjson
+from msgspec import Struct
 
 from watchword.api.meta import ObjectKey
 from watchword.api.pull_secrets import DOCKERCFG_TYPE
 from watchword.api.resources import SECRETS
+from watchword.api.time import parse_rfc3339
 from watchword.kube.client import Client
 from watchword.pullsecrets.dockercfg import Credentials, Empty
 from watchword.pullsecrets.pull_secret import PullSecret, project_pull_secret
 from watchword.pullsecrets.refresh import LATEST, choose_refresh_time
+from watchword.runtime.raw_objects import projected
+
+FIRST_TOKEN_WITHIN = timedelta(minutes=1)
+"""An empty Secret that is younger waits for its first token, and is not reported as broken."""
 
 
 class PullSecretHealth(StrEnum):
@@ -24,12 +29,12 @@ class PullSecretHealth(StrEnum):
     CORRUPT = "corrupt"
     EMPTY = "empty"
     OVERDUE = "overdue"
+    NEW = "new"
     LEGACY = "legacy"
     HEALTHY = "healthy"
 
 
-@dataclass(frozen=True, slots=True)
-class PullSecretRow:
+class PullSecretRow(Struct, frozen=True):
     """One pull secret as people see it."""
 
     key: ObjectKey
@@ -41,32 +46,17 @@ class PullSecretRow:
     renews_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PullSecretSummary:
-    """All pull secrets in a few figures, for those who show many kinds of credentials."""
-
-    counts: dict[PullSecretHealth, int]
-    first_to_expire: PullSecretRow | None
-
-
-def summarize_pull_secrets(rows: Sequence[PullSecretRow]) -> PullSecretSummary:
-    """Count the rows by health, and find the token that ends first."""
-    counts = Counter(row.health for row in rows)
-    ending = [(row.expires_at, row) for row in rows if row.expires_at is not None]
-    first = min(ending, key=lambda pair: pair[0], default=None)
-    return PullSecretSummary(dict(counts), None if first is None else first[1])
+async def read_pull_secrets(client: Client, *, namespace: str = "") -> list[PullSecret]:
+    """Read every pull secret of a ServiceAccount; one is decoded at a time, and its token is not kept."""
+    found = await client.list_raw(SECRETS, namespace=namespace, fields=f"type={DOCKERCFG_TYPE}")
+    kept = (projected(raw, project_pull_secret) for raw in found.items)
+    secrets = (PullSecret.read(orjson.loads(raw)) for raw in kept if raw is not None)
+    return [secret for secret in secrets if secret is not None]
 
 
 async def list_pull_secrets(client: Client, *, now: datetime, namespace: str = "") -> list[PullSecretRow]:
     """Return every pull secret of a ServiceAccount, the unhealthy ones first."""
-    found = await client.list(SECRETS, namespace=namespace, fields=f"type={DOCKERCFG_TYPE}")
-    projected = [(secret, project_pull_secret(secret)) for secret in found.items]
-    rows = [
-        pull_secret_row(secret, now=now)
-        for whole, kept in projected
-        if kept is not None
-        and (secret := PullSecret.read({**kept, "metadata": {**kept["metadata"], **_identity(whole)}})) is not None
-    ]
+    rows = [pull_secret_row(secret, now=now) for secret in await read_pull_secrets(client, namespace=namespace)]
     order = list(PullSecretHealth)
     return sorted(rows, key=lambda row: (order.index(row.health), row.key))
 
@@ -77,8 +67,7 @@ def pull_secret_row(secret: PullSecret, *, now: datetime) -> PullSecretRow:
     if secret.is_legacy:
         return PullSecretRow(secret.key, secret.account, PullSecretHealth.LEGACY)
     if not isinstance(content, Credentials):
-        health = PullSecretHealth.EMPTY if isinstance(content, Empty) else PullSecretHealth.CORRUPT
-        return PullSecretRow(secret.key, secret.account, health)
+        return PullSecretRow(secret.key, secret.account, _health_without_token(secret, now))
     token = content.token
     renews_at = choose_refresh_time(token, seed=secret.uid)
     health = PullSecretHealth.HEALTHY
@@ -91,7 +80,9 @@ def pull_secret_row(secret: PullSecret, *, now: datetime) -> PullSecretRow:
     )
 
 
-def _identity(secret: dict[str, object]) -> dict[str, object]:
-    metadata = secret["metadata"]
-    assert isinstance(metadata, dict)
-    return {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in metadata}
+def _health_without_token(secret: PullSecret, now: datetime) -> PullSecretHealth:
+    if not isinstance(secret.content, Empty):
+        return PullSecretHealth.CORRUPT
+    created = parse_rfc3339(secret.created_at)
+    is_new = created is not None and now - created < FIRST_TOKEN_WITHIN
+    return PullSecretHealth.NEW if is_new else PullSecretHealth.EMPTY

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.pull_secrets import (
@@ -23,8 +24,7 @@ from watchword.pullsecrets.settings import SettingsReader
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
-@dataclass(frozen=True, slots=True)
-class LegacyTokenReconciler:
+class LegacyTokenReconciler(Struct, frozen=True):
     """Reconciles Secrets of type service-account-token: labels those of the legacy controller."""
 
     reader: Reader
@@ -44,8 +44,7 @@ class LegacyTokenReconciler:
         return Done()
 
 
-@dataclass(frozen=True, slots=True)
-class LegacyPullSecretReconciler:
+class LegacyPullSecretReconciler(Struct, frozen=True):
     """Reconciles legacy pull secrets; also triggered by the token Secret that each was made from.
 
     Whichever of the two is deleted, the other follows.

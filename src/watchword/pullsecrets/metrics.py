@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from watchword.pullsecrets.dockercfg import Credentials
@@ -15,8 +16,7 @@ from watchword.pullsecrets.refresh import RefreshReason
 from watchword.runtime.metrics import LabelBudget
 
 
-@dataclass(frozen=True, slots=True)
-class TokenTimes:
+class TokenTimes(Struct, frozen=True):
     """From when until when the token of a pull secret is valid; None while there is no token."""
 
     issued_at: datetime | None = None

@@ -6,8 +6,9 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, uid_of
 from watchword.api.pull_secrets import (
@@ -22,6 +23,7 @@ from watchword.api.pull_secrets import (
 )
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty, TokenFacts, read_dockercfg
+from watchword.runtime.informer import WatchScope
 
 CONTENT = "content"
 """Where the projection notes what `data` says; a Secret of the API server has no such field."""
@@ -37,10 +39,10 @@ KEPT_ANNOTATIONS = frozenset(
     }
 )
 LONGEST_NAME_PREFIX = 200
+OF_PULL_SECRETS = WatchScope(fields=f"type={DOCKERCFG_TYPE}")
 
 
-@dataclass(frozen=True, slots=True)
-class PullSecret:
+class PullSecret(Struct, frozen=True):
     """A Secret of type dockercfg. Its annotations are its writer's word: only the owner's UID ties it to an account."""
 
     key: ObjectKey

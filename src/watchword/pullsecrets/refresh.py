@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+from msgspec import Struct
 
 from watchword.pullsecrets.dockercfg import Credentials, Empty, TokenFacts
 from watchword.pullsecrets.pull_secret import PullSecret
@@ -31,8 +32,7 @@ class RefreshReason(StrEnum):
     SIGNER_CHANGED = "signer_changed"
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshDecision:
+class RefreshDecision(Struct, frozen=True):
     """Refresh now for a reason, or look again after a delay."""
 
     reason: RefreshReason | None

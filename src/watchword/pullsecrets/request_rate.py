@@ -8,17 +8,15 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class RequestRate:
-    """A token bucket: `burst` at once, then `per_second`."""
+    """Lets `per_second` callers pass in any second, evenly and in order."""
 
     per_second: float = 100.0
-    burst: int = 100
-    _next: float | None = field(default=None, init=False)
+    _next: float = field(default=0.0, init=False)
 
     async def wait(self) -> None:
-        """Wait for a place; places are given in order."""
+        """Wait until it is this caller's turn; not at all after a pause."""
         now = asyncio.get_running_loop().time()
-        earliest = now - self.burst / self.per_second
-        place = max(earliest, earliest if self._next is None else self._next)
-        self._next = place + 1 / self.per_second
-        if self._next > now:
-            await asyncio.sleep(self._next - now)
+        turn = max(now, self._next)
+        self._next = turn + 1 / self.per_second
+        if turn > now:
+            await asyncio.sleep(turn - now)

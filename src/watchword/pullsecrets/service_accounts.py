@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, owner_reference, uid_of
 from watchword.api.pull_secrets import (
@@ -38,8 +39,7 @@ OPT_OUT = f"{LABEL_PULL_SECRETS}={DISABLED}"
 EMPTY_DOCKERCFG = "e30="  # {}
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAccountReconciler:
+class ServiceAccountReconciler(Struct, frozen=True):
     """Reconciles ServiceAccount; also triggered by its pull secrets, its Namespace, its pods and the settings."""
 
     reader: Reader
@@ -89,6 +89,8 @@ class ServiceAccountReconciler:
         for secret in plan.remove:
             with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
                 await self.client.delete(SECRETS, secret.key, uid=secret.uid)
+                note = f"pull secret {secret.key} was deleted: its token is refused from now on"
+                self.events.normal(account, "PullSecretRemoved", note)
 
     async def _report_rewrites(self, account: Object) -> None:
         """Tell who removes the pull secret again and again; the cache keeps no managers, so the server is asked."""
@@ -109,6 +111,7 @@ class ServiceAccountReconciler:
         )
         try:
             await self.client.create(SECRETS, wanted)
+            self.events.audit(account, "PullSecretCreated", f"pull secret {key} was created, without a token at first")
         except AlreadyExists:
             await self._resolve_taken_name(account, key)
 

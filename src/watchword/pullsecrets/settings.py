@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from msgspec import Struct
+
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.pull_secrets import CONFIGURATION, REGISTRY_SERVICES
 from watchword.api.resources import CONFIG_MAPS, SERVICES
@@ -17,8 +19,7 @@ SHORTEST_LIFETIME, LONGEST_LIFETIME = timedelta(minutes=10), timedelta(days=30)
 KEYS = ("enabled", "registries", "cluster-domain", "audience", "token-lifetime-seconds")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What every pull secret of the cluster should hold."""
 
     enabled: bool = True
@@ -27,8 +28,7 @@ class Settings:
     lifetime: timedelta = TOKEN_LIFETIME
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """The ConfigMap, read."""
 
     enabled: bool = True

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from watchword._structlog import structlog
 from watchword.api.meta import ObjectKey
@@ -27,8 +28,7 @@ PROBE_AUDIENCE = "watchword.dev/signing-key-probe"  # of no server, so the token
 PROBE_SECONDS = 600
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKeyMonitor:
+class SigningKeyMonitor(Struct, frozen=True):
     """Looks at the signing keys regularly; what it cannot learn leaves the keys as they were."""
 
     reader: Reader

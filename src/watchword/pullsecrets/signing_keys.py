@@ -8,6 +8,8 @@ import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from watchword.api.meta import Object
 from watchword.api.pull_secrets import SIGNING_KEY_FIELD
 from watchword.pki import pem
@@ -15,8 +17,7 @@ from watchword.pki import pem
 KEY_IDS = "keyIds"
 
 
-@dataclass(frozen=True, slots=True)
-class SignerTiming:
+class SignerTiming(Struct, frozen=True):
     """How quickly a change of the signing key is believed, and over how long tokens are replaced."""
 
     settle: timedelta = timedelta(minutes=5)  # a key that signed a token this recently still signs

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
@@ -18,8 +19,7 @@ from watchword.runtime.status import StatusWriter
 from watchword.runtime.write_transports import ConflictCountingTransport, Fence, FencedTransport, WriteThroughTransport
 
 
-@dataclass(frozen=True, slots=True)
-class ApiServerConnection:
+class ApiServerConnection(Struct, frozen=True):
     """What a reconciler needs of an API server: read from `cache`, write through `client` and `status`."""
 
     name: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
 
 from watchword.kube.retry import Backoff
 
@@ -14,8 +15,7 @@ QUARANTINE_BACKOFF = Backoff(first=10.0, limit=300.0)
 """For an object whose quick retries failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantine:
+class Quarantine(Struct, frozen=True):
     """When an object that keeps failing is quarantined: after how many failures, with which longer delays."""
 
     after: int = 5

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.http import Request, Response
 from watchword.kube.transport import Transport
@@ -26,8 +27,7 @@ EXISTENCE = "the object itself"
 _PRECONDITIONS = frozenset({"metadata.uid", "metadata.resourceVersion"})
 
 
-@dataclass(frozen=True, slots=True)
-class FieldWrite:
+class FieldWrite(Struct, frozen=True):
     """One field that a request writes. `since` tells apart two writes of a condition that held in between."""
 
     name: str

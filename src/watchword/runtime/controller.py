@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 from random import Random
 from typing import Any
+
+from msgspec import Struct
 
 from watchword._structlog import structlog
 from watchword.api.meta import ObjectKey
@@ -23,8 +24,7 @@ from watchword.runtime.reconcile import ControllerSpec, KeyMapper, Outcome, Retr
 from watchword.runtime.work_queue import WorkQueue
 
 
-@dataclass(frozen=True, slots=True)
-class RequeueDecision:
+class RequeueDecision(Struct, frozen=True):
     """What a failed reconcile means for its key."""
 
     result: ReconcileResult

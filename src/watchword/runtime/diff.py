@@ -61,6 +61,16 @@ def merge_patch(old: Any, new: Any) -> Any:
     return {**gone, **changed}
 
 
+def apply_merge_patch(present: Any, patch: Any) -> Any:
+    """Return a value after a JSON merge patch; a field that is null in the patch is removed."""
+    if not isinstance(patch, Mapping):
+        return patch
+    before = present if isinstance(present, Mapping) else {}
+    kept = {name: value for name, value in before.items() if name not in patch}
+    changed = {name: apply_merge_patch(before.get(name), value) for name, value in patch.items() if value is not None}
+    return {**kept, **changed}
+
+
 def current_values(present: Any, patch: Any) -> Any:
     """Return what an object says now where a patch would change it."""
     if not isinstance(patch, Mapping) or not isinstance(present, Mapping):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
 from watchword.kube.client import Client
@@ -42,8 +42,7 @@ class ObjectWriter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyPolicy:
+class ApplyPolicy(Struct, frozen=True, kw_only=True):
     """How an object is made as wanted; the defaults patch the difference into an object of any owner."""
 
     is_ours: Callable[[Object], bool] = lambda _: True  # `NameConflict` for an object of which this is not true
@@ -133,8 +132,7 @@ def _without_preconditions(obj: Object) -> Object:
     return {**obj, "metadata": metadata}
 
 
-@dataclass(frozen=True, slots=True)
-class Ensurer:
+class Ensurer(Struct, frozen=True):
     """Creates what is missing and patches what differs; what the cache shows as right costs no request."""
 
     reader: Reader

@@ -1,4 +1,4 @@
-"""Records Kubernetes events: repeated ones as a series, within a rate limit."""
+"""Records Kubernetes events, repeated ones as a series and within a rate limit, and an audit line for each."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey, uid_of
@@ -38,8 +40,7 @@ class Counts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class EventLimits:
+class EventLimits(Struct, frozen=True):
     """Limits of an event recorder."""
 
     per_second: float = 5.0
@@ -50,8 +51,7 @@ class EventLimits:
     series_flush: timedelta = timedelta(seconds=30)  # how often a growing series is written
 
 
-@dataclass(frozen=True, slots=True)
-class EventReporter:
+class EventReporter(Struct, frozen=True):
     """The reporting controller as a qualified name (`watchword.io/hub`), and its instance."""
 
     controller: str
@@ -102,6 +102,7 @@ class EventRecorder:
         self._delay_queue = DelayQueue[_Identity](self._put)
         self._arrived = asyncio.Event()
         self._log: Any = structlog.get_logger("watchword.events")
+        self._audit: Any = structlog.get_logger("watchword.audit")
 
     def normal(self, obj: Mapping[str, Any], reason: str, note: str, *, action: str = "") -> None:
         """Record a normal event."""
@@ -115,6 +116,10 @@ class EventRecorder:
         """Record and count that a request was refused: once, however often it is seen."""
         if self._record("Warning", obj, reason, note, reason):
             self._counts.denied(reason)
+
+    def audit(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
+        """Write the audit line of a decision that has no event: the API records it, or there are too many of them."""
+        self._write_audit_line("Normal", obj, reason, note)
 
     async def run(self) -> None:
         """Send recorded events, no faster than the limits allow; never returns."""
@@ -160,7 +165,21 @@ class EventRecorder:
             self._series.move_to_end(who)
         while len(self._series) > self._limits.remembered:
             self._delay_queue.drop(self._series.popitem(last=False)[0])
+        if not repeated:
+            self._write_audit_line(type_, obj, reason, note)
         return not repeated
+
+    def _write_audit_line(self, type_: str, obj: Mapping[str, Any], reason: str, note: str) -> None:
+        """Write one line to the log, also when the event itself is dropped."""
+        self._audit.info(
+            "decision",
+            severity=type_,
+            reason=reason,
+            object_kind=str(obj.get("kind") or ""),
+            object=str(ObjectKey.of(obj)),
+            uid=uid_of(obj),
+            note=_cut(redact_text(note), NOTE_LIMIT),
+        )
 
     def _event(self, who: _Identity, obj: Mapping[str, Any], note: str, now: datetime) -> Object:
         # Events about cluster-scoped objects are stored in the namespace `default`.

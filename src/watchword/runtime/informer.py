@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from watchword._structlog import structlog
 from watchword.api.meta import Resource
@@ -19,8 +20,7 @@ from watchword.runtime.raw_objects import Delta, ObjectHead, Projection, is_newe
 DeltaHandler: TypeAlias = Callable[[Delta], None]
 
 
-@dataclass(frozen=True, slots=True)
-class WatchScope:
+class WatchScope(Struct, frozen=True):
     """Which objects of a kind are watched; all of them by default."""
 
     namespace: str = ""

@@ -10,6 +10,8 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
+from msgspec import Struct
+
 from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES
@@ -22,8 +24,7 @@ from watchword.runtime.tasks import run_until_stopped
 from watchword.runtime.write_transports import Fence
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionTiming:
+class ElectionTiming(Struct, frozen=True):
     """All in seconds. A leader stops after `renew_deadline`; others wait for the longer `lease`."""
 
     lease: int = 15
@@ -35,8 +36,7 @@ class ElectionTiming:
             raise ValueError("the retry period must be shorter than the renew deadline, and that than the lease")
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedLease:
+class ObservedLease(Struct, frozen=True):
     """A lease as last read, and the loop's time at which this version was first read.
 
     The times inside the lease come from other machines' clocks, so they are only compared for equality.

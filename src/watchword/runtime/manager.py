@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 from watchword._structlog import structlog
 from watchword.api.meta import ObjectKey
@@ -38,8 +39,7 @@ from watchword.runtime.write_transports import Fence
 Job: TypeAlias = Callable[[], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class ManagerOptions:
+class ManagerOptions(Struct, frozen=True):
     """Settings of a process that runs controllers."""
 
     name: str  # of the program, as a qualified name: the reporter of its events

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from watchword.api.credential_validity import CredentialValidity
 
 OTHER = "other"
 
@@ -146,6 +150,23 @@ class Metrics:
         self._objects.labels(resource).set_function(objects)
 
 
+class RemainingLife(Struct, frozen=True):
+    """How much of a credential's validity is left."""
+
+    seconds: float
+    ratio: float  # of the validity that was issued; not a number when it is not known when that was
+
+
+def remaining_life(validities: Iterable[CredentialValidity], *, now: datetime) -> RemainingLife:
+    """Return how much is left of the credential that ends first, and of the one that has used up most of its life."""
+    ends = [(each.issued, each.expires) for each in validities if each.expires is not None]
+    seconds = min(((expires - now).total_seconds() for _, expires in ends), default=math.inf)
+    ratios = [
+        (expires - now) / (expires - issued) for issued, expires in ends if issued is not None and expires > issued
+    ]
+    return RemainingLife(seconds, min(max(min(ratios), 0.0), 1.0) if ratios else math.nan)
+
+
 class CredentialMetrics:
     """The metrics of everything that issues, holds or revokes credentials."""
 
@@ -155,6 +176,12 @@ class CredentialMetrics:
         self._expires = Gauge(
             "watchword_credential_expires_seconds",
             "Seconds until a credential expires",
+            ["kind", "cluster"],
+            registry=registry,
+        )
+        self._ratio = Gauge(
+            "watchword_credential_remaining_ratio",
+            "Fraction of the issued validity of a credential that is left",
             ["kind", "cluster"],
             registry=registry,
         )
@@ -185,9 +212,11 @@ class CredentialMetrics:
         )
         self._skew = Gauge("watchword_clock_skew_seconds", "The server's clock minus ours", registry=registry)
 
-    def watch_expiry(self, kind: str, cluster: str, left: Callable[[], float]) -> None:
-        """Read the seconds until a credential expires at every scrape."""
-        self._expires.labels(kind, self._clusters.value(cluster)).set_function(left)
+    def watch_expiry(self, kind: str, cluster: str, left: Callable[[], RemainingLife]) -> None:
+        """Read what is left of a credential's validity at every scrape."""
+        labels = kind, self._clusters.value(cluster)
+        self._expires.labels(*labels).set_function(lambda: left().seconds)
+        self._ratio.labels(*labels).set_function(lambda: left().ratio)
 
     def watch_skew(self, read: Callable[[], timedelta | None]) -> None:
         """Read the server's clock skew at every scrape; None while it is unknown."""
@@ -203,6 +232,7 @@ class CredentialMetrics:
         if self._clusters.value(cluster) == cluster:
             with suppress(KeyError):  # never measured
                 self._expires.remove(kind, cluster)
+                self._ratio.remove(kind, cluster)
             self._clusters.forget(cluster)
 
     def joined_after(self, seconds: float) -> None:

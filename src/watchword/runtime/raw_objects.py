@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
 import orjson
+from msgspec import Struct
 
 from watchword.api.json import trimmed
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -91,8 +91,7 @@ def decode(raw: bytes, resource: Resource) -> Object:
     return obj
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(Struct, frozen=True):
     """One object before and after a change; decoded on first access."""
 
     resource: Resource

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, Resource
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """No further work until the key is triggered again."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryAfter:
+class RetryAfter(Struct, frozen=True):
     """Reconcile again after this delay; not a failure."""
 
     delay: timedelta
@@ -60,8 +59,7 @@ KeyMapper: TypeAlias = Callable[[Object], Iterable[ObjectKey]]
 """Maps an object that changed to the keys of the root objects that it concerns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trigger:
+class Trigger(Struct, frozen=True):
     """Another kind whose changes trigger the controller, and how they map to its keys."""
 
     resource: Resource
@@ -96,8 +94,7 @@ class TriggerSource:
             self.enqueue(key)
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerSpec:
+class ControllerSpec(Struct, frozen=True):
     """One controller as data: what it reconciles, what triggers it, and its reconciler."""
 
     name: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class RenewalWindow:
+
+class RenewalWindow(Struct, frozen=True):
     """The part of a credential's validity within which it is renewed, as fractions."""
 
     start: float

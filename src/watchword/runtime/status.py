@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.conditions import Condition, conditions_of, merge_condition, without_condition
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
@@ -15,8 +16,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.diff import merge_patch
 
 
-@dataclass(frozen=True, slots=True)
-class StatusChange:
+class StatusChange(Struct, frozen=True):
     """The desired content of a status; fields that are not named stay as they are."""
 
     conditions: tuple[Condition, ...] = ()
@@ -24,8 +24,7 @@ class StatusChange:
     fields: Mapping[str, Any] | None = None  # other fields of the status; None as a value removes one
 
 
-@dataclass(frozen=True, slots=True)
-class StatusWriter:
+class StatusWriter(Struct, frozen=True):
     """Writes conditions and other status fields as a merge patch on `/status`.
 
     A merge patch replaces lists as a whole, so each patch is valid only for the version it was made from. After a

@@ -6,8 +6,9 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from watchword.testing.errors import AssetsMissing
 
@@ -20,8 +21,7 @@ RELEASE = re.compile(r"v1\.\d{1,3}\.\d{1,3}")
 REQUIRED = ("etcd", "kube-apiserver")
 
 
-@dataclass(frozen=True, slots=True)
-class Assets:
+class Assets(Struct, frozen=True):
     """The binaries of a real control plane."""
 
     folder: Path

@@ -22,7 +22,7 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.api.time import rfc3339_micro
-from watchword.drivers.csr.options import LIFETIME as CERTIFICATE_LIFETIME
+from watchword.drivers.certificate_options import LIFETIME as CERTIFICATE_LIFETIME
 from watchword.drivers.options import Settings
 from watchword.drivers.token.options import LIFETIME as TOKEN_LIFETIME
 

@@ -6,11 +6,11 @@ import base64
 import re
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import orjson
+from msgspec import Struct, field
 
 from watchword.api.meta import Object
 from watchword.kube.client import Client
@@ -29,8 +29,7 @@ ADMIN_GROUPS = ("system:masters",)
 HOSTS = ("127.0.0.1", "localhost", "kubernetes.default.svc")
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterCredentials:
+class ClusterCredentials(Struct, frozen=True):
     """A certificate authority, and the folder of what it signs; every file has mode 0600."""
 
     folder: Path

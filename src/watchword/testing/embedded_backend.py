@@ -13,10 +13,11 @@ from watchword.api.http import Peer, Request, Response
 from watchword.apiserver.access_config import access_control_factory
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.ephemeral_access import ephemeral_access_config
-from watchword.apiserver.listener import api_listener, serving_context
+from watchword.apiserver.listener import api_listener
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.tokens.issuer import TokenKeys
 from watchword.http.server import HttpServer
+from watchword.http.tls import serving_context
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
 from watchword.kube.in_process_transport import InProcessTransport

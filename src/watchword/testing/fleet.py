@@ -118,6 +118,10 @@ class FleetHarness:
             install=False,
             metrics=metrics or Metrics(),
         )
+        return self.run_hub(options, extensions)
+
+    def run_hub(self, options: HubOptions, extensions: Sequence[HubExtension] = ()) -> asyncio.Task[None]:
+        """Run the hub's controllers with these options."""
         work = run_hub(self._client(), options, clock=self.plane.clock, random=_seeded("hub"), extensions=extensions)
         return self._start(work)
 

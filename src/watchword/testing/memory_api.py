@@ -10,13 +10,13 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object
 from watchword.kube.errors import Unreachable
+from watchword.runtime.diff import apply_merge_patch
 
 
 @dataclass
@@ -133,19 +133,6 @@ class DelayedConnection:
 def status_response(code: int, reason: str) -> Response:
     """Return a Status as the API server would."""
     return Response(code, body=orjson.dumps({"kind": "Status", "code": code, "reason": reason, "message": reason}))
-
-
-def apply_merge_patch(target: Any, patch: Any) -> Any:
-    """Apply a JSON merge patch."""
-    if not isinstance(patch, dict):
-        return patch
-    base = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            base.pop(name, None)
-        else:
-            base[name] = apply_merge_patch(base.get(name), value)
-    return base
 
 
 def _is_in(collection: str, path: str) -> bool:

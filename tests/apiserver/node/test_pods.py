@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ async def test_a_pod_finds_its_identity_and_nothing_of_the_server(harness: NodeH
     assert incluster_endpoint(environment).server == "https://127.0.0.1:6443"
     assert (await incluster_credential(environment=environment).current()).authorization is not None
     assert environment["HOME"] == str(root_of(container))
+    assert environment["AWS_CONFIG_FILE"] == environment["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
     assert "KUBECONFIG" not in environment
 
 
@@ -179,6 +181,9 @@ async def test_what_ran_before_a_restart_of_the_node_runs_again_in_the_same_pod(
         ),
         pytest.param({"env": [{"name": "PYTHONPATH", "value": "code"}]}, "'PYTHONPATH' is not set", id="module path"),
         pytest.param({"env": [{"name": "PYTHONSTARTUP", "value": "x"}]}, "is not set", id="interpreter"),
+        pytest.param(
+            {"env": [{"name": "AWS_CONFIG_FILE", "value": "x"}]}, "is not set", id="a file that names programs"
+        ),
         pytest.param({"env": [{"name": "LD_PRELOAD", "value": "x.so"}]}, "is not set", id="loader"),
         pytest.param({"env": [{"name": "OPENSSL_CONF", "value": "x"}]}, "is not set", id="library"),
         pytest.param({"env": [{"name": "PATH", "value": "bin"}]}, "is not set", id="programs"),

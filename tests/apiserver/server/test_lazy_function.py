@@ -54,7 +54,7 @@ def test_every_function_that_is_imported_late_exists(module: str, name: str) -> 
 
 @pytest.mark.parametrize(
     "module",
-    ["aiohttp", "joserfc", "msgspec", "yaml", "watchword.cel.evaluate", "watchword.apiserver.node.pods",
+    ["aiohttp", "joserfc", "yaml", "watchword.cel.evaluate", "watchword.apiserver.node.pods",
      "watchword.apiserver.openapi", "watchword.apiserver.kinds.pods", "watchword.apiserver.patching.strategic"],
 )  # fmt: skip
 def test_a_start_does_not_wait_for_what_few_processes_use(module: str) -> None:

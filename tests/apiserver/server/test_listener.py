@@ -16,10 +16,11 @@ import aiohttp
 import pytest
 
 from watchword.api.http import Request, Response
-from watchword.apiserver.listener import API_LIMITS, api_listener, serving_context
+from watchword.apiserver.listener import API_LIMITS, api_listener
 from watchword.apiserver.pki_directory import PkiDirectory
 from watchword.http.limits import ServerLimits
 from watchword.http.server import HttpServer
+from watchword.http.tls import serving_context
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject

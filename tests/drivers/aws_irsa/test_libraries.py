@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import watchword.drivers.aws_irsa
 
 FOLDER = Path(watchword.drivers.aws_irsa.__file__).parent
@@ -25,6 +27,17 @@ def test_one_module_imports_boto3() -> None:
 
 def test_hub_side_of_the_driver_imports_no_library_of_aws() -> None:
     program = "import sys, watchword.drivers.aws_irsa.hub; print({'boto3', 'botocore'} & set(sys.modules))"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+
+    assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    "module", ["cli.agent", "cli.hub", "cli.up", "agent.process", "hub.process", "operator.process"]
+)
+def test_process_of_a_fleet_with_certificates_imports_no_library_of_aws(module: str) -> None:
+    program = f"import sys, watchword.{module}; print({{'boto3', 'botocore', 'moto', 'awscli'}} & set(sys.modules))"
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
 

@@ -77,6 +77,22 @@ def test_a_fleet_comes_up_in_memory_and_leaves_nothing(start_up: Start, tmp_path
     assert list(tmp_path.glob("watchword-fleet-*")) == []
 
 
+def test_fleet_registers_over_grpc_and_continues_so(start_up: Start, tmp_path: Path) -> None:
+    folder = tmp_path / "fleet"
+    first = start_up("--data-dir", str(folder), "--registration-auth", "grpc")
+    ready = first.until("ready")
+    before = identities(folder / "kubeconfig")
+    assert first.interrupt() == 0
+
+    again = start_up("--data-dir", str(folder))
+    again.until("ready")
+
+    assert [(row["name"], row["available"]) for row in ready["clusters"]] == [("cluster1", True), ("cluster2", True)]
+    assert {row["driver"] for row in ready["addOns"]} == {"csr", "token"}
+    assert identities(folder / "kubeconfig") == before
+    assert again.interrupt() == 0
+
+
 def test_fleet_continues_where_it_stopped(start_up: Start, tmp_path: Path) -> None:
     folder = tmp_path / "fleet"
     first = start_up("--data-dir", str(folder))

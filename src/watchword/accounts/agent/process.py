@@ -11,7 +11,7 @@ from watchword.accounts.agent.account import AccountReconciler
 from watchword.accounts.agent.service_accounts import AgentAccount, ServiceAccounts
 from watchword.accounts.agent.token_secrets import TokenSecrets
 from watchword.accounts.metrics import AgentAccountMetrics
-from watchword.addons.lease import AddonLease, own_account
+from watchword.addons.lease import AddonLease, UsedCredential, own_account
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import SERVICE_ACCOUNTS
@@ -85,7 +85,7 @@ async def _keep_accounts(
     manager.add(account_controller(options.cluster, kinds, reconciler, source))
     manager.add_job("authority", lambda: _follow_authority(secrets, at_hub.cache, kinds, source))
     manager.add_job("signing keys", lambda: _follow_signing_keys(secrets, local, source, options.random))
-    manager.add_job("lease", lambda: _renew_lease(at_cluster, options))
+    manager.add_job("lease", lambda: _renew_lease(at_cluster, UsedCredential(at_hub.client, options.clock), options))
     await manager.run(stop)
 
 
@@ -160,13 +160,13 @@ async def _follow_signing_keys(secrets: TokenSecrets, cluster: Client, source: T
         await asyncio.sleep(KEYS_EVERY * random.uniform(0.8, 1.2))
 
 
-async def _renew_lease(cluster: ApiServerConnection, options: AccountsAgentOptions) -> None:
+async def _renew_lease(cluster: ApiServerConnection, used: UsedCredential, options: AccountsAgentOptions) -> None:
     """Show on the cluster that the agent is alive; a failure is logged and tried again."""
     lease = AddonLease(cluster.client, ObjectKey(options.namespace, ADDON_NAME), options.clock)
     log = structlog.get_logger("watchword.accounts").bind(cluster=options.cluster)
     while True:
         try:
-            await lease.renew()
+            await lease.renew(credential_id=await used.current())
         except KubeError as trouble:
             log.warning("lease not renewed", error=str(trouble))
         await asyncio.sleep(LEASE_EVERY)

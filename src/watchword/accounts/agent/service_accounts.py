@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.accounts import Account
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, uid_of
@@ -17,8 +18,7 @@ from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Reader
 
 
-@dataclass(frozen=True, slots=True)
-class AgentAccount:
+class AgentAccount(Struct, frozen=True):
     """The ServiceAccount that the agent runs as: what it makes goes with it, and is never named like it."""
 
     name: str = ""
@@ -30,8 +30,7 @@ class AgentAccount:
         return [owner] if self.name and self.uid else []
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAccounts:
+class ServiceAccounts(Struct, frozen=True):
     """The managed ServiceAccounts in the agent's namespace."""
 
     reader: Reader

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.accounts import Account, AccountSecret
 from watchword.api.meta import uid_of
@@ -33,8 +34,7 @@ class RefreshReason(StrEnum):
     RENEWAL_DUE = "renewal-due"
 
 
-@dataclass(frozen=True, slots=True)
-class HeldToken:
+class HeldToken(Struct, frozen=True):
     """What is known of the token that the hub holds; the token itself is not kept."""
 
     secret_uid: str
@@ -68,16 +68,14 @@ class HeldToken:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterTrust:
+class ClusterTrust(Struct, frozen=True):
     """What the cluster says of itself now: the authority of its server, and the keys that it accepts tokens of."""
 
     ca: bytes
     key_ids: frozenset[str] = frozenset()  # empty: not known, and then no key is missed
 
 
-@dataclass(frozen=True, slots=True)
-class TokenDecision:
+class TokenDecision(Struct, frozen=True):
     """Whether a token is requested now, and until when the held one is kept."""
 
     request_because: RefreshReason = RefreshReason.NONE  # none: the held token is kept

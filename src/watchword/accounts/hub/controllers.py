@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from watchword.accounts.grants import GRANTS, account_of_work, accounts_of_record
 from watchword.accounts.hub import set_members
+from watchword.accounts.hub.account_events import AccountEventReconciler
 from watchword.accounts.hub.account_grants import BY_GRANT, AccountGrantReconciler
 from watchword.accounts.hub.account_guard import AccountGuardReconciler
 from watchword.accounts.hub.account_metrics import AccountMetricsReconciler
@@ -73,6 +74,8 @@ def controllers(parts: AddonParts, metrics: HubAccountMetrics) -> Iterable[Contr
         yield ControllerSpec(f"account-guard-{group}", kind, guard, _guard_triggers(reader))
         measuring = AccountMetricsReconciler(reader, metrics, kind, uids={})
         yield ControllerSpec(f"account-metrics-{group}", kind, measuring, workers=1)
+        telling = AccountEventReconciler(reader, parts.events, kind)
+        yield ControllerSpec(f"account-events-{group}", kind, telling, workers=1)
     access = SecretAccessReconciler(reader, parts.ensurer, parts.clock)
     of_secret = Trigger(SECRETS, lambda obj: [ObjectKey(obj["metadata"]["namespace"], ADDON_NAME)])
     triggers = (of_secret, Trigger(ROLES, _own_role))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.accounts import ADDON_NAME, Account, AccountSecret, copy_name, is_owned_by
 from watchword.api.conditions import find_condition, is_true
@@ -30,8 +31,7 @@ COPIED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaState:
+class ReplicaState(Struct, frozen=True):
     """How an account stands on one cluster; `lacks` is empty when it is there."""
 
     cluster: str
@@ -39,8 +39,7 @@ class ReplicaState:
     retry: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaWriter:
+class ReplicaWriter(Struct, frozen=True):
     """Makes, changes and removes replicas and copies of Secrets."""
 
     reader: Reader

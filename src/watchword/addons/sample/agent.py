@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from watchword._structlog import structlog
-from watchword.addons.lease import AddonLease
+from watchword.addons.lease import AddonLease, UsedCredential
 from watchword.addons.sample.hub import NAME, REPORT
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CONFIG_MAPS
@@ -27,6 +27,10 @@ class SampleAgent:
     local: Client | None = None
     namespace: str = ""  # where its lease is, on its own cluster
     beats: int = 0
+    used: UsedCredential = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.used = UsedCredential(self.hub, self.clock)
 
     async def beat(self) -> None:
         """Write one report; raises the hub's errors."""
@@ -34,7 +38,8 @@ class SampleAgent:
         data = {"beats": str(self.beats), "at": rfc3339(self.clock.now()), "cluster": self.cluster}
         await _put(self.hub, ObjectKey(self.cluster, REPORT), data)
         if self.local is not None and self.namespace:
-            await AddonLease(self.local, ObjectKey(self.namespace, NAME), self.clock).renew()
+            lease = AddonLease(self.local, ObjectKey(self.namespace, NAME), self.clock)
+            await lease.renew(credential_id=await self.used.current())
 
     async def run(self, every: timedelta, stop: asyncio.Event) -> None:
         """Report periodically; a refused report is retried at the next period."""

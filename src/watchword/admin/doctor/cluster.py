@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
 from watchword.admin.doctor.operator import examine_agent_operator
@@ -34,8 +35,7 @@ ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
 ASK_THE_HUB = "watchword token create --print-join-command   # on the hub: it prints the rest of the command"
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(Struct, frozen=True):
     """One hub that this cluster belongs to, as its Klusterlet says."""
 
     cluster: str

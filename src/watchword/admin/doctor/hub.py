@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 
+from msgspec import Struct
+
+from watchword.admin.account_rows import ACCOUNT_TOKEN
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
 from watchword.admin.doctor.operator import examine_hub_operator, has_operator
 from watchword.admin.formatting import format_age, format_count
 from watchword.admin.health import InventoryHealth
 from watchword.admin.hub_setup import CLUSTER_MANAGER, enabled_drivers
 from watchword.admin.inventory import build_inventory
-from watchword.admin.inventory_rows import AUTHORITY, Inventory
+from watchword.admin.inventory_rows import AUTHORITY, CredentialRow, Inventory
+from watchword.admin.pull_secret_rows import PULL_SECRET
 from watchword.admin.signer_probe import SignerProbe
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
+from watchword.api.credential_use import CredentialUse
 from watchword.api.meta import ObjectKey, annotations_of, labels_of
 from watchword.api.names import HUB_NAMESPACE, KUBE_CLIENT_SIGNER, Label
 from watchword.api.resources import (
@@ -38,11 +42,11 @@ from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.errors import Forbidden, KubeError, NotFound
 
 INIT = "watchword init"
+SEPARATE = (AUTHORITY, PULL_SECRET)  # kinds of credentials that have a check of their own
 STALE_LEASE = timedelta(minutes=2)
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredAccess:
+class RequiredAccess(Struct, frozen=True):
     """An action of a hub's administrator, as text and as an access review."""
 
     description: str
@@ -183,14 +187,21 @@ def decide_fleet_findings(inventory: Inventory) -> list[CheckFinding]:
                 )
             )
     for credential in inventory.credentials:
-        if credential.health in (InventoryHealth.EXPIRED, InventoryHealth.OVERDUE) and credential.kind != AUTHORITY:
-            command = (
-                f"watchword rejoin --cluster-name {credential.cluster}"
-                if credential.cluster
-                else "watchword token create"
-            )
-            findings.append(fail(f"{credential.kind} of {credential.holder}: {credential.note or 'expired'}", command))
+        if credential.kind in SEPARATE:
+            continue
+        if credential.health in (InventoryHealth.EXPIRED, InventoryHealth.OVERDUE):
+            reason = f"{credential.kind} of {credential.holder}: {credential.note or 'expired'}"
+            findings.append(fail(reason, _command_for(credential)))
+        elif credential.use is CredentialUse.PREVIOUS and credential.health.needs_attention:
+            findings.append(warn(f"{credential.kind} of {credential.holder}: {credential.note}", "watchword status"))
     return sorted(findings, key=lambda finding: finding.level.rank)
+
+
+def _command_for(credential: CredentialRow) -> str:
+    """Return what helps the holder of a credential that has ended or is about to."""
+    if credential.kind == ACCOUNT_TOKEN:
+        return f"kubectl -n {credential.cluster} describe managedserviceaccount {credential.subject}"
+    return f"watchword rejoin --cluster-name {credential.cluster}" if credential.cluster else "watchword token create"
 
 
 async def authority(context: CheckContext) -> Iterable[CheckFinding]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from watchword.admin.hub_reader import read_hub_facts
 from watchword.admin.inventory_rows import HubFacts
 from watchword.drivers.catalog import CATALOG, Catalog
@@ -28,8 +30,7 @@ class Level(StrEnum):
         return (Level.FAILURE, Level.WARNING, Level.OK).index(self)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckFinding:
+class CheckFinding(Struct, frozen=True):
     """One thing that was found: why it is so, and the command that helps; none for what is well."""
 
     level: Level
@@ -37,8 +38,7 @@ class CheckFinding:
     command: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True):
     """What one check found."""
 
     check: str
@@ -65,8 +65,7 @@ class CheckContext:
 CheckFunction: TypeAlias = Callable[[CheckContext], Awaitable[Iterable[CheckFinding]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One question; `required` ones end the examination when they fail."""
 
     name: str

@@ -14,17 +14,20 @@ async def run_doctor(context: CheckContext) -> list[CheckResult]:
     results = await run_checks(context, api_server.CHECKS)
     if not has_no_failure(results):
         return results
-    checks = (*await choose_checks(context.client), *pull_secrets.CHECKS)
-    return [*results, *(result for result in await run_checks(context, checks) if result.findings)]
+    pulls = [result for result in await run_checks(context, pull_secrets.CHECKS) if result.findings]
+    checks = await choose_checks(context.client, alone=bool(pulls))
+    results += [result for result in await run_checks(context, checks) if result.findings]
+    return [*results, *pulls]
 
 
-async def choose_checks(client: Client) -> tuple[Check, ...]:
-    """Return the questions that make sense here."""
+async def choose_checks(client: Client, *, alone: bool = False) -> tuple[Check, ...]:
+    """Return the questions that make sense here; a cluster with pull secrets alone need not be in a fleet."""
     is_hub = await _serves(client, MANAGED_CLUSTERS.path())
-    has_joined = await _serves(client, KLUSTERLETS.path()) and await _has_any(client)
+    may_have_joined = await _serves(client, KLUSTERLETS.path())
+    has_joined = may_have_joined and await _has_any(client)
     if is_hub:
         return (*hub.CHECKS, *accounts.CHECKS, *(cluster.CHECKS if has_joined else ()))
-    return cluster.CHECKS
+    return () if alone and not may_have_joined else cluster.CHECKS
 
 
 async def _serves(client: Client, path: str) -> bool:

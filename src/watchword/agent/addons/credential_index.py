@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.agent.secret_data import CLUSTER_NAME, decode_data
 from watchword.api.addon import Addon, Registration
@@ -15,8 +16,7 @@ from watchword.runtime.reconcile import Reader
 INDEX = "credential-secret"
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialSecret:
+class CredentialSecret(Struct, frozen=True):
     """One credential of one add-on, in one Secret."""
 
     key: ObjectKey
@@ -24,8 +24,7 @@ class CredentialSecret:
     registration: Registration
 
 
-@dataclass(frozen=True, slots=True)
-class AddonCredentialIndex:
+class AddonCredentialIndex(Struct, frozen=True):
     """Looks up add-ons of this cluster by the Secrets of their credentials, and the other way round."""
 
     reader: Reader  # of the hub

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+
+from msgspec import Struct
 
 from watchword.agent.addons.credential_index import AddonCredentialIndex, CredentialSecret
 from watchword.agent.addons.registration import AddonDrivers, complete_registration
@@ -13,13 +14,15 @@ from watchword.agent.hub_session import HubSession
 from watchword.agent.secret_data import CLUSTER_NAME, SecretExtras
 from watchword.api.addon import KUBE_CLIENT
 from watchword.api.conditions import Condition
+from watchword.api.credential_use import format_issued
+from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.drivers.descriptor import CredentialStatus
 from watchword.drivers.interface import KUBECONFIG, AgentDriver, NewCredential, ObtainResult, Pending, SecretData
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
-from watchword.runtime.metrics import CredentialMetrics
+from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 
@@ -38,7 +41,7 @@ class AddonCredentials:
     metrics: CredentialMetrics
     clock: Clock
     statuses: dict[str, dict[ObjectKey, CredentialStatus]] = field(default_factory=dict)  # add-on → Secret → last word
-    expirations: dict[ObjectKey, datetime] = field(default_factory=dict)  # Secret → when its credential ends
+    validities: dict[ObjectKey, CredentialValidity] = field(default_factory=dict)  # Secret → that of its credential
 
     def credential_secret(self, key: ObjectKey) -> CredentialSecret | None:
         """Return whose credential is in a Secret, None when it is not needed any more."""
@@ -72,8 +75,7 @@ class AddonCredentials:
             self.events.warning(secret, answer.reason, answer.message)
         self._count(credential_secret, answer)
         statuses = self.statuses.setdefault(credential_secret.addon.name, {})
-        good = not isinstance(answer, Pending)
-        statuses[key] = CredentialStatus(good, "" if good else _reason(answer), answer.message)
+        statuses[key] = _status_of(answer)
         conditions = self._conditions(credential_secret)
         if conditions:
             await self.status.write(
@@ -86,18 +88,18 @@ class AddonCredentials:
         if isinstance(answer, Pending):
             self.metrics.rotation_failed(kind, answer.reason)
             return
-        before, now = self.expirations.pop(credential_secret.key, None), self.clock.now()
+        before, now = self.validities.pop(credential_secret.key, None), self.clock.now()
         if answer.expires_at is None:
             return
-        self.expirations[credential_secret.key] = answer.expires_at
-        if isinstance(answer, NewCredential) and before is not None:
-            left = (before - now) / (answer.expires_at - answer.issued_at)
+        self.validities[credential_secret.key] = CredentialValidity(answer.issued_at, answer.expires_at)
+        if isinstance(answer, NewCredential) and before is not None and before.expires is not None:
+            left = (before.expires - now) / (answer.expires_at - answer.issued_at)
             self.metrics.rotated(kind, remaining_ratio=max(0.0, left))
-        self.metrics.watch_expiry("addon", self.credential_index.cluster, self._seconds_left)
+        self.metrics.watch_expiry("addon", self.credential_index.cluster, self._remaining)
 
-    def _seconds_left(self) -> float:
+    def _remaining(self) -> RemainingLife:
         """Return the remaining validity of the add-on's credential that expires first."""
-        return (min(self.expirations.values(), default=self.clock.now()) - self.clock.now()).total_seconds()
+        return remaining_life(self.validities.values(), now=self.clock.now())
 
     def _conditions(self, credential_secret: CredentialSecret) -> tuple[Condition, ...]:
         """Return the condition about all credentials of one driver for the add-on."""
@@ -115,13 +117,12 @@ class AddonCredentials:
 
     def forget(self, key: ObjectKey) -> None:
         """Drop what is remembered of a Secret that is gone."""
-        self.expirations.pop(key, None)
+        self.validities.pop(key, None)
         for statuses in self.statuses.values():
             statuses.pop(key, None)
 
 
-@dataclass(frozen=True, slots=True)
-class AddonCredentialObserver:
+class AddonCredentialObserver(Struct, frozen=True):
     """Reports one credential of an add-on once it was obtained or refused; waiting is not reported."""
 
     credentials: AddonCredentials
@@ -133,5 +134,7 @@ class AddonCredentialObserver:
             await self.credentials.report_status(self.credential_secret, answer)
 
 
-def _reason(answer: ObtainResult) -> str:
-    return answer.reason if isinstance(answer, Pending) else ""
+def _status_of(answer: ObtainResult) -> CredentialStatus:
+    if isinstance(answer, Pending):
+        return CredentialStatus(False, answer.reason, answer.message)
+    return CredentialStatus(True, "", answer.message + format_issued(answer.credential_id))

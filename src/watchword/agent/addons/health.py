@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from watchword.agent.addons.secrets import WatchNamespace
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
-from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ConditionType
+from watchword.api.credential_use import format_used
+from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import LEASES, MANAGED_CLUSTER_ADDONS
 from watchword.api.time import parse_rfc3339
 from watchword.runtime.clock import Clock
@@ -46,8 +49,7 @@ class AddonHealthReconciler:
         return Done() if decision.recheck_in is None else RetryAfter(decision.recheck_in)
 
 
-@dataclass(frozen=True, slots=True)
-class AddonHealthDecision:
+class AddonHealthDecision(Struct, frozen=True):
     """What follows from a lease, and when that may change without a write."""
 
     condition: Condition
@@ -63,7 +65,8 @@ def decide_addon_health(addon: str, lease: Object | None, *, now: datetime) -> A
         return AddonHealthDecision(Condition.unknown(available, "ManagedClusterAddOnLeaseNotFound", message))
     left = renewed + LEASE_GRACE_PERIOD - now
     if left > timedelta(0):
-        message = f"the agent of add-on {addon} renews its lease"
+        used = annotations_of(lease).get(Annotation.CREDENTIAL_IN_USE, "")
+        message = f"the agent of add-on {addon} renews its lease{format_used(used)}"
         return AddonHealthDecision(Condition.true(available, "ManagedClusterAddOnLeaseUpdated", message), left)
     message = f"the agent of add-on {addon} stopped renewing its lease"
     return AddonHealthDecision(Condition.false(available, "ManagedClusterAddOnLeaseUpdateStopped", message))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, Registration
 from watchword.api.meta import ObjectKey
@@ -12,8 +15,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 
 
-@dataclass(frozen=True, slots=True)
-class AddonDrivers:
+class AddonDrivers(Struct, frozen=True):
     """Which driver serves which registration of an add-on."""
 
     catalog: Catalog

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from watchword.agent.work.applied_work_store import AppliedWorkStore, read_applied_resources
 from watchword.agent.work.object_remover import ObjectRemover
 from watchword.agent.work.object_watches import ObjectWatches
@@ -21,8 +23,7 @@ RECHECK = timedelta(seconds=5)
 EVICTION_DISABLED = timedelta(days=36500)
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionDecision:
+class EvictionDecision(Struct, frozen=True):
     """What follows from a work that is missing on the hub."""
 
     begin: bool = False  # take note of when it was first missed

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, finalizers_of, is_deleting, uid_of
 from watchword.api.names import Finalizer
 from watchword.api.resources import APPLIED_MANIFEST_WORKS
@@ -27,8 +29,7 @@ def applied_work_name(hub: str, work: str) -> str:
     return f"{hub}-{work}"
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedResource:
+class AppliedResource(Struct, frozen=True):
     """One object that a work has applied, or was about to apply when the UID is empty."""
 
     group: str

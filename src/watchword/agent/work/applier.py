@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.agent.errors import InvalidFieldPath, NotPermitted
 from watchword.agent.work.executor import READ_VERBS, ExecutorPermissions, is_escalating
@@ -36,8 +39,7 @@ APPLY_RETRY_SECONDS = 600.0
 internal error."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorWriter:
+class ExecutorWriter(Struct, frozen=True):
     """Writes the object of one step, once the executor of the work may; an `ObjectWriter`."""
 
     objects: ObjectClient
@@ -77,8 +79,7 @@ class ExecutorWriter:
         return await write(None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Applied:
+class _Applied(Struct, frozen=True):
     """What is remembered of an object, so that a look at an unchanged one costs no request."""
 
     digest: str = ""  # of the manifest that was applied

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.agent.work.feedback import without_secrets
 from watchword.api.conditions import Condition, is_true
@@ -133,8 +134,7 @@ _CONDITION = Environment(frozenset({"object"}), _FUNCTIONS)
 _MESSAGE = Environment(frozenset({"object", "result"}), _FUNCTIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class ExpressionResult:
+class ExpressionResult(Struct, frozen=True):
     """What expressions say; one that cannot be evaluated counts as not fulfilled."""
 
     holds: bool

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.agent.work.ignore_fields import normalize_json_path
 from watchword.api.jsonpath import JsonPathError, find
@@ -51,8 +52,7 @@ WELL_KNOWN_VALUES: dict[tuple[str, str], dict[str, Read]] = {
 """What every controller reports about these kinds, under the names that add-ons look for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Feedback:
+class Feedback(Struct, frozen=True):
     """The values that could be read, and what could not."""
 
     values: tuple[Object, ...] = ()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectRef
 
@@ -23,8 +24,7 @@ class Strategy(StrEnum):
     READ_ONLY = "ReadOnly"
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestConfig:
+class ManifestConfig(Struct, frozen=True):
     """What the configuration of a work says about one manifest."""
 
     strategy: Strategy = Strategy.UPDATE

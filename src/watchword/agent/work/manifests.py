@@ -6,10 +6,11 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource
 from watchword.api.validation import is_dns_label, is_dns_subdomain
@@ -57,8 +58,7 @@ _RANK_OF = {kind: apply_rank for apply_rank, kinds in enumerate(_RANKS) for kind
 LAST = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestMeta:
+class ManifestMeta(Struct, frozen=True):
     """Which manifest of a work is meant, as far as it says."""
 
     ordinal: int
@@ -82,8 +82,7 @@ class ManifestMeta:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedManifest:
+class ResolvedManifest(Struct, frozen=True):
     """A manifest that can be applied: which object it is and what is wanted of it."""
 
     meta: ManifestMeta
@@ -92,8 +91,7 @@ class ResolvedManifest:
     digest: str  # of what is wanted
 
 
-@dataclass(frozen=True, slots=True)
-class RejectedManifest:
+class RejectedManifest(Struct, frozen=True):
     """A manifest that cannot be applied, and why."""
 
     meta: ManifestMeta

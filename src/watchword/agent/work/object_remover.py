@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
+from msgspec import Struct
+
 from watchword.agent.work.applied_work_store import AppliedResource
 from watchword.agent.work.object_client import ObjectClient
 from watchword.api.meta import Object, ObjectKey, ObjectRef, is_deleting, uid_of
@@ -17,8 +19,7 @@ from watchword.runtime.diff import choose_owner_references
 from watchword.runtime.ensure import with_preconditions
 
 
-@dataclass(frozen=True, slots=True)
-class RemovalFailure:
+class RemovalFailure(Struct, frozen=True):
     """Why an object could not be let go."""
 
     target: ObjectRef

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 import orjson
+from msgspec.structs import replace
 
 from watchword.api.json import trimmed
 from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource

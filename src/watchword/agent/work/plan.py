@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from msgspec import Struct
+
 from watchword.agent.errors import NotPermitted
 from watchword.agent.work.applied_work_store import AppliedResource, choose_stale_resources, read_applied_resources
 from watchword.agent.work.executor import DELETE_VERBS, WRITE_VERBS, executor_of
@@ -18,8 +20,7 @@ from watchword.api.names import ConditionType
 from watchword.kube.errors import ApiStatusError
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyStep:
+class ApplyStep(Struct, frozen=True):
     """One object to apply, and everything that decides how."""
 
     manifest: ResolvedManifest
@@ -79,8 +80,7 @@ class RetryMode(IntEnum):
     WITH_BACKOFF = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyOutcome:
+class ApplyOutcome(Struct, frozen=True):
     """The object as it is now, or why it could not be applied."""
 
     present: Object | None = None

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
+
 from watchword.agent.work.condition_rules import aggregate_conditions, decide_rule_conditions
 from watchword.agent.work.feedback import Feedback, read_feedback
 from watchword.agent.work.manifests import ManifestMeta
@@ -27,8 +29,7 @@ MIN_INTERVAL = 1.0  # seconds between two reports of values
 MAX_MESSAGE_LENGTH = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestStatus:
+class ManifestStatus(Struct, frozen=True):
     """How one manifest fares."""
 
     meta: ManifestMeta

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.apiserver.admission.account_secrets import hold_to_own_accounts
 from watchword.apiserver.admission.managed_clusters import ManagedClusterAdmission, default_cluster_set
@@ -18,8 +19,7 @@ from watchword.apiserver.csr.strategy import ConditionTimes
 from watchword.apiserver.model import Admit, Now, Registry
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionSteps:
+class AdmissionSteps(Struct, frozen=True):
     """What completes a write, and what may refuse it afterwards."""
 
     mutating: tuple[Admit, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, annotations_of, finalizers_of, labels_of
 from watchword.api.names import HUB_ANNOTATIONS, HUB_FINALIZERS, RESERVED_CLUSTER_NAMES
@@ -17,8 +18,7 @@ SET_LABEL = "cluster.open-cluster-management.io/clusterset"
 DEFAULT_SET = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredPermission:
+class RequiredPermission(Struct, frozen=True):
     """The right that a user needs for one aspect of a write, and the message of a refusal."""
 
     verb: str
@@ -102,8 +102,7 @@ async def default_cluster_set(operation: Operation) -> None:
         labels[SET_LABEL] = DEFAULT_SET
 
 
-@dataclass(frozen=True, slots=True)
-class ManagedClusterAdmission:
+class ManagedClusterAdmission(Struct, frozen=True):
     """A validating admission step for the fleet's kinds; other operations pass."""
 
     authorizer: Authorizer

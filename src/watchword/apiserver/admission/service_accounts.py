@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import SERVICE_ACCOUNTS
@@ -18,8 +19,7 @@ TOKEN_SECONDS = 3607
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAccountAdmission:
+class ServiceAccountAdmission(Struct, frozen=True):
     """A mutating admission step for new pods."""
 
     registry: Registry

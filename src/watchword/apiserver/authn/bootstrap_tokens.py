@@ -6,10 +6,10 @@ import base64
 import binascii
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 import orjson
+from msgspec import Struct
 
 from watchword.api import bootstrap
 from watchword.api.meta import Object, is_deleting
@@ -44,8 +44,7 @@ _DUMMY_SECRET = orjson.dumps(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapTokenAuthenticator:
+class BootstrapTokenAuthenticator(Struct, frozen=True):
     """Reads the token's Secret afresh each time: deleting or expiring it ends it at once."""
 
     registry: Registry

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from msgspec import Struct, field
+
+from watchword.api.credential_use import CREDENTIAL_ID, certificate_id
 from watchword.apiserver.authn.cache import TtlCache
 from watchword.apiserver.authn.errors import CredentialRefused
-from watchword.apiserver.authn.model import CREDENTIAL_ID
 from watchword.apiserver.model import Now, User
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.chains import verify_chain
@@ -20,8 +21,7 @@ LONGEST_CHAIN = 10
 SIGNATURE_CACHE_TTL = timedelta(minutes=10)
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateAuthenticator:
+class CertificateAuthenticator(Struct, frozen=True):
     """Checks each request: dates and the trusted bundle may have changed since the handshake.
 
     Only verified signatures are cached, and only for the bundle that they were verified with.
@@ -62,6 +62,5 @@ def user_from_certificate(leaf: Certificate) -> User | None:
     """Return the user that a verified certificate names, None when it names none."""
     if not leaf.common_name:
         return None
-    fingerprint = hashlib.sha256(leaf.der).hexdigest()
-    extra = {CREDENTIAL_ID: (f"X509SHA256={fingerprint}",)}
+    extra = {CREDENTIAL_ID: (certificate_id(leaf.der),)}
     return User(leaf.common_name, groups=leaf.organisations, extra=extra)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.apiserver import errors
 from watchword.apiserver.authn.certificates import CertificateAuthenticator
@@ -14,8 +14,7 @@ UNKNOWN_TOKEN = "invalid bearer token"  # noqa: S105 - a message
 LONGEST_TOKEN = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class TokenChain:
+class TokenChain(Struct, frozen=True):
     """Every kind of bearer token, local ones first."""
 
     authenticators: tuple[TokenAuthenticator, ...]
@@ -37,8 +36,7 @@ class TokenChain:
         raise CredentialRefused(_join_messages(refusals) if refusals else UNKNOWN_TOKEN)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestAuthenticator:
+class RequestAuthenticator(Struct, frozen=True):
     """Authenticates a request. A bad certificate next to a good token is ignored; bad credentials alone are a 401."""
 
     tokens: TokenChain

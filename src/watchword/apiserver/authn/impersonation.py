@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from watchword.apiserver import errors
 from watchword.apiserver.authn.model import (
@@ -23,8 +24,7 @@ UID_HEADER = "impersonate-uid"
 EXTRA_PREFIX = "impersonate-extra-"
 
 
-@dataclass(frozen=True, slots=True)
-class ImpersonationRequest:
+class ImpersonationRequest(Struct, frozen=True):
     """The identity that the headers request."""
 
     name: str

@@ -7,9 +7,10 @@ import binascii
 import hmac
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
@@ -35,8 +36,7 @@ LAST_USED_LABEL = "kubernetes.io/legacy-token-last-used"
 INVALID_SINCE_LABEL = "kubernetes.io/legacy-token-invalid-since"
 
 
-@dataclass(frozen=True, slots=True)
-class LegacyClaims:
+class LegacyClaims(Struct, frozen=True):
     """What a token of this kind names."""
 
     namespace: str
@@ -64,8 +64,7 @@ class LegacyClaims:
         return read
 
 
-@dataclass(frozen=True, slots=True)
-class LegacyTokenAuthenticator:
+class LegacyTokenAuthenticator(Struct, frozen=True):
     """Accepts a token that its Secret still contains, and records the day of its use there."""
 
     registry: Registry

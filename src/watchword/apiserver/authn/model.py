@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.apiserver.model import User
 
@@ -12,7 +14,6 @@ ANONYMOUS_NAME = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 ANONYMOUS = User(ANONYMOUS_NAME, groups=(UNAUTHENTICATED,))
-CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 ALL_SERVICE_ACCOUNTS = "system:serviceaccounts"
 
@@ -20,8 +21,7 @@ _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticatedIdentity:
+class AuthenticatedIdentity(Struct, frozen=True):
     """An authenticated user, and the requested audiences for which the credential is valid."""
 
     user: User

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct, field
+
+from watchword.api.credential_use import CREDENTIAL_ID
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
@@ -15,7 +17,6 @@ from watchword.apiserver import errors
 from watchword.apiserver.authn.cache import TtlCache
 from watchword.apiserver.authn.errors import CredentialRefused
 from watchword.apiserver.authn.model import (
-    CREDENTIAL_ID,
     AuthenticatedIdentity,
     service_account_groups,
     service_account_name,
@@ -34,8 +35,7 @@ _EXTRA = "authentication.kubernetes.io/"
 _INVALIDATED = "service account token has been invalidated"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenTrust:
+class TokenTrust(Struct, frozen=True):
     """The trusted issuers, and the default audiences."""
 
     issuers: tuple[str, ...]
@@ -43,8 +43,7 @@ class TokenTrust:
     verifier: Callable[[], TokenVerifier]  # the keys of this instant, for rotation
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAccountTokenAuthenticator:
+class ServiceAccountTokenAuthenticator(Struct, frozen=True):
     """Trusts tokens of its issuers; existence and UIDs are looked up each time, so revocation is immediate."""
 
     registry: Registry
@@ -95,8 +94,7 @@ class ServiceAccountTokenAuthenticator:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class BoundObjectRef:
+class BoundObjectRef(Struct, frozen=True):
     """An object a token names: a name taken again has another UID."""
 
     name: str
@@ -110,8 +108,7 @@ class BoundObjectRef:
         return cls(str(value.get("name") or ""), str(value.get("uid") or ""))
 
 
-@dataclass(frozen=True, slots=True)
-class BoundTokenClaims:
+class BoundTokenClaims(Struct, frozen=True):
     """The private claims: the account and the objects that the token is bound to."""
 
     namespace: str

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.authn.model import AuthenticatedIdentity
 from watchword.apiserver.model import User
 
 
-@dataclass(frozen=True, slots=True)
-class StaticToken:
+class StaticToken(Struct, frozen=True):
     """One token and its user."""
 
     token: Sensitive[str]
     user: User
 
 
-@dataclass(frozen=True, slots=True)
-class StaticTokenAuthenticator:
+class StaticTokenAuthenticator(Struct, frozen=True):
     """Compares in constant time with every token it knows."""
 
     entries: tuple[StaticToken, ...]

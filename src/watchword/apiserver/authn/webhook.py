@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object
 from watchword.apiserver.authn.cache import TtlCache
@@ -20,8 +21,7 @@ TokenReviewer = Callable[[Object], Awaitable[Mapping[str, Any]]]
 """Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError without a response."""
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookTokenAuthenticator:
+class WebhookTokenAuthenticator(Struct, frozen=True):
     """Accepts the reviewer's result, cached for ten seconds if positive; an unreachable reviewer means refused."""
 
     review: TokenReviewer

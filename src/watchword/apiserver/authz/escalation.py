@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import RBAC_GROUP
@@ -20,8 +21,7 @@ FULL_AUTHORITY = (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",)))
 _GARBAGE_COLLECTION_FIELDS = ("ownerReferences", "finalizers", "managedFields", "selfLink")
 
 
-@dataclass(frozen=True, slots=True)
-class EscalationGuard:
+class EscalationGuard(Struct, frozen=True):
     """An admission step for the four RBAC kinds; other operations pass."""
 
     authorizer: RbacAuthorizer

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from watchword.api.meta import Resource
 from watchword.apiserver import errors
@@ -15,8 +16,7 @@ SUPERUSERS = "system:masters"
 _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationDecision:
+class AuthorizationDecision(Struct, frozen=True):
     """Whether it is allowed; without an allowing rule it is not."""
 
     allowed: bool

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.apiserver.authz.model import AuthorizationDecision, is_superuser
 from watchword.apiserver.authz.rbac_index import Binding, RbacIndex
@@ -14,16 +15,14 @@ _SUPERUSER = AuthorizationDecision(allowed=True)
 _NO_OPINION = AuthorizationDecision(allowed=False)
 
 
-@dataclass(frozen=True, slots=True)
-class HeldRules:
+class HeldRules(Struct, frozen=True):
     """What a user may do in one namespace, and which roles could not be resolved."""
 
     rules: tuple[Rule, ...]
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RbacAuthorizer:
+class RbacAuthorizer(Struct, frozen=True):
     """Decides from the index; members of system:masters may do everything."""
 
     index: RbacIndex

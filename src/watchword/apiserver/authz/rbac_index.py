@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from watchword.apiserver.authz.rules import Rule, read_rules
@@ -14,8 +16,7 @@ from watchword.apiserver.model import Registry, User
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
-@dataclass(frozen=True, slots=True)
-class BindingSubject:
+class BindingSubject(Struct, frozen=True):
     """One subject of a binding; `identity` is its user or group name, empty when it matches none."""
 
     kind: str
@@ -34,8 +35,7 @@ class BindingSubject:
         return f'{self.kind} "{name}"'
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """One RoleBinding or ClusterRoleBinding (namespace empty)."""
 
     key: ObjectKey

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.apiserver.errors import quote
@@ -14,8 +15,7 @@ from watchword.apiserver.model import RequestInfo
 ALL = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One PolicyRule. Empty `names` means every name; `urls` excludes the other three."""
 
     verbs: tuple[str, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.csr.signers import LONGEST_LIFETIME
@@ -13,8 +14,7 @@ from watchword.apiserver.tokens.issuer import TokenIssuer
 from watchword.pki.authority import Authority
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerContext:
+class ControllerContext(Struct, frozen=True):
     """Everything of one control plane that its controllers work with."""
 
     registry: Registry

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from msgspec import Struct
+
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerGraphNode:
+class OwnerGraphNode(Struct, frozen=True):
     """One object in the graph; the UID distinguishes it from others of the same name."""
 
     resource: Resource
@@ -78,8 +79,7 @@ class OwnerState(Enum):
     UNKNOWN = "unknown: the owner's kind is not served, or cannot own this object"
 
 
-@dataclass(frozen=True, slots=True)
-class DependentDecision:
+class DependentDecision(Struct, frozen=True):
     """What is to become of a dependent."""
 
     delete: bool = False

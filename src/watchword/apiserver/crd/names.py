@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.conditions import Condition
 from watchword.api.json import show
@@ -35,8 +36,7 @@ def validate_names(names: Object, path: str) -> Iterator[FieldError]:
         yield invalid(f"{path}.listKind", text(names, "listKind"), "kind and listKind may not be the same")
 
 
-@dataclass(frozen=True, slots=True)
-class NamesDecision:
+class NamesDecision(Struct, frozen=True):
     """The names that a definition gets, and the condition about them."""
 
     accepted: Object

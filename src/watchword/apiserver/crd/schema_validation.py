@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.json import copy_json
 from watchword.apiserver.crd.validation_rules import check_validations
@@ -27,8 +29,7 @@ _MERGING: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _NodeContext:
+class _NodeContext(Struct, frozen=True):
     """The context of a node, as far as rules depend on it."""
 
     is_root: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object
@@ -20,8 +20,7 @@ from watchword.apiserver.model import ApiError, Operation, RequestInfo, User
 from watchword.pki.errors import InvalidCsr
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateAdmission:
+class CertificateAdmission(Struct, frozen=True):
     """A validating admission step for CertificateSigningRequests; other operations pass."""
 
     authorizer: Authorizer

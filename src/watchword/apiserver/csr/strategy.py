@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object
@@ -60,8 +60,7 @@ def _keep_conditions(new: Object, old: Object, type_: str) -> None:
             rows[index] = row
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionTimes:
+class ConditionTimes(Struct, frozen=True):
     """A mutating admission step: fills the times that a new condition leaves out."""
 
     now: Now

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from watchword.api.json import same_json
 from watchword.api.meta import Object
@@ -78,8 +79,7 @@ def _without_owners(obj: Object) -> Object:
     return {**obj, "metadata": metadata}
 
 
-@dataclass(frozen=True, slots=True)
-class _Apply:
+class _Apply(Struct, frozen=True):
     live: Object
     applied: Object
     schema: Schema

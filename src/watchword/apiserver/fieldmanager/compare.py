@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.apiserver.fieldmanager.fieldset import FieldSet, make_node
@@ -20,8 +21,7 @@ UNTRACKED_METADATA = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """The fields that differ between two states of an object."""
 
     removed: FieldSet

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.json import show
 from watchword.api.meta import Object
@@ -14,8 +16,7 @@ APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ManagerIdentity:
+class ManagerIdentity(Struct, frozen=True, order=True):
     """A field manager: appliers keep their identity across versions, updaters do not."""
 
     manager: str
@@ -30,8 +31,7 @@ class ManagerIdentity:
         return f"{text} using {self.api_version}" if self.operation == UPDATE else text
 
 
-@dataclass(frozen=True, slots=True)
-class ManagerEntry:
+class ManagerEntry(Struct, frozen=True):
     """What one manager owns, and since when."""
 
     fields: FieldSet

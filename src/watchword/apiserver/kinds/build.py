@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, Resource
 from watchword.apiserver.kinds.columns.cells import PLAIN, at
@@ -17,8 +18,7 @@ from watchword.apiserver.model import Column, Hook, Operation, ResourceKind, Val
 Default = Callable[[Object], None]
 
 
-@dataclass(frozen=True, slots=True)
-class KindStrategy:
+class KindStrategy(Struct, frozen=True):
     """What a built-in kind does to its objects, in the order in which it happens."""
 
     name: NameRule = dns_subdomain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from watchword.api.resources import CONFIG_MAPS, CORE_EVENTS, EVENTS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver.kinds import events

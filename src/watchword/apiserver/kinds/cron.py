@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 _NAMES = {
     "@yearly": "0 0 1 1 *",
@@ -32,8 +33,7 @@ class BadSchedule(ValueError):
     """The text is not a schedule; the message contains the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """The minutes at which something is due."""
 
     minutes: frozenset[int]

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, cast
 
+from msgspec import Struct
+
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 CORE = "io.k8s.api.core.v1"
 
@@ -14,8 +16,7 @@ ListType = Literal["atomic", "set", "map"]
 PatchStrategy = Literal["", "merge", "replace", "retainKeys", "merge,retainKeys"]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One field of a message, with everything that JSON, Protobuf, OpenAPI and merging need."""
 
     number: int

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from watchword.api.meta import Object, Resource
 from watchword.apiserver.errors import WrongFieldType
 from watchword.apiserver.kinds.fields import Field, Messages
@@ -21,8 +23,7 @@ _GO_NAMES = {"bytes": "[]uint8", "double": "float64", "intstr": "intstr.IntOrStr
 _DEEPEST = 200
 
 
-@dataclass(frozen=True, slots=True)
-class _FieldContext:
+class _FieldContext(Struct, frozen=True):
     """A field with what an error message about it needs."""
 
     field: Field

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.meta import Object
 from watchword.apiserver.model import Now
@@ -23,8 +26,7 @@ CANNOT_START = 128
 Probe = tuple[HttpProbe, Object]
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerTermination:
+class ContainerTermination(Struct, frozen=True):
     """How a container ended."""
 
     exit_code: int
@@ -38,8 +40,7 @@ class ContainerTermination:
         return self.reason or ("Completed" if self.exit_code == 0 else "Error")
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerState:
+class ContainerState(Struct, frozen=True):
     """What is known of one container; waiting when it neither runs nor has ended."""
 
     running_since: datetime | None = None

@@ -19,6 +19,9 @@ SERVICE_ACCOUNT = "WATCHWORD_SERVICE_ACCOUNT"
 INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "LD_LIBRARY_PATH")
 """All that a container gets of the server's own environment: credentials stay behind."""
 
+NO_AWS_FILES = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+"""Those of the pod's home could name programs to run, and pods mount files there."""
+
 _REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
 _KEYED = re.compile(r"^metadata\.(labels|annotations)\['([^']+)'\]$")
 
@@ -44,6 +47,7 @@ def build_launch(pod: Object, container: Object, settings: NodeSettings, own: Ma
         **({SERVICE_ACCOUNT: str(mounts[MOUNT_PATH])} if MOUNT_PATH in mounts else {}),
         **({"TMPDIR": str(mounts["/tmp"])} if "/tmp" in mounts else {}),  # noqa: S108 - the pod's own
         **variables,
+        **NO_AWS_FILES,
         RESTRICTED_KUBECONFIGS: "1",
     }
     log = container_log(settings.folder, pod, container["name"])

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from msgspec import Struct
+
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, is_deleting, owner_reference, uid_of
 from watchword.api.resources import CRON_JOBS, JOBS
@@ -23,8 +25,7 @@ from watchword.apiserver.node.timestamps import parse_timestamp
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleDecision:
+class ScheduleDecision(Struct, frozen=True):
     """When a cron job is next due, and the time it missed last, if any."""
 
     missed: datetime | None

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from watchword.api.conditions import Condition, is_true, merge_condition
 from watchword.api.meta import Object, ObjectKey, is_deleting
 from watchword.api.resources import JOBS, PODS
@@ -23,8 +25,7 @@ LONGEST_BACKOFF = timedelta(minutes=10)
 LOOK_AGAIN = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class PodCounts:
+class PodCounts(Struct, frozen=True):
     """A job's pods in numbers."""
 
     active: int
@@ -34,8 +35,7 @@ class PodCounts:
     last_failure: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class JobDecision:
+class JobDecision(Struct, frozen=True):
     """What is to be done about a job."""
 
     end: Condition | None = None  # Complete or Failed

@@ -7,12 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct
+
 from watchword.api.images import IMAGE_NAME
 from watchword.api.meta import ObjectKey
 
 NODE_NAME = "watchword"
 IMAGES = ("watchword", IMAGE_NAME)
-COMMANDS = ("hub", "agent", "operator", "clean-clusters", "undeploy", "sample-addon", "managed-serviceaccount")
+COMMANDS = (
+    "hub",
+    "agent",
+    "operator",
+    "clean-clusters",
+    "undeploy",
+    "sample-addon",
+    "managed-serviceaccount",
+    "grpc-server",
+    "pull-secrets",
+)
 """The verbs a pod may run: those that work with the pod's own identity alone."""
 
 
@@ -40,8 +52,7 @@ class Launch:
     log: Path
 
 
-@dataclass(frozen=True, slots=True)
-class HttpProbe:
+class HttpProbe(Struct, frozen=True):
     """A probe of a container; any response from 200 to 399 is a success."""
 
     host: str

@@ -14,7 +14,7 @@ PROGRAM = ["watchword"]
 VOLUMES = frozenset({"name", "secret", "configMap", "projected", "downwardAPI", "emptyDir"})
 _SEPARATORS = re.compile(r"[=,@\s]")
 _FORBIDDEN_VARIABLES = re.compile(
-    r"(?:PYTHON|LD_|DYLD_|OPENSSL|SSL|GLIBC_|GCONV_|MALLOC_|WATCHWORD_).*|LOCPATH|NLSPATH|PATH|HOME|TMPDIR",
+    r"(?:PYTHON|LD_|DYLD_|OPENSSL|SSL|GLIBC_|GCONV_|MALLOC_|WATCHWORD_|AWS_|BOTO).*|LOCPATH|NLSPATH|PATH|HOME|TMPDIR",
     re.IGNORECASE,
 )
 """Variables that make an interpreter, a loader or a library read or run other files, and those of the node itself."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.apiserver.node.pod_factory import ALPHABET
@@ -16,16 +16,14 @@ from watchword.apiserver.node.pod_factory import ALPHABET
 HASH_LABEL = "pod-template-hash"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """How far a rollout may deviate from the desired number."""
 
     surge: int
     unavailable: int
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(Struct, frozen=True):
     """One replica set in numbers."""
 
     wanted: int

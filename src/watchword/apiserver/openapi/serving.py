@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.apiserver.discovery.documents import group_names, versions_of
@@ -18,8 +18,7 @@ JSON = "application/json"
 _NOT_FOUND = Response(404, (("Content-Type", "text/plain; charset=utf-8"),), b"404 page not found\n")
 
 
-@dataclass(frozen=True, slots=True)
-class CachedDocument:
+class CachedDocument(Struct, frozen=True):
     """One document, and the kinds it was drawn from."""
 
     kinds: tuple[ResourceKind, ...]

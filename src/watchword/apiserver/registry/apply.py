@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.meta import Object
 from watchword.apiserver.bodies import decode_yaml, require_object
@@ -17,8 +18,7 @@ from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
 _STATUS = frozenset({"status"})
 
 
-@dataclass(frozen=True, slots=True)
-class Apply:
+class Apply(Struct, frozen=True):
     """Applies configurations; an object that is not there is created."""
 
     create: Create

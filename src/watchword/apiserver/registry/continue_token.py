@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
 
 import orjson
+from msgspec import Struct
 
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.model import ApiError
@@ -15,8 +15,7 @@ LATEST = -1
 """In place of a revision: go on at the latest state, inconsistently."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContinueToken:
+class ContinueToken(Struct, frozen=True):
     """A place in a list; `start` comes first in the next page."""
 
     revision: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.apiserver.errors import already_exists, generate_name_conflict, invalid
@@ -19,8 +19,7 @@ from watchword.apiserver.store.errors import RevisionConflict
 GENERATED_NAME_ATTEMPTS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(Struct, frozen=True):
     """Stores objects that did not exist."""
 
     tools: VerbDependencies

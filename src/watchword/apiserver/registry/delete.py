@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting
 from watchword.api.time import rfc3339
@@ -24,8 +25,7 @@ POD_GRACE_SECONDS = 30
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     """Ends objects."""
 
     tools: VerbDependencies

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.apiserver.model import ApiError, ResourceKind
 from watchword.apiserver.registry.delete import Delete
@@ -12,8 +12,7 @@ from watchword.apiserver.registry.read import ListPage, Read
 from watchword.apiserver.registry.write_request import WriteRequest
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteCollection:
+class DeleteCollection(Struct, frozen=True):
     """Deletes object by object; one that is already gone does not stop the rest."""
 
     read: Read

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.apiserver.bodies import decode, media_type
@@ -16,8 +17,7 @@ from watchword.apiserver.registry.options import parse_bool, parse_dry_run, pars
 POLICIES = ("Orphan", "Background", "Foreground")
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOptions:
+class DeleteOptions(Struct, frozen=True):
     """Preconditions, grace and what becomes of dependents."""
 
     grace_seconds: int | None = None

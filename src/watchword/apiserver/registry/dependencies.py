@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.apiserver.model import Now
 from watchword.apiserver.registry.kind_table import KindTable
@@ -13,8 +13,7 @@ from watchword.apiserver.registry.system_fields import Entropy
 from watchword.apiserver.watching.watch import BOOKMARK_EVERY
 
 
-@dataclass(frozen=True, slots=True)
-class VerbDependencies:
+class VerbDependencies(Struct, frozen=True):
     """Store, kinds, pipeline, clock and randomness of one control plane."""
 
     objects: ObjectStorage

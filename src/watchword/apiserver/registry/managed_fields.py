@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, Resource
 from watchword.apiserver.fieldmanager.update import track_update
@@ -12,8 +12,7 @@ from watchword.apiserver.registry.write_request import WriteRequest
 _STATUS = frozenset({"status"})
 
 
-@dataclass(frozen=True, slots=True)
-class ManagedFieldsTracker:
+class ManagedFieldsTracker(Struct, frozen=True):
     """Records the fields that a write changed under its manager's name."""
 
     now: Now

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.meta import ObjectKey
 from watchword.api.selectors import LabelSelector
@@ -19,8 +20,7 @@ _read_labels: Callable[[bytes], dict[str, str]] = LazyFunction(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Matcher:
+class Matcher(Struct, frozen=True):
     """Selectors bound to a kind and a namespace."""
 
     kind: ResourceKind

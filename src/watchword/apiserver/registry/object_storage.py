@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import orjson
+from msgspec import Struct, field
 
 from watchword.api.json import trimmed
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -19,8 +18,7 @@ from watchword.apiserver.store.model import Record, Store, StoreChange, path_of
 FORMS_REMEMBERED = 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class StoredObject:
+class StoredObject(Struct, frozen=True):
     """One object as a writer must build on it; `obj` is a copy of its own."""
 
     obj: Object
@@ -32,8 +30,7 @@ class StoredObject:
         return self.record.revision
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertedBodies:
+class ConvertedBodies(Struct, frozen=True):
     """What is known of stored custom objects under one schema: their revision, and their form if it differs."""
 
     schema: Schema
@@ -45,8 +42,7 @@ def bucket_of(kind: ResourceKind) -> str:
     return (kind.stored_as or kind.resource).group_resource
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectStorage:
+class ObjectStorage(Struct, frozen=True):
     """Reads and writes decoded objects."""
 
     store: Store

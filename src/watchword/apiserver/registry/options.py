@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from watchword.api.selectors import LabelSelector
 from watchword.apiserver.errors import bad_request, invalid_kind, quote
@@ -19,8 +20,7 @@ _LONGEST_MANAGER = 128
 _LARGEST = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(Struct, frozen=True):
     """The options of a list or a watch."""
 
     labels: LabelSelector = EVERYTHING

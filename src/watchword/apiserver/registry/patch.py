@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.json import go_print
 from watchword.api.meta import Object
@@ -67,8 +68,7 @@ def patch_type(request: HandlerRequest, kind: ResourceKind) -> str:
     return media
 
 
-@dataclass(frozen=True, slots=True)
-class PatchVerb:
+class PatchVerb(Struct, frozen=True):
     """Changes parts of objects."""
 
     update: Update

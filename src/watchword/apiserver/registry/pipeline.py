@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.apiserver.errors import invalid
 from watchword.apiserver.model import Admit, FieldError, Operation
 from watchword.apiserver.schema.validate import validate
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(Struct, frozen=True):
     """Admission and validation, in Kubernetes' order."""
 
     mutating: tuple[Admit, ...] = ()

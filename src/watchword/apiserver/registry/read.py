@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.meta import ObjectKey
 from watchword.apiserver.errors import bad_request, expired, not_found, quote, too_large_resource_version
@@ -29,8 +30,7 @@ _CONTINUE_EXPIRED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ListPage:
+class ListPage(Struct, frozen=True):
     """One response to a list."""
 
     records: list[Record]
@@ -39,8 +39,7 @@ class ListPage:
     remaining: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct, frozen=True):
     """Reads committed state."""
 
     objects: ObjectStorage

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.errors import resource_not_found
@@ -32,8 +32,7 @@ from watchword.apiserver.store.model import Record, Store, StoreEvent
 from watchword.apiserver.watching.broadcaster import WatchBroadcaster
 
 
-@dataclass(frozen=True, slots=True)
-class Verbs:
+class Verbs(Struct, frozen=True):
     """What requests can do, past authorization."""
 
     read: Read

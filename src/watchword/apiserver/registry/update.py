@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
 from watchword.apiserver.errors import conflict, invalid_kind, modified, not_found, quote, server_timeout
@@ -24,8 +25,7 @@ Mutation = Callable[[Object], Object]
 """Returns the wanted object from (a copy of its own of) the stored one; called anew for every attempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateTarget:
+class UpdateTarget(Struct, frozen=True):
     """What is to be changed."""
 
     kind: ResourceKind
@@ -34,8 +34,7 @@ class UpdateTarget:
     verb: str = "update"
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Struct, frozen=True):
     """Changes objects that exist."""
 
     tools: VerbDependencies

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.apiserver.errors import expired, quote
 from watchword.apiserver.model import ApiError, ResourceKind
@@ -21,8 +22,7 @@ Fraction = Callable[[], float]
 """A random number in [0, 1): spreads the ends of watches, so that clients do not all return at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchVerb:
+class WatchVerb(Struct, frozen=True):
     """Opens streams."""
 
     objects: ObjectStorage

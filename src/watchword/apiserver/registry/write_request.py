@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from watchword.apiserver.model import User
 
@@ -13,8 +14,7 @@ Strictness = Literal["Ignore", "Warn", "Strict"]
 SYSTEM = User("system:apiserver", groups=("system:masters",))
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRequest:
+class WriteRequest(Struct, frozen=True):
     """One writing request, past authorization."""
 
     user: User = SYSTEM
@@ -27,8 +27,7 @@ class WriteRequest:
     may_create: Callable[[], None] = lambda: None  # raises 403; called when an update or apply would create
 
 
-@dataclass(frozen=True, slots=True)
-class VerbResult:
+class VerbResult(Struct, frozen=True):
     """The outcome of a verb: the encoded object and the code to send."""
 
     body: bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object
@@ -31,8 +31,7 @@ from watchword.apiserver.reviews.selectors import selector_errors, selector_rema
 GROUP = "authorization.k8s.io"
 
 
-@dataclass(frozen=True, slots=True)
-class AccessReviewHandler:
+class AccessReviewHandler(Struct, frozen=True):
     """Serves SubjectAccessReview, and LocalSubjectAccessReview for one namespace."""
 
     authorizer: Authorizer
@@ -56,8 +55,7 @@ class AccessReviewHandler:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SelfAccessReviewHandler:
+class SelfAccessReviewHandler(Struct, frozen=True):
     """Serves SelfSubjectAccessReview, which `kubectl auth can-i` uses."""
 
     authorizer: Authorizer
@@ -75,8 +73,7 @@ class SelfAccessReviewHandler:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SelfRulesReviewHandler:
+class SelfRulesReviewHandler(Struct, frozen=True):
     """Serves SelfSubjectRulesReview: every rule of the caller in one namespace."""
 
     authorizer: RbacAuthorizer

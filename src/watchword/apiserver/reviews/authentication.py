@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object
@@ -23,8 +23,7 @@ from watchword.apiserver.reviews.review_request import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TokenReviewHandler:
+class TokenReviewHandler(Struct, frozen=True):
     """Returns the user of a token; a bad token is a review result, not an error."""
 
     tokens: TokenChain
@@ -53,8 +52,7 @@ class TokenReviewHandler:
         return status
 
 
-@dataclass(frozen=True, slots=True)
-class SelfSubjectReviewHandler:
+class SelfSubjectReviewHandler(Struct, frozen=True):
     """Returns the caller, after impersonation."""
 
     now: Now

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -17,8 +18,7 @@ from watchword.apiserver.registry.pruning import prune_and_default
 from watchword.apiserver.registry.write_request import WriteRequest
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewRequest:
+class ReviewRequest(Struct, frozen=True):
     """A review as its client sent it, and the requested format of the response."""
 
     review: Object

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, cast
+
+from msgspec import Struct
 
 from watchword.apiserver.schema.model import Schema, Type
 
@@ -39,8 +41,7 @@ def from_openapi(openapi: Any, *, metadata: Schema | None = None) -> Schema:
     return reader.as_resource(schema) if metadata is not None else schema
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
+class _Reader(Struct, frozen=True):
     metadata: Schema
 
     def read(self, node: Any) -> Schema:

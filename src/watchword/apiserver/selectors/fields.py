@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api import selectors
 from watchword.api.meta import Object
@@ -13,8 +14,7 @@ from watchword.apiserver.errors import bad_request
 FieldGetter = Callable[[Object], str]
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
+class FieldSelector(Struct, frozen=True):
     """Requirements that must all hold; without any, everything matches."""
 
     requirements: tuple[FieldRequirement, ...] = ()

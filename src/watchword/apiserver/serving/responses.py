@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object
@@ -19,8 +19,7 @@ from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
 _JSON_HEADER = ("Content-Type", JSON)
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseBuilder:
+class ResponseBuilder(Struct, frozen=True):
     """Turns outcomes of verbs into responses."""
 
     objects: ObjectStorage

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey
@@ -32,8 +32,7 @@ _LANGUAGES: dict[str, Callable[[Object, Any], Object]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleServer:
+class ScaleServer(Struct, frozen=True):
     """Turns Scales into changes of one number of the object behind them."""
 
     verbs: Verbs

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import apsw
+from msgspec import Struct
 
 from watchword.apiserver.store.errors import StorageFull, StoreCorrupt, StoreIncomplete, StoreOpenError, WriteFailed
 
@@ -41,8 +42,7 @@ class Row:
     body: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(Struct, frozen=True):
     """What compaction erases: superseded revisions, and per bucket up to which revision."""
 
     revisions: Sequence[int]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
 
 EPOCH_GAP = 1_000_000
 """Revisions skipped after a restore, so that no client has seen any of the next ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreMarker:
+class RestoreMarker(Struct, frozen=True):
     """Which file was last in use and its last revision; stored next to it."""
 
     device: int
@@ -47,7 +47,7 @@ def write_marker(path: Path, mark: RestoreMarker) -> None:
     fresh = path.with_name(f"{path.name}.new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(descriptor, orjson.dumps(mark))
+        os.write(descriptor, orjson.dumps(asdict(mark)))
     finally:
         os.close(descriptor)
     fresh.replace(path)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from queue import SimpleQueue
+
+from msgspec import Struct
 
 from watchword.apiserver.store.errors import WriteFailed
 from watchword.apiserver.store.log import Compaction, RevisionLog, Row
@@ -13,21 +14,18 @@ from watchword.apiserver.store.log import Compaction, RevisionLog, Row
 LARGEST_BATCH = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(Struct, frozen=True):
     """One row that commits only with all earlier ones of the same epoch."""
 
     row: Row
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class CloseLog:
+class CloseLog(Struct, frozen=True):
     """Close the log and end the thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchResult:
+class BatchResult(Struct, frozen=True):
     """What became of a batch: `error` is None when it is durable."""
 
     epoch: int
@@ -35,8 +33,7 @@ class BatchResult:
     error: WriteFailed | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionResult:
+class CompactionResult(Struct, frozen=True):
     """What became of a compaction: `error` is None when it is durable."""
 
     compaction: Compaction

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object
@@ -21,8 +21,7 @@ KEY_SET = "application/jwk-set+json"
 _CACHE = ("Cache-Control", "public, max-age=3600")
 
 
-@dataclass(frozen=True, slots=True)
-class IssuerDiscovery:
+class IssuerDiscovery(Struct, frozen=True):
     """Serves the two documents; the keys are read each time, so that a rotation is visible immediately."""
 
     issuer: str

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from uuid import UUID, uuid4
 
+from msgspec import Struct
+
 from watchword.api.meta import Object, uid_of
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.authn.legacy_tokens import CLAIM_PREFIX, LEGACY_ISSUER
@@ -37,8 +39,7 @@ class TokenKeys:
         return TokenVerifier(self.public)
 
 
-@dataclass(frozen=True, slots=True)
-class BoundObjects:
+class BoundObjects(Struct, frozen=True):
     """The objects that a token is bound to; a pod may come with its node, a secret comes alone."""
 
     pod: Object | None = None
@@ -46,16 +47,14 @@ class BoundObjects:
     secret: Object | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLifetime:
+class TokenLifetime(Struct, frozen=True):
     """How long the token is good, and after what time its use is remarkable."""
 
     seconds: int
     warn_after_seconds: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TokenIssuer:
+class TokenIssuer(Struct, frozen=True):
     """Signs tokens in the name of one issuer."""
 
     issuer: str

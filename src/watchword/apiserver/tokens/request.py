@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
@@ -27,16 +28,14 @@ EXTENDED_SECONDS = 365 * 24 * 3600
 _CONFLICTS = Resource(TOKEN_REQUESTS.group, "v1", "TokenRequest", "TokenRequest")  # as the message spells it
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLimits:
+class TokenLimits(Struct, frozen=True):
     """What the operator of the plane has decided about lifetimes."""
 
     maximum_seconds: int = 0  # 0: no limit
     extend: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRequestHandler:
+class TokenRequestHandler(Struct, frozen=True):
     """Serves `create` on `serviceaccounts/token`."""
 
     registry: Registry

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.meta import Object, Resource
 from watchword.apiserver.errors import status_object
@@ -37,8 +37,7 @@ def encode_error_event(error: ApiError) -> bytes:
     return encode_event("ERROR", orjson.dumps(status_object(error)))
 
 
-@dataclass(frozen=True, slots=True)
-class EventEncoder:
+class EventEncoder(Struct, frozen=True):
     """Encodes the events of one watch; plain JSON is shared with every other watch of the same version."""
 
     kind: ResourceKind

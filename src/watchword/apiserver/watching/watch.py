@@ -6,7 +6,8 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.apiserver.errors import expired
 from watchword.apiserver.model import ApiError
@@ -24,8 +25,7 @@ BOOKMARK_EVERY = 60.0
 LAST_BOOKMARK_BEFORE_END = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class WatchPlan:
+class WatchPlan(Struct, frozen=True):
     """The options of a watch."""
 
     start: int  # changes after this revision

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.drivers.aws_irsa.arn import EksClusterArn
 from watchword.drivers.aws_irsa.aws_api import AwsApi, find
@@ -21,8 +22,7 @@ STANDARD = "STANDARD"
 MODES_WITH_ENTRIES = frozenset({"API", "API_AND_CONFIG_MAP"})
 
 
-@dataclass(frozen=True, slots=True)
-class AccessEntries:
+class AccessEntries(Struct, frozen=True):
     """The access entries of one hub."""
 
     api: AwsApi

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.drivers.aws_irsa.errors import InvalidName
 
@@ -29,8 +30,7 @@ _OIDC_PROVIDER = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?(?:/[0-9A-Za
 _FORM = "arn:<partition>:eks:<region>:<12-digit account>:cluster/<name>"
 
 
-@dataclass(frozen=True, slots=True)
-class EksClusterArn:
+class EksClusterArn(Struct, frozen=True):
     """An EKS cluster: where it runs, in whose account, and its name there."""
 
     partition: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
 from random import Random
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS
@@ -22,8 +23,7 @@ MAP_ROLES = "mapRoles"
 CONTENTION = Backoff(first=0.02, limit=1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class AwsAuthConfigMap:
+class AwsAuthConfigMap(Struct, frozen=True):
     """The list of roles in `aws-auth`; writes only to the version that was read."""
 
     client: Client

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.api.names import AGENT_NAMESPACE
 from watchword.api.validation import validate_dns_label, validate_dns_subdomain
@@ -21,8 +22,7 @@ DEFAULT_KLUSTERLET = "klusterlet"
 _PLACEHOLDER = re.compile(r"<([a-z0-9-]+)>")
 
 
-@dataclass(frozen=True, slots=True)
-class IamRole:
+class IamRole(Struct, frozen=True):
     """A role with its inline access policy, which has the name of the role."""
 
     partition: str
@@ -48,8 +48,7 @@ class IamRole:
         return json.loads(self.trust_policy)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentAccounts:
+class AgentAccounts(Struct, frozen=True):
     """Where the ServiceAccounts of an agent are: namespace, and the Klusterlet that they are named after."""
 
     namespace: str = AGENT_NAMESPACE

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from hashlib import md5
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from watchword.drivers.aws_irsa.arn import CLUSTER_NAME, EksClusterArn
 from watchword.drivers.aws_irsa.errors import InvalidName
@@ -11,8 +13,7 @@ from watchword.drivers.aws_irsa.errors import InvalidName
 DELIMITER = "#"
 
 
-@dataclass(frozen=True, slots=True)
-class RoleTags:
+class RoleTags(Struct, frozen=True):
     """A hub and a managed cluster as the tags of their roles name them, in alphabetical order of the keys.
 
     `InvalidName` when a value cannot name an account or a cluster; with a delimiter in it, two pairs could share roles.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from watchword.api.names import cluster_group, cluster_group_plain
+from msgspec import Struct
+
+from watchword.api.names import cloud_agent_user, cluster_group, cluster_group_plain
 from watchword.drivers.aws_irsa.arn import EksClusterArn
 from watchword.drivers.aws_irsa.documents import IamRole, hub_role
 from watchword.drivers.aws_irsa.identifier import RoleTags
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterIdentity:
+class ClusterIdentity(Struct, frozen=True):
     """A ManagedCluster as AWS knows it, recorded when it was accepted; later annotations do not change it."""
 
     cluster: str
@@ -33,7 +33,7 @@ class ClusterIdentity:
     @property
     def user(self) -> str:
         """The user name of requests with this role; with a prefix, so that it is no name of a person."""
-        return f"{cluster_group_plain(self.cluster)}:agent"
+        return cloud_agent_user(self.cluster)
 
     @property
     def entry_groups(self) -> tuple[str, ...]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid_of
 from watchword.api.names import HUB_NAMESPACE, Label
@@ -36,8 +37,7 @@ class IdentityPhase(StrEnum):
     REVOKING = "revoking"  # the rights on the hub are gone; mapping and role follow
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityRecord:
+class IdentityRecord(Struct, frozen=True):
     """One record: the identity as it was accepted, and how far it is."""
 
     identity: ClusterIdentity
@@ -98,8 +98,7 @@ def records_of(reader: Reader, cluster: str) -> list[IdentityRecord]:
     return [record for record in found if record is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityRecords:
+class IdentityRecords(Struct, frozen=True):
     """Writes records; each change is valid only for the phase that was read."""
 
     client: Client

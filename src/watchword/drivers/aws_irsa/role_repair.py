@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.drivers.aws_irsa.documents import IamRole
 from watchword.drivers.aws_irsa.errors import ForeignRole
@@ -20,8 +21,7 @@ class RoleChange(StrEnum):
     ACCESS = "access policy written"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRole:
+class StoredRole(Struct, frozen=True):
     """A role as IAM has it; `access` is None when it has no inline policy of the role's name."""
 
     arn: str

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from watchword.api.addon import certificate_subject
 from watchword.api.names import KUBE_CLIENT_SIGNER, ConditionType
+from watchword.drivers.certificate_agent import CertificateAgentDriver
+from watchword.drivers.certificate_decisions import read_api_server_certificate, read_pending_key
+from watchword.drivers.cluster_certificate import CLUSTER_CERTIFICATE
 from watchword.drivers.csr.addons import (
     certificate_subject_in_reused_name,
     choose_certificate_subject,
@@ -11,9 +14,7 @@ from watchword.drivers.csr.addons import (
     rbac_group,
     wanted_certificate,
 )
-from watchword.drivers.csr.agent import CsrAgentDriver
-from watchword.drivers.csr.decisions import read_held_certificate, read_pending_key
-from watchword.drivers.csr.hub import CsrHubDriver
+from watchword.drivers.csr.hub import make_hub_driver
 from watchword.drivers.csr.options import OPTIONS
 from watchword.drivers.descriptor import (
     AddonRegistration,
@@ -27,24 +28,16 @@ DRIVER = Driver(
     name="csr",
     options=OPTIONS,
     cluster=ClusterRegistration(
-        agent=CsrAgentDriver.make,
-        hub=CsrHubDriver.make,
-        credential=CredentialKind(
-            name="cluster certificate",
-            conditions=(
-                CredentialCondition(
-                    ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated", "ClientCertificateUpdateFailed"
-                ),
-            ),
-            consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
-        ),
-        read_held=read_held_certificate,
+        agent=CertificateAgentDriver.make,
+        hub=make_hub_driver,
+        credential=CLUSTER_CERTIFICATE,
+        read_held=read_api_server_certificate,
         read_pending_key=read_pending_key,
         needs_approval=True,
         signer=KUBE_CLIENT_SIGNER,
     ),
     addons=AddonRegistration(
-        agent=CsrAgentDriver.make,
+        agent=CertificateAgentDriver.make,
         credential=CredentialKind(
             name="add-on certificate",
             conditions=(CredentialCondition(ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated"),),

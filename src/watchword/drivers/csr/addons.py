@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from hashlib import sha256
+
+from msgspec.structs import replace
 
 from watchword.api.addon import CUSTOM_SIGNER, Addon, AddonSubject, Registration, certificate_subject
 from watchword.api.meta import Object

@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
-
+from watchword.drivers.certificate_hub import AllowList
+from watchword.drivers.certificate_options import LIFETIME
 from watchword.drivers.interface import HubContext
-from watchword.drivers.options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Settings, Side
+from watchword.drivers.options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Side
 
-MIN_LIFETIME = timedelta(hours=1)
-
-
-def validate_lifetime(value: str) -> str:
-    """Return why certificates cannot have this lifetime; empty when they can."""
-    if timedelta(seconds=int(value)) >= MIN_LIFETIME:
-        return ""
-    return f"a certificate lives at least an hour: set {LIFETIME.flag} to 0 or 3600 and more"
-
-
-LIFETIME = DriverOption(
-    flag="--client-cert-expiration-seconds",
-    help="The requested lifetime of the certificate; 0 leaves it to the hub.",
-    side=Side.CLUSTER,
-    type=OptionType.NUMBER,
-    paths=(("clientCertExpirationSeconds",),),
-    validate=validate_lifetime,
-)
 USERS = DriverOption(
     flag="--auto-approved-csr-users",
     aliases=("--auto-approved-csr-identities", "--cluster-auto-approval-users"),
@@ -45,26 +26,7 @@ GROUPS = DriverOption(
 OPTIONS = (LIFETIME, USERS, GROUPS)
 
 
-def certificate_lifetime(settings: Settings) -> timedelta | None:
-    """Return the lifetime to request, None to leave it to the hub."""
-    value = LIFETIME.read(settings)
-    return timedelta(seconds=int(value)) if value else None
-
-
-@dataclass(frozen=True, slots=True)
-class AllowList:
-    """The users whose first request is approved automatically."""
-
-    enabled: bool = False  # the feature gate
-    users: frozenset[str] = frozenset()
-    groups: frozenset[str] = frozenset()
-
-    @classmethod
-    def read(cls, context: HubContext) -> AllowList:
-        """Read the list from the settings of the hub."""
-        users, groups = (frozenset(option.read_list(context.settings)) for option in (USERS, GROUPS))
-        return cls(context.auto_approval, users, groups)
-
-    def allows(self, user: str, groups: frozenset[str]) -> bool:
-        """Whether a requester, as the API server authenticated it, is on the list."""
-        return self.enabled and (user in self.users or bool(groups & self.groups))
+def read_allow_list(context: HubContext) -> AllowList:
+    """Return whose first request is approved automatically, from the settings of the hub."""
+    users, groups = (frozenset(option.read_list(context.settings)) for option in (USERS, GROUPS))
+    return AllowList(context.auto_approval, users, groups)

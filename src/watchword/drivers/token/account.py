@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.addon import Addon, AddonSubject, Registration
 from watchword.api.conditions import find_condition
@@ -20,8 +21,7 @@ from watchword.drivers.interface import CredentialSubject, WantedCredential
 _READY = re.compile(r"(?:ServiceAccount (?P<namespace>[^/\s]+)/(?P<name>[^/\s]+) )?\(UID: (?P<uid>[^)\s]+)\)")
 
 
-@dataclass(frozen=True, slots=True)
-class TokenAccount:
+class TokenAccount(Struct, frozen=True):
     """The ServiceAccount that the hub reports as ready."""
 
     name: str  # empty when the message does not name it

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from msgspec import Struct
+
 from watchword.api.meta import ObjectKey
 from watchword.drivers.interface import (
     AgentContext,
@@ -63,8 +65,7 @@ TRANSIENT_REASONS = frozenset({"TokenRequestForbidden", "ServiceAccountMissing"}
 """Refusals that usually end by themselves: an API server behind the one that the hub wrote to."""
 
 
-@dataclass(frozen=True, slots=True)
-class FailedAttempt:
+class FailedAttempt(Struct, frozen=True):
     """An attempt that failed: the same is not tried again before its time, however often it is triggered."""
 
     wanted: WantedCredential

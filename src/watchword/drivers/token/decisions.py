@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
+
+from watchword.api.credential_use import token_id
 from watchword.api.credential_validity import CredentialValidity, format_validity
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339
@@ -24,14 +26,14 @@ LATEST_REFRESH = 0.8  # of the issued lifetime
 _FARTHEST = 253_402_300_799  # the last second that a datetime can hold
 
 
-@dataclass(frozen=True, slots=True)
-class TokenClaims:
+class TokenClaims(Struct, frozen=True):
     """What a token says of itself. It is not verified here: the hub that issued it does that at every use."""
 
     user: str
     account_uid: str
     issued_at: datetime
     expires_at: datetime
+    credential_id: str = ""  # as audit logs name it
 
     @property
     def lifetime(self) -> timedelta:
@@ -48,7 +50,8 @@ def read_token_claims(text: str) -> TokenClaims | None:
     issued, expires = _instant(claims.get("iat")), _instant(claims.get("exp"))
     if issued is None or expires is None or expires <= issued:
         return None
-    return TokenClaims(str(claims.get("sub") or ""), _account_uid(claims), issued, expires)
+    subject = str(claims.get("sub") or "")
+    return TokenClaims(subject, _account_uid(claims), issued, expires, token_id(claims.get("jti")))
 
 
 def decide_token_validity(
@@ -72,7 +75,7 @@ def decide_token_validity(
     if refresh is None:
         return None
     message = describe_token(wanted, facts, refresh, asked=asked)
-    return ValidCredential(refresh, facts.expires_at, message, facts.issued_at)
+    return ValidCredential(refresh, facts.expires_at, message, facts.issued_at, facts.credential_id)
 
 
 def validate_token_identity(wanted: WantedCredential, facts: TokenClaims) -> str:
@@ -102,7 +105,7 @@ def build_token_credential(
         **rotation_data(wanted),
     }
     message = describe_token(wanted, facts, refresh, asked=asked)
-    return NewCredential(data, facts.issued_at, facts.expires_at, refresh, message)
+    return NewCredential(data, facts.issued_at, facts.expires_at, refresh, message, facts.credential_id)
 
 
 def describe_token(

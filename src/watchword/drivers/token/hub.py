@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
+
+from msgspec.structs import replace
 
 from watchword.api.addon import KUBE_CLIENT, Addon
 from watchword.api.cluster import is_accepted

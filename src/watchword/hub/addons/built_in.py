@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.addons.definition import AddonDefinition, DefinitionLookup
 from watchword.api.addon import is_served_in_hub
@@ -12,8 +13,7 @@ from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS
 from watchword.runtime.reconcile import Reader
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltInDefinitionLookup:
+class BuiltInDefinitionLookup(Struct, frozen=True):
     """Knows a built-in add-on while the list of add-ons says that the hub serves it; asks `others` for the rest."""
 
     reader: Reader

@@ -5,16 +5,15 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from msgspec import Struct, field
 
 from watchword.api.meta import Object
 
 
-@dataclass(frozen=True, slots=True)
-class ImageMirror:
+class ImageMirror(Struct, frozen=True):
     """Where images come from instead."""
 
     source: str  # the beginning of an image's name; empty: every image
@@ -28,16 +27,14 @@ class ImageMirror:
         return mirror + image.removeprefix(source) if source else f"{mirror}/{image.rpartition('/')[2]}"
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyConfig:
+class ProxyConfig(Struct, frozen=True):
     """The proxy through which an agent reaches its hub."""
 
     variables: tuple[tuple[str, str], ...] = ()
     ca_bundle: str = ""  # PEM; what cannot be decoded is left out
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentConfig:
+class DeploymentConfig(Struct, frozen=True):
     """What an AddOnDeploymentConfig says; the defaults change nothing."""
 
     variables: Mapping[str, str] = field(default_factory=dict)

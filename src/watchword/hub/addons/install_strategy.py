@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from watchword.api.cluster_sets import is_member
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
@@ -30,8 +32,7 @@ def is_automatic(known: Object) -> bool:
     return strategy_of(known).get("type") in (CLUSTER_SETS, PLACEMENTS)
 
 
-@dataclass(frozen=True, slots=True)
-class InstallStrategies:
+class InstallStrategies(Struct, frozen=True):
     """Looks up what a strategy means for a cluster."""
 
     reader: Reader

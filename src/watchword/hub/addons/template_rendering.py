@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Registration
 from watchword.api.meta import Object, ObjectKey
@@ -21,8 +22,7 @@ WORKLOADS = {"Deployment": "deployments", "DaemonSet": "daemonsets"}
 _VARIABLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateContext:
+class TemplateContext(Struct, frozen=True):
     """What a template is rendered for."""
 
     addon: str

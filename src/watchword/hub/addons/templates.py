@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, Grant, Signer
 from watchword.addons.registration import BY_CLUSTER
@@ -30,8 +32,7 @@ from watchword.runtime.reconcile import Reader
 BY_CONFIG = "config"  # the index of add-ons by the AddOnDeploymentConfigs that they name
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateDefinitionLookup:
+class TemplateDefinitionLookup(Struct, frozen=True):
     """Finds the template of an add-on: the one its spec names, else the default of the add-on's kind."""
 
     reader: Reader

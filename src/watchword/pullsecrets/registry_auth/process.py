@@ -7,10 +7,11 @@ import os
 import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from watchword._structlog import structlog
 from watchword.http.limits import ServerLimits
@@ -26,8 +27,7 @@ from watchword.runtime.metrics import Metrics
 LIMITS = ServerLimits(connections=1024, header_bytes=64 * 1024, body_bytes=64 * 1024, request_seconds=10.0)
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryAuthOptions:
+class RegistryAuthOptions(Struct, frozen=True):
     """Where the token service listens and what it signs with."""
 
     service: TokenServiceOptions

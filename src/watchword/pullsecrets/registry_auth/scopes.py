@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.meta import ObjectKey, Resource
 from watchword.kube.access_reviews import ResourceAccess
@@ -20,8 +21,7 @@ MAXIMUM_SCOPES = 32
 REPOSITORY = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """Actions on one resource of a registry."""
 
     type: str

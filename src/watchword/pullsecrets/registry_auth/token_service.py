@@ -7,11 +7,11 @@ import base64
 import binascii
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import parse_qsl
 
 import orjson
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter
 
 from watchword.api.http import Request, Response
@@ -44,8 +44,7 @@ class TokenCounts:
         self._answers.labels(result).inc()
 
 
-@dataclass(frozen=True, slots=True)
-class TokenServiceOptions:
+class TokenServiceOptions(Struct, frozen=True):
     """What the registry is told to trust and to expect."""
 
     issuer: str  # the `issuer` of the registry's configuration
@@ -54,8 +53,7 @@ class TokenServiceOptions:
     lifetime: timedelta = timedelta(minutes=5)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A request for a registry token."""
 
     password: Sensitive[str]
@@ -63,8 +61,7 @@ class Question:
     scopes: tuple[Scope, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TokenService:
+class TokenService(Struct, frozen=True):
     """Answers the requests of the Docker registry token specification, by GET and by POST."""
 
     client: Client

@@ -12,6 +12,7 @@ from typing import Self
 from urllib.parse import parse_qsl
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
@@ -39,6 +40,7 @@ from watchword.testing.credentials import kubeconfig
 from watchword.testing.tls_server import TlsServer, serve_tls
 
 AWS_AUTH = ObjectKey("kube-system", "aws-auth")
+KEY_SET_REQUEST = Request("GET", "/openid/v1/jwks", headers=(("Accept", "application/jwk-set+json"),))
 ISSUER = "kubernetes.default.svc"
 """The issuer of ServiceAccount tokens of a control plane that was not told another, without https://."""
 
@@ -70,9 +72,12 @@ class EksCluster:
         """Return the JWKS of the cluster."""
         client = self._client()
         try:
-            return (await client.request("GET", "/openid/v1/jwks")).body
+            response = await client.transport.send(KEY_SET_REQUEST)
         finally:
             await client.close()
+        if response.status != 200:
+            raise AwsFault("IDPCommunicationError", f"the cluster {self.arn} does not publish its keys")
+        return response.body
 
     async def read_aws_auth(self) -> str:
         """Return the role mappings of the ConfigMap `aws-auth`, empty when there is none."""
@@ -95,8 +100,7 @@ class EksCluster:
         return load_kubeconfig(path).choose()
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True):
     """A request of a known caller."""
 
     request: Request
@@ -161,6 +165,10 @@ class AwsEmulator:
     def webhook(self, cluster_arn: str) -> TokenReviewWebhook:
         """Return what answers the token reviews of a cluster."""
         return self._webhooks[_webhook_path(cluster_arn)]
+
+    def end_sessions(self, role_arn: str) -> None:
+        """End the sessions of a role, and with them the tokens that they signed, as after their lifetime."""
+        self.keys.remove_sessions(role_arn)
 
     def hide_new_roles(self, delay: timedelta) -> None:
         """Let EKS refuse roles that were created less than this ago, as IAM is eventually consistent."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from watchword.runtime.clock import Clock
 from watchword.testing.aws.errors import JSON_SERVICES, AwsFault
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One request that arrived."""
 
     service: str
@@ -37,8 +38,7 @@ class RateLimit:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Faults:
+class Faults(Struct, frozen=True):
     """What a test ordered; without orders every request is served."""
 
     clock: Clock

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
@@ -11,6 +10,7 @@ from urllib.parse import unquote
 from moto.iam.models import IAMBackend, Role, iam_backends
 from moto.moto_api._internal.models import moto_api_backend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from msgspec import Struct, field
 from werkzeug.test import Client
 
 from watchword.api.http import Request, Response
@@ -18,8 +18,7 @@ from watchword.api.http import Request, Response
 ACCOUNT_HEADER = "x-moto-account-id"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRole:
+class StoredRole(Struct, frozen=True):
     """A role as IAM has it."""
 
     arn: str
@@ -30,8 +29,7 @@ class StoredRole:
     tags: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class IamStore:
+class IamStore(Struct, frozen=True):
     """Passes requests on to moto, whose state is one for a process: it is emptied when the store is made."""
 
     client: Client = field(default_factory=lambda: Client(DomainDispatcherApplication(create_backend_app)))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from datetime import datetime
 
 import orjson
+from msgspec import Struct, field
 
 from watchword.pki.errors import PkiError
 from watchword.pki.jwt import TokenVerifier, parse_key_set
@@ -17,8 +17,7 @@ KeySetReader = Callable[[], Awaitable[bytes]]
 """Returns the JWKS that a cluster publishes."""
 
 
-@dataclass(frozen=True, slots=True)
-class OidcProviders:
+class OidcProviders(Struct, frozen=True):
     """The providers of each account."""
 
     known: dict[tuple[str, str], list[KeySetReader]] = field(default_factory=dict)  # by account and provider

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class PolicyRequest:
+
+class PolicyRequest(Struct, frozen=True):
     """One attempt: what is to be done to what, by which principal, in which context."""
 
     action: str

@@ -6,8 +6,9 @@ import hmac
 import secrets
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from watchword.api.http import Request
 from watchword.api.sensitive import Sensitive
@@ -17,8 +18,7 @@ from watchword.testing.aws.signatures import CLOCK_SKEW, RequestSignature, verif
 _ALPHABET = string.ascii_uppercase + string.digits
 
 
-@dataclass(frozen=True, slots=True)
-class AssumedRole:
+class AssumedRole(Struct, frozen=True):
     """The role behind a session."""
 
     arn: str
@@ -31,8 +31,7 @@ class AssumedRole:
         return self.arn.rpartition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(Struct, frozen=True):
     """The owner of an access key: an administrator of an account, or the session of a role."""
 
     account: str
@@ -52,8 +51,7 @@ class Principal:
         return frozenset({own, self.arn, self.account, f"arn:{self.partition}:iam::{self.account}:root"})
 
 
-@dataclass(frozen=True, slots=True)
-class AccessKey:
+class AccessKey(Struct, frozen=True):
     """What an SDK signs with."""
 
     id: str
@@ -70,8 +68,7 @@ class AccessKey:
         return found | {"AWS_SESSION_TOKEN": token} if token else found
 
 
-@dataclass(frozen=True, slots=True)
-class AccessKeys:
+class AccessKeys(Struct, frozen=True):
     """Every key that was issued; no other signs anything."""
 
     issued: dict[str, AccessKey] = field(default_factory=dict)
@@ -80,6 +77,12 @@ class AccessKeys:
         """Let a key sign requests."""
         self.issued[key.id] = key
         return key
+
+    def remove_sessions(self, role_arn: str) -> None:
+        """Let the keys of a role's sessions sign nothing any more."""
+        for key in list(self.issued.values()):
+            if key.principal.role is not None and key.principal.role.arn == role_arn:
+                del self.issued[key.id]
 
     def add_administrator(self, account: str, partition: str) -> AccessKey:
         """Issue a key of a user who may do everything in an account."""

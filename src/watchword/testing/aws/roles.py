@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.testing.aws.errors import AwsFault, denied
 from watchword.testing.aws.iam_store import IamStore, StoredRole
@@ -17,8 +18,7 @@ TRUST_ACTIONS = {"CreateRole": "AssumeRolePolicyDocument", "UpdateAssumeRolePoli
 """Action → the parameter with the trust policy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
+class Roles(Struct, frozen=True):
     """IAM keeps the id of each role that a trust policy names: a role of the same name is not trusted again."""
 
     store: IamStore

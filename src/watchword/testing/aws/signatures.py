@@ -6,9 +6,10 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from watchword.api.http import Request
 from watchword.api.sensitive import Sensitive
@@ -30,8 +31,7 @@ _SCOPE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RequestSignature:
+class RequestSignature(Struct, frozen=True):
     """What a request says about its own signature; nothing of it is verified."""
 
     key_id: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from xml.etree.ElementTree import fromstring
 from xml.sax.saxutils import escape
+
+from msgspec import Struct
 
 from watchword.api.http import Request, Response
 from watchword.api.sensitive import Sensitive
@@ -20,8 +21,7 @@ SESSION_LIFETIME = timedelta(hours=1)
 NAMESPACE = "{https://sts.amazonaws.com/doc/2011-06-15/}"
 
 
-@dataclass(frozen=True, slots=True)
-class SecurityTokenService:
+class SecurityTokenService(Struct, frozen=True):
     """Issues the credentials of sessions, which moto makes, after checking what moto does not."""
 
     store: IamStore

@@ -6,9 +6,10 @@ import base64
 import binascii
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import Struct
 
 from watchword.api.http import Request
 from watchword.api.meta import Object
@@ -41,8 +42,7 @@ AwsAuthReader = Callable[[], Awaitable[str]]
 """Returns `mapRoles` of the ConfigMap `aws-auth` of a cluster, empty when there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenReviewWebhook:
+class TokenReviewWebhook(Struct, frozen=True):
     """Answers TokenReviews of one cluster."""
 
     cluster: EksClusterState

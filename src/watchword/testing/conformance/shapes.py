@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
@@ -20,8 +20,7 @@ PATCHES = {
 READS = {"TABLE": TABLE, "PARTIAL": PARTIAL}
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """One request; `<ns>` and every stored name stand for values that differ from run to run."""
 
     name: str
@@ -43,8 +42,7 @@ class Shape:
     hide: tuple[str, ...] = ()  # dotted paths whose values differ between any two servers
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Struct, frozen=True):
     """Shapes in order, in a namespace of their own, with the controllers that they need."""
 
     name: str

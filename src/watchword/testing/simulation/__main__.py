@@ -10,10 +10,11 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import replace
 from functools import cache
 from itertools import islice
 from random import SystemRandom
+
+from msgspec.structs import replace
 
 from watchword.testing.simulation.incidents import Incident
 from watchword.testing.simulation.lives import FIXED_LIVES, new_lives

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
+from msgspec import Struct
+
 from watchword.agent.addons.controllers import addon_controllers
 from watchword.agent.context import ControllerFactory
 from watchword.agent.options import AgentOptions
@@ -17,7 +19,7 @@ from watchword.api.http import Peer
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
-from watchword.drivers.csr.decisions import CERTIFICATE
+from watchword.drivers.certificate_decisions import CERTIFICATE
 from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
@@ -39,8 +41,7 @@ SECRET = ObjectKey(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET)
 NAMESPACES_AT_START = ("kube-system", "default", AGENT_NAMESPACE, ADDON_NAMESPACE)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterProfile:
+class ClusterProfile(Struct, frozen=True):
     """What sets one cluster apart from the others."""
 
     name: str

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from watchword.agent.secret_data import decode_data
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, addon_group, cluster_group
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.drivers.csr.decisions import CERTIFICATE, KEY
+from watchword.drivers.certificate_decisions import CERTIFICATE, KEY
 from watchword.drivers.interface import SecretData
 from watchword.drivers.token.decisions import TOKEN, read_token_claims
 from watchword.pki.certificates import Certificate, parse_certificate
@@ -23,8 +24,7 @@ ADDON = "reporter"
 ADDON_SECRET = ObjectKey(ADDON_NAMESPACE, f"{ADDON}-hub-kubeconfig")
 
 
-@dataclass(frozen=True, slots=True)
-class HeldCredential:
+class HeldCredential(Struct, frozen=True):
     """One credential as its holder has it."""
 
     owner: str  # the cluster in whose name it speaks

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from msgspec import Struct
+
 ROUTINE_WRITE = re.compile(r"/leases/[^/]+ 200$|/events 201$")
 """What happens all the time and explains nothing."""
 
@@ -19,8 +21,7 @@ MAX_ENTRIES = 4000
 """So many entries are kept for a trace; all of them count for the digest."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
+class HistoryEntry(Struct, frozen=True):
     """One write, one fault or one violation."""
 
     at: float  # seconds since the beginning

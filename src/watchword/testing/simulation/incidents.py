@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from random import Random
+
+from msgspec import Struct
 
 from watchword.testing.simulation.history import stamp
 from watchword.testing.simulation.settings import DAY, HOUR, MINUTE, SimulationSettings
@@ -58,8 +59,7 @@ EXPIRY_ALLOWED = frozenset(
 """While one of these lasts a credential may expire; through everything else it has to be renewed in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Incident:
+class Incident(Struct, frozen=True):
     """One thing that happens."""
 
     at: timedelta
@@ -78,8 +78,7 @@ class Incident:
         return f"{self.kind.value}: {whom}, for {timedelta(seconds=round(self.lasts.total_seconds()))}"
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentWeight:
+class IncidentWeight(Struct, frozen=True):
     """How often a kind happens beside the others, to whom, and how long it may last."""
 
     weight: float

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from watchword.testing.simulation.cluster import SimulatedCluster
 from watchword.testing.simulation.held_credentials import addon_credential, cluster_credential
@@ -36,8 +37,7 @@ def issued_at(members: Iterable[SimulatedCluster]) -> Issued:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class QuietPeriod:
+class QuietPeriod(Struct, frozen=True):
     """What was written while nothing happened, and which credentials were renewed meanwhile."""
 
     writes: Iterable[HistoryEntry]

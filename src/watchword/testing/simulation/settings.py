@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.kube.fault_injection import FaultPlan
 
@@ -15,8 +16,7 @@ BACKGROUND_FAULTS = FaultPlan(fail=0.005, refuse=0.002, lose=0.002, cut=0.001)
 """One request in a hundred goes wrong, every day."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationSettings:
+class SimulationSettings(Struct, frozen=True):
     """The size of a fleet and the length of its life.
 
     Idle times are stretched, or a month would be a million heartbeats: leases, watch sessions, elections and the

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 from random import Random
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from watchword.runtime.virtual_time import run_virtual
 from watchword.testing.simulation.access_probes import AccessProber
@@ -33,8 +34,7 @@ Action: TypeAlias = Callable[["SimulatedFleet"], Awaitable[None]]
 Sabotage: TypeAlias = tuple[timedelta, Action]
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationScript:
+class SimulationScript(Struct, frozen=True):
     """What happens in a life that is not left to chance."""
 
     incidents: tuple[Incident, ...] = ()
@@ -42,8 +42,7 @@ class SimulationScript:
     sabotage: Sabotage | None = None  # what breaks a promise on purpose, to see that it is noticed
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationReport:
+class SimulationReport(Struct, frozen=True):
     """How a life went."""
 
     settings: SimulationSettings

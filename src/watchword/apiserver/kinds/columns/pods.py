@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, is_deleting
 from watchword.apiserver.duration import age
@@ -11,8 +12,7 @@ from watchword.apiserver.kinds.columns.cells import AGE, NAME, at, text, wide
 from watchword.apiserver.model import Column
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """What the containers of a pod add up to."""
 
     ready: int

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from watchword.api.bootstrap import USER_PREFIX
+from watchword.api.credential_use import certificate_id
 from watchword.api.credential_validity import CredentialValidity, format_validity
 from watchword.api.meta import Object
 from watchword.api.names import Label
@@ -21,6 +22,7 @@ from watchword.certificates.request import CertificateSpec, certificate_request_
 from watchword.drivers.descriptor import HeldCredential
 from watchword.drivers.errors import CredentialUnreadable
 from watchword.drivers.interface import (
+    ENDPOINT_CONFIG,
     NewCredential,
     NewKey,
     ObtainResult,
@@ -106,7 +108,9 @@ def decide_certificate_validity(wanted: WantedCredential, held: SecretData, *, n
     if validate_held_certificate(issued, subject, now=now):
         return None
     leaf = issued.certificate
-    return ValidCredential(_renewal_time(leaf), leaf.not_after, _describe(leaf), leaf.not_before)
+    return ValidCredential(
+        _renewal_time(leaf), leaf.not_after, _describe(leaf), leaf.not_before, certificate_id(leaf.der)
+    )
 
 
 def read_held_certificate(held: SecretData) -> HeldCredential | None:
@@ -118,6 +122,16 @@ def read_held_certificate(held: SecretData) -> HeldCredential | None:
     except PkiError as cause:
         raise CredentialUnreadable(f"the certificate cannot be read: {cause}") from cause
     return HeldCredential(leaf.common_name, CredentialValidity(leaf.not_before, leaf.not_after), leaf.key.thumbprint)
+
+
+def read_api_server_certificate(held: SecretData) -> HeldCredential | None:
+    """Return the same, None also for a certificate that is for another endpoint than the API server."""
+    return None if ENDPOINT_CONFIG in held else read_held_certificate(held)
+
+
+def read_endpoint_certificate(held: SecretData) -> HeldCredential | None:
+    """Return the same, None also for a certificate that is for the API server."""
+    return read_held_certificate(held) if ENDPOINT_CONFIG in held else None
 
 
 def read_pending_key(held: SecretData) -> str:
@@ -184,6 +198,7 @@ def _read_certificate(spec: CertificateSpec, key: PrivateKey, encoded: str, *, n
         expires_at=leaf.not_after,
         renew_at=_renewal_time(leaf),
         message=_describe(leaf),
+        credential_id=certificate_id(leaf.der),
     )
 
 

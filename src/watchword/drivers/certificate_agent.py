@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
-from watchword.drivers.csr.decisions import (
+from watchword.drivers.certificate_decisions import (
     CERTIFICATE,
     IMMEDIATELY,
     KEY,
@@ -26,8 +28,9 @@ from watchword.drivers.csr.decisions import (
     request_manifest,
     request_names,
 )
-from watchword.drivers.csr.options import certificate_lifetime
+from watchword.drivers.certificate_options import certificate_lifetime
 from watchword.drivers.interface import (
+    ENDPOINT_CONFIG,
     AgentContext,
     NewKey,
     ObtainResult,
@@ -51,7 +54,7 @@ JOIN_REQUEST_GRACE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
-class CsrAgentDriver:
+class CertificateAgentDriver:
     """Obtains and renews one certificate.
 
     The key of a request is stored before the request is sent, and the request is named after the key: an agent that is
@@ -63,10 +66,11 @@ class CsrAgentDriver:
     clock: Clock
     new_key: NewKey = PrivateKey.generate
     lifetime: timedelta | None = None  # requested; None leaves it to the hub
+    endpoint_signer: str = ""  # signs for the endpoint in ENDPOINT_CONFIG; empty: the certificate is for the API server
     first_seen: dict[str, datetime] = field(default_factory=dict)  # the pending request → since when, by our clock
 
     @classmethod
-    def make(cls, context: AgentContext) -> CsrAgentDriver:
+    def make(cls, context: AgentContext) -> CertificateAgentDriver:
         """Return the driver, ready to use."""
         return cls(context.hub, context.reader, context.clock, context.new_key, certificate_lifetime(context.settings))
 
@@ -80,14 +84,15 @@ class CsrAgentDriver:
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
         """Return until when the certificate held is good, without any request."""
-        return decide_certificate_validity(wanted, held, now=self.clock.now())
+        return self._assess(wanted, held, self.clock.now())
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
         """Keep a valid credential, follow up a pending request, send a missing one."""
+        wanted = replace(wanted, signer=self.endpoint_signer or wanted.signer)
         now = self.clock.now()
         pending = held.get(PENDING_KEY)
         if pending is None:
-            current = decide_certificate_validity(wanted, held, now=now)
+            current = self._assess(wanted, held, now)
             if current is None or is_due(current, now) or is_renewal_requested(wanted, held):
                 return self._new_key(wanted)
             return current
@@ -108,6 +113,13 @@ class CsrAgentDriver:
             return self._new_key(wanted)
         spec = certificate_spec(wanted, key, self.lifetime)
         return decide_request_outcome(spec, key, request, now=now, new_key=self.new_key)
+
+    def _assess(self, wanted: WantedCredential, held: SecretData, now: datetime) -> ValidCredential | None:
+        """Judge a certificate only when it is for the server that this driver reaches: a cluster may change drivers."""
+        is_for_endpoint = not wanted.addon and ENDPOINT_CONFIG in held
+        if is_for_endpoint != bool(self.endpoint_signer):
+            return None
+        return decide_certificate_validity(wanted, held, now=now)
 
     def _is_member(self, wanted: WantedCredential) -> bool:
         """Whether the hub accepts this cluster; not asked for add-ons, which exist only on accepted ones."""

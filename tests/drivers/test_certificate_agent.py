@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
-from watchword.api.meta import Object
+from watchword.api.http import Request, Response
+from watchword.api.meta import Object, Resource
 from watchword.api.names import Label
 from watchword.api.time import rfc3339
-from watchword.drivers.csr.decisions import (
+from watchword.drivers.certificate_agent import CertificateAgentDriver
+from watchword.drivers.certificate_decisions import (
     ISSUANCE_TIMEOUT,
     RETRY_AFTER_REFUSAL,
     certificate_spec,
@@ -22,11 +24,15 @@ from watchword.drivers.csr.decisions import (
     request_manifest,
 )
 from watchword.drivers.interface import CredentialSubject, NewCredential, Pending, WantedCredential
+from watchword.kube.client import Client
+from watchword.kube.watch import WatchUpdate
 from watchword.pki.authority import Authority, CertificateTemplate, Validity
 from watchword.pki.certificates import Certificate
 from watchword.pki.keys import PrivateKey, PublicKey
 from watchword.pki.subjects import CertificateSubject
 from watchword.pki.usages import CLIENT_USAGES, SERVING_USAGES, Usage
+from watchword.runtime.cache import Cache
+from watchword.runtime.informer import WatchScope
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
@@ -217,3 +223,40 @@ def test_request_of_a_replaced_token_is_made_again(
     requester: str, found: list[Object | None], expected: Object | None
 ) -> None:
     assert choose_current_request(replace(WANTED, requester=requester), found) is expected
+
+
+class StoppedClock:
+    def now(self) -> datetime:
+        return NOW
+
+
+async def refuse(_: Request) -> Response:
+    return Response(403)
+
+
+def nothing(_resource: Resource, _scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
+    raise AssertionError("nothing is watched")
+
+
+def driver_of(signer: str) -> CertificateAgentDriver:
+    hub = Client.from_handler(refuse)
+    return CertificateAgentDriver(hub, Cache(nothing), StoppedClock(), endpoint_signer=signer)
+
+
+@pytest.mark.parametrize(
+    ("signer", "beside", "is_used"),
+    [
+        pytest.param("", {"config.yaml": b"url: hub:443"}, False, id="of a gRPC server at the API server"),
+        pytest.param("open-cluster-management.io/grpc", {}, False, id="of the API server at a gRPC server"),
+        pytest.param("", {}, True, id="of the API server at the API server"),
+        pytest.param("open-cluster-management.io/grpc", {"config.yaml": b"url: hub:443"}, True, id="of a gRPC server"),
+    ],
+)
+def test_certificate_of_another_driver_is_not_used(signer: str, beside: dict[str, bytes], is_used: object) -> None:
+    assert (driver_of(signer).assess(WANTED, {**held(certificate_of()), **beside}) is not None) == is_used
+
+
+def test_certificate_of_an_addon_is_used_whatever_lies_beside_it() -> None:
+    wanted = replace(WANTED, addon="reporter")
+
+    assert driver_of("").assess(wanted, {**held(certificate_of()), "config.yaml": b"theirs"}) is not None

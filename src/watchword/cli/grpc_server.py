@@ -1,0 +1,65 @@
+"""`watchword grpc-server`: serves agents that reach the hub over gRPC, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.process_options import HostPort, run_until_stopped
+
+if TYPE_CHECKING:
+    from watchword.drivers.grpc.server.process import GrpcServerOptions
+    from watchword.kube.client import Client
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command("grpc-server")
+@click.option("--serve", type=HostPort(), default="0.0.0.0:8090", show_default=True, help="Where to serve agents.")
+@click.option("--tls-cert-file", type=_FILE, required=True, help="The certificate of the server, with its chain.")
+@click.option("--tls-key-file", type=_FILE, required=True, help="The key of that certificate.")
+@click.option(
+    "--client-ca-file",
+    type=_FILE,
+    required=True,
+    help="The authorities of agents' certificates: those of the signer open-cluster-management.io/grpc.",
+)
+@click.option("--listen", type=HostPort(), default="", help="Where to serve /healthz, /readyz and /metrics.")
+@connection_options
+def command(connection: ClusterConnection, **flags: Any) -> None:
+    """Serve agents that reach the hub over gRPC.
+
+    Agents register, renew their leases, and receive add-ons and work over one connection. Any number of replicas may
+    run behind one address: all state is in the API server. Changed files are read without a restart.
+    """
+    from watchword.http.limits import raise_descriptor_limit
+
+    raise_descriptor_limit()  # each agent holds a connection
+    options = options_of(flags)
+    run_until_stopped(lambda stop: _run(connection, options, stop))
+
+
+def options_of(flags: dict[str, Any]) -> GrpcServerOptions:
+    """Return what the flags mean."""
+    from watchword.drivers.grpc.server.process import GrpcServerOptions
+    from watchword.drivers.grpc.server.tls_files import TlsFiles
+
+    files = TlsFiles(flags["tls_cert_file"], flags["tls_key_file"], flags["client_ca_file"])
+    return GrpcServerOptions(serve=flags["serve"], tls=files, health=flags["listen"])
+
+
+async def _run(connection: ClusterConnection, options: GrpcServerOptions, stop: asyncio.Event) -> None:
+    async with connection.client() as client:
+        await serve(client, options, stop)
+
+
+async def serve(client: Client, options: GrpcServerOptions, stop: asyncio.Event) -> None:
+    """Serve agents until asked to stop."""
+    from watchword.drivers.grpc.server.process import run_grpc_server
+    from watchword.runtime.clock import SystemClock
+
+    await run_grpc_server(client, options, clock=SystemClock(), stop=stop)

@@ -1,0 +1,1 @@
+"""The web dashboard: every credential of a fleet, live and read-only."""

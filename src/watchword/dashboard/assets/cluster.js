@@ -1,0 +1,80 @@
+// The page of one cluster: its credentials, conditions, events and history.
+
+import { Axis, chooseSpan } from "./axis.js";
+import { addonColumns, credentialColumns } from "./columns.js";
+import { commandLine, element, healthMark, plainTable, reasonLink, section } from "./elements.js";
+import { clock } from "./format.js";
+import { Grid } from "./grid.js";
+import { eventTable } from "./overview.js";
+
+export function cluster(store, parameters, name) {
+  const now = () => store.now();
+  const own = (table) => store.table(table).filter((row) => row.cluster === name);
+  const axis = new Axis(chooseSpan(own("credential"), store.now()));
+  const credentials = new Grid({ label: "Credentials of the cluster", columns: credentialColumns(store, axis, { short: true }), now });
+  const addons = new Grid({ label: "Add-ons of the cluster", columns: addonColumns(store), now });
+  const summary = element("div", { class: "summary" });
+  const details = element("div", {});
+  const page = element(
+    "div",
+    { class: "page" },
+    element("p", { class: "path" }, element("a", { href: "#/clusters" }, "Clusters"), " / ", name),
+    element("h1", { tabindex: "-1" }, name),
+    summary,
+    section("Credentials", credentials.element),
+    section("Add-ons", addons.element),
+    details,
+  );
+  let asked = -1;
+  const read = async () => {
+    if (asked === store.version) return;
+    asked = store.version;
+    const answer = await fetch(`/api/clusters/${encodeURIComponent(name)}`);
+    details.replaceChildren(...(answer.ok ? detailSections(await answer.json()) : []));
+  };
+  const update = () => {
+    const row = store.rows.get(`cluster/${name}`);
+    summary.replaceChildren(...(row ? summaryOf(store, row) : [element("p", {}, "There is no such cluster, or you may not see it.")]));
+    credentials.setRows(own("credential"), "No credential of this cluster is known.");
+    addons.setRows(own("add-on"), "This cluster has no add-ons.");
+    read();
+  };
+  const grids = [credentials, addons];
+  return { page, update, tick: () => grids.forEach((grid) => grid.refresh()), dispose: () => grids.forEach((grid) => grid.dispose()) };
+}
+
+function summaryOf(store, row) {
+  const fact = (title, ...value) => element("div", {}, element("dt", {}, title), element("dd", {}, ...value));
+  const facts = element(
+    "dl",
+    { class: "facts" },
+    fact("Health", healthMark(store, row.health)),
+    fact("Accepted", row.accepted),
+    fact("Joined", row.joined),
+    fact("Available", row.available),
+    fact("Version", row.version || "–"),
+  );
+  const next = row.command ? [element("p", {}, "Next: ", commandLine(row.command))] : [];
+  return [facts, ...(row.note ? [element("p", { class: "note-line" }, row.note)] : []), ...next];
+}
+
+function detailSections(cluster) {
+  const ordered = [...cluster.conditions].sort((one, other) => Number(one.good) - Number(other.good));
+  const conditions = ordered.map((each) => [
+    element("span", { class: each.good ? "" : "bad" }, each.status),
+    each.type,
+    each.reason ? reasonLink(each.reason, cluster.name) : "–",
+    each.object,
+    each.message || "–",
+    element("time", { class: "number" }, clock(each.since)),
+  ]);
+  const changes = cluster.history.map((each) => [element("time", { class: "number" }, clock(each.at)), each.about, each.what]);
+  const labels = Object.entries(cluster.labels).map(([key, value]) => [key, value || "–"]);
+  const quiet = (text) => element("p", { class: "quiet" }, text);
+  return [
+    section("Conditions", conditions.length ? plainTable("Conditions of the cluster", ["Status", "Type", "Reason", "Object", "Message", "Since"], conditions) : quiet("No conditions yet.")),
+    section("Events", eventTable(cluster.events, "No events of this cluster are kept by the hub.")),
+    section("History", changes.length ? plainTable("History of the cluster's credentials", ["Time", "About", "What"], changes) : quiet("Nothing changed since the dashboard started.")),
+    section("Labels", labels.length ? plainTable("Labels of the cluster", ["Label", "Value"], labels) : quiet("The cluster has no labels.")),
+  ];
+}

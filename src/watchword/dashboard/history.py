@@ -1,0 +1,67 @@
+"""What changed about each cluster's credentials since the dashboard started."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from watchword.admin.health import InventoryHealth
+from watchword.api.time import rfc3339
+
+ENTRIES_KEPT = 100  # for each cluster
+
+
+class HistoryEntry(Struct, frozen=True):
+    """One change; `at` is an instant as text that sorts."""
+
+    at: str
+    about: str
+    what: str
+    row: str = ""  # the id of the row that changed: only those who see the row see its history
+
+
+@dataclass(slots=True)
+class HistoryLog:
+    """Keeps the latest changes of each cluster in memory."""
+
+    _rows: Mapping[str, bytes] = field(default_factory=dict)
+    _entries: dict[str, deque[HistoryEntry]] = field(default_factory=dict)
+
+    def record(self, rows: Mapping[str, bytes], now: datetime) -> None:
+        """Compare with the rows that were recorded before, and note what changed."""
+        before, self._rows = self._rows, rows
+        for identity, raw in rows.items():
+            old = before.get(identity)
+            if old is not None and old != raw:
+                self._note(identity, orjson.loads(old), orjson.loads(raw), now)
+
+    def entries(self, cluster: str, visible: Mapping[str, bytes]) -> Sequence[HistoryEntry]:
+        """Return the changes of one cluster, of visible rows alone."""
+        return [entry for entry in self._entries.get(cluster, ()) if entry.row in visible]
+
+    def _note(self, identity: str, old: dict[str, Any], new: dict[str, Any], now: datetime) -> None:
+        cluster = new["name"] if new["table"] == "cluster" else new.get("cluster") or ""
+        kept = self._entries.setdefault(cluster, deque(maxlen=ENTRIES_KEPT))
+        about = new.get("holder") or (f"add-on {new['name']}" if new["table"] == "add-on" else "cluster")
+        kept.extend(HistoryEntry(rfc3339(now), about, what, identity) for what in describe_change(old, new))
+
+
+def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return what happened between two states of a row, in words."""
+    told = []
+    if new.get("expires") is not None and old.get("expires") != new["expires"]:
+        told.append(f"{new['kind']} renewed, valid until {_instant(new['expires'])}")
+    if old["health"] != new["health"]:
+        before, after = InventoryHealth(old["health"]).label, InventoryHealth(new["health"]).label
+        told.append(f"{before} became {after}{': ' + new['note'] if new['note'] else ''}")
+    return told
+
+
+def _instant(seconds: int) -> str:
+    return rfc3339(datetime.fromtimestamp(seconds, UTC))

@@ -1,0 +1,158 @@
+"""Answers the requests of browsers: read-only, for signed-in sessions, under a strict content policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, unquote
+
+import orjson
+from msgspec import Struct, field
+
+from watchword._structlog import structlog
+from watchword.api.http import Request, Response
+from watchword.dashboard.assets import INDEX, LOGIN, SIGNED_IN, SIGNED_OUT, Asset, load_assets
+from watchword.dashboard.cluster_page import cluster_document
+from watchword.dashboard.live import BoardBuilder, stream_boards
+from watchword.dashboard.origin import OwnAddress
+from watchword.dashboard.viewers import Viewers
+from watchword.dashboard.visibility import Visibility, limit_facts
+from watchword.kube.errors import KubeError
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+HEADERS = (
+    ("Content-Security-Policy", POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "same-origin"),  # with no-referrer, browsers would hide the origin of the login form
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Permissions-Policy", "camera=(), geolocation=(), microphone=()"),
+)
+UNCACHED = ("Cache-Control", "no-store")
+TEXT = ("Content-Type", "text/plain; charset=utf-8")
+CLUSTERS_PATH = "/api/clusters/"
+
+
+class DashboardServer(Struct, frozen=True):
+    """Serves the pages, one stream of changes for each browser, and one document for each cluster."""
+
+    builder: BoardBuilder
+    viewers: Viewers
+    address: OwnAddress = field(default_factory=OwnAddress)
+    cookie: str = "watchword"
+    assets: Mapping[str, Asset] = field(default_factory=load_assets)
+
+    async def handle(self, request: Request) -> Response:
+        """Answer one request; every answer carries the security headers."""
+        try:
+            answer = await self._answer(request)
+        except KubeError as trouble:
+            structlog.get_logger("watchword.dashboard").warning("the API server did not answer", error=str(trouble))
+            answer = _text(503, "the API server did not answer: try again")
+        return Response(answer.status, (*answer.headers, *HEADERS), answer.body, answer.stream, answer.user)
+
+    async def _answer(self, request: Request) -> Response:
+        objection = self.address.objection(request)
+        if objection:
+            return _text(403, objection)
+        if request.method == "POST" and request.path in ("/login", "/logout"):
+            return await self._post(request)
+        if request.method not in ("GET", "HEAD"):
+            return Response(405, (("Allow", "GET, HEAD"), TEXT), b"the dashboard is read-only\n")
+        if request.path.startswith("/assets/"):
+            found = self.assets.get(request.path.removeprefix("/assets/"))
+            return found.answer(request) if found is not None else _text(404, "there is no such file")
+        return await self._read(request)
+
+    async def _read(self, request: Request) -> Response:
+        if request.path == "/" and request.parameter("code") and not self.viewers.login:
+            return await self._redeem(request)
+        if request.path == "/login" and self.viewers.login:
+            return self.assets[LOGIN].answer(request)
+        seen = await self.viewers.see(self._cookie_of(request))
+        return self._turn_away(request) if seen is None else self._page(request, seen)
+
+    def _page(self, request: Request, seen: Visibility) -> Response:
+        if request.path == "/":
+            return self.assets[INDEX].answer(request)
+        if request.path == "/api/live":
+            return self._live(request)
+        if request.path.startswith(CLUSTERS_PATH):
+            name = unquote(request.path.removeprefix(CLUSTERS_PATH))
+            observed = self.builder.history.entries(name, self.builder.board(seen).rows)
+            found = cluster_document(limit_facts(self.builder.facts(), seen), name, observed)
+            if found is not None:
+                return Response(200, (("Content-Type", "application/json"), UNCACHED), orjson.dumps(found))
+        return _text(404, "there is no such page")
+
+    def _live(self, request: Request) -> Response:
+        cookie = self._cookie_of(request)
+        session = self.viewers.sessions.find(cookie, self.viewers.clock.now())
+        if session is None:
+            return self._turn_away(request)
+        viewer = {"name": session.who.username, "login": "token" if self.viewers.login else "address"}
+
+        async def look() -> Visibility | None:
+            return await self.viewers.see(cookie)
+
+        stream = stream_boards(self.builder, look, viewer) if request.method == "GET" else None
+        return Response(200, (("Content-Type", "text/event-stream"), UNCACHED), stream=stream)
+
+    async def _post(self, request: Request) -> Response:
+        if not request.header("Origin"):
+            return _text(403, "requests without an origin are refused")
+        if request.path == "/logout":
+            self.viewers.sessions.close(self._cookie_of(request))
+            gone = f"{self._set_cookie('')}; Max-Age=0"
+            return _see("/login" if self.viewers.login else "/", ("Set-Cookie", gone))
+        if not self.viewers.login:
+            return _text(404, "there is no such page")
+        form = dict(parse_qsl(request.body.decode("utf-8", "replace"), max_num_fields=8))
+        token = form.get("token", "").strip()
+        cookie = await self.viewers.sign_in(token) if token else None
+        return _see("/login#refused") if cookie is None else _see("/", ("Set-Cookie", self._set_cookie(cookie)))
+
+    async def _redeem(self, request: Request) -> Response:
+        """Exchange the code for a cookie; the page that answers opens the address without the code.
+
+        A redirect would not do: after a link from another site, browsers withhold the cookie from its target.
+        """
+        cookie = await self.viewers.sign_in(request.parameter("code"))
+        if cookie is None:
+            return self._signed_out(request)
+        page = self.assets[SIGNED_IN]
+        return Response(
+            200,
+            (("Content-Type", page.content_type), UNCACHED, ("Set-Cookie", self._set_cookie(cookie))),
+            page.content,
+        )
+
+    def _turn_away(self, request: Request) -> Response:
+        if request.path.startswith("/api/"):
+            return _text(401, "sign in first")
+        return _see("/login") if self.viewers.login else self._signed_out(request)
+
+    def _signed_out(self, request: Request) -> Response:
+        return self.assets[SIGNED_OUT].answer(request, 401)
+
+    def _set_cookie(self, value: str) -> str:
+        secure = "; Secure" if self.address.secure else ""
+        return f"{self.cookie}={value}; Path=/; HttpOnly; SameSite=Strict{secure}"
+
+    def _cookie_of(self, request: Request) -> str:
+        for part in request.header("Cookie").split(";"):
+            name, _, value = part.strip().partition("=")
+            if name == self.cookie:
+                return value
+        return ""
+
+
+def _text(status: int, message: str) -> Response:
+    return Response(status, (TEXT, UNCACHED), f"{message}\n".encode())
+
+
+def _see(path: str, *headers: tuple[str, str]) -> Response:
+    return Response(303, (("Location", path), UNCACHED, *headers))

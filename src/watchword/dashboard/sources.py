@@ -1,0 +1,117 @@
+"""What the dashboard watches, and which of it the server lets it read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from watchword.admin.hub_observer import EVENT_SOURCE, SOURCES, HubObserver
+from watchword.admin.inventory_rows import HubFacts
+from watchword.api.accounts import ACCOUNT_KINDS
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.pull_secrets import DOCKERCFG_TYPE
+from watchword.api.resources import EVENTS, MANAGED_CLUSTERS, SECRETS
+from watchword.kube.access_reviews import ResourceAccess, can_i
+from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden, KubeError, NotFound
+from watchword.kube.responses import decode
+from watchword.pullsecrets.pull_secret import project_pull_secret
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.raw_objects import Projection
+
+PULL_SECRETS, EVENT_ROWS, ACCOUNTS = "pull secrets", "events", "service accounts"
+PROBE_EVERY = 30.0  # seconds: kinds may be installed and rights granted while the dashboard runs
+
+
+class Source(Struct, frozen=True):
+    """One kind, or a part of it, that the dashboard reads."""
+
+    name: str
+    resource: Resource
+    scope: WatchScope
+    divisible: bool = False  # rights may be granted for the namespace of one cluster alone
+    optional: bool = False  # a server without the kind lacks nothing
+    project: Projection | None = None
+
+    def access(self, part: str = "") -> ResourceAccess:
+        """Return the right that reads it, or the part of one cluster or namespace."""
+        if part and self.resource is MANAGED_CLUSTERS:
+            return ResourceAccess("get", self.resource, ObjectKey.cluster(part))
+        if self._name:
+            return ResourceAccess("get", self.resource, ObjectKey(self.scope.namespace, self._name))
+        return ResourceAccess("list", self.resource, ObjectKey(part or self.scope.namespace, ""))
+
+    @property
+    def watch_access(self) -> ResourceAccess:
+        """The right that follows it."""
+        return ResourceAccess("watch", self.resource, ObjectKey(self.scope.namespace, self._name))
+
+    @property
+    def _name(self) -> str:
+        """The name of the one object that it consists of, empty for many."""
+        field, _, name = self.scope.fields.partition("=")
+        return name if field == "metadata.name" else ""
+
+
+DASHBOARD_SOURCES: tuple[Source, ...] = (
+    *(Source(name, *where, divisible=name in ("clusters", "add-ons")) for name, where in SOURCES.items()),
+    *(Source(ACCOUNTS, kind, WatchScope(), divisible=True, optional=True) for kind in ACCOUNT_KINDS),
+    Source(
+        PULL_SECRETS, SECRETS, WatchScope(fields=f"type={DOCKERCFG_TYPE}"), divisible=True, project=project_pull_secret
+    ),
+    Source(EVENT_ROWS, *EVENT_SOURCE, divisible=True),
+)
+
+
+class FleetFacts(Struct, frozen=True):
+    """Everything that was read of a hub; pull secrets are without their tokens."""
+
+    hub: HubFacts
+    pull_secrets: Sequence[Object] = ()
+    events: Sequence[Object] = ()
+
+
+def read_facts(observer: HubObserver) -> FleetFacts:
+    """Return what is known now."""
+    cache = observer.cache
+    secrets = cache.list(SECRETS) if cache.informers(SECRETS) else ()
+    return FleetFacts(
+        observer.facts(),
+        [secret for secret in secrets if secret.get("type") == DOCKERCFG_TYPE],
+        cache.list(EVENTS) if cache.informers(EVENTS) else (),
+    )
+
+
+async def probe_sources(client: Client, sources: Sequence[Source] = DASHBOARD_SOURCES) -> Mapping[Source, str]:
+    """Return why each source that cannot be read cannot; an empty reason means that nothing is missing."""
+    answers = await asyncio.gather(*(_probe(client, source) for source in sources))
+    return {source: answer for source, answer in zip(sources, answers, strict=True) if answer is not None}
+
+
+async def _probe(client: Client, source: Source) -> str | None:
+    scope = source.scope
+    query = {"limit": "1", "labelSelector": scope.labels, "fieldSelector": scope.fields}
+    try:
+        decode(await client.request("GET", source.resource.path(namespace=scope.namespace), query=query))
+    except NotFound:
+        return "" if source.optional else "the server does not know the kind: is this a hub?"
+    except Forbidden:
+        return "the server does not let you read them"
+    return None if await can_i(client, source.watch_access) else "the server does not let you watch them"
+
+
+async def follow_new_sources(client: Client, observer: HubObserver, missing: Sequence[Source]) -> None:
+    """Follow what could not be read at first, as soon as it can be; runs until cancelled."""
+    left = list(missing)
+    while left:
+        await asyncio.sleep(PROBE_EVERY)
+        try:
+            still = await probe_sources(client, left)
+        except KubeError:  # the watches report an unreachable server
+            continue
+        for source in [each for each in left if each not in still]:
+            observer.follow(source.resource, source.scope, source.project)
+            observer.unseen.pop(source.name, None)
+        left = list(still)

@@ -1,0 +1,38 @@
+"""Clusters on EKS register with an EKS hub by their IAM roles, without certificates."""
+
+from __future__ import annotations
+
+from watchword.drivers.aws_irsa.agent import AwsIrsaAgentDriver
+from watchword.drivers.aws_irsa.claims import ANNOTATIONS
+from watchword.drivers.aws_irsa.connector import AwsIrsaConnector
+from watchword.drivers.aws_irsa.exec_entry import read_held_entry
+from watchword.drivers.aws_irsa.hub import make_hub_driver
+from watchword.drivers.aws_irsa.hub_options import HUB_OPTIONS, hub_account_annotations
+from watchword.drivers.aws_irsa.options import CLUSTER_OPTIONS, account_annotations, annotate, validate_pair
+from watchword.drivers.aws_irsa.people import prepare_acceptance
+from watchword.drivers.descriptor import ClusterRegistration, CredentialCondition, CredentialKind, Driver
+
+DRIVER = Driver(
+    name="aws-irsa",
+    aliases=("awsirsa",),  # as Open Cluster Management spells it
+    options=(*CLUSTER_OPTIONS, *HUB_OPTIONS),
+    cluster=ClusterRegistration(
+        agent=AwsIrsaAgentDriver.make,
+        hub=make_hub_driver,
+        credential=CredentialKind(
+            name="cluster IAM role",
+            conditions=(CredentialCondition("ClusterRoleAssumable", "HubKubeconfigWritten"),),
+            consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
+            renewal="tokens are renewed by the exec plugin",
+        ),
+        annotations=ANNOTATIONS,
+        annotate=annotate,
+        connector=AwsIrsaConnector.make,
+        account_annotations=account_annotations,
+        account_suffix="registration-sa",  # the one that the trust policy of the design names
+        hub_account_annotations=hub_account_annotations,
+        validate=validate_pair,
+        prepare=prepare_acceptance,
+        read_held=read_held_entry,
+    ),
+)

@@ -1,0 +1,69 @@
+"""The gRPC server as the operator deploys it."""
+
+from __future__ import annotations
+
+from watchword.api.meta import Object
+from watchword.api.names import GRPC_SERVER_SERVICE_ACCOUNT, GRPC_SIGNER
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, SECRETS
+from watchword.drivers.grpc.authority import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
+from watchword.drivers.grpc.server_rbac import SERVER_RULES
+from watchword.drivers.hub_server import HubServer, PublishedCertificate
+
+PORT = 8090
+_CERTIFICATES, _AUTHORITIES = "/grpc/serving", "/grpc/client-ca"
+
+
+def _rule(group: str, resource: str, verbs: list[str], names: list[str]) -> Object:
+    return {"apiGroups": [group], "resources": [resource], "verbs": verbs, "resourceNames": names}
+
+
+SIGNER_RULES: tuple[Object, ...] = (
+    _rule(CERTIFICATE_SIGNING_REQUESTS.group, "signers", ["approve", "sign"], [GRPC_SIGNER]),
+    {
+        "apiGroups": [CERTIFICATE_SIGNING_REQUESTS.group],
+        "resources": ["certificatesigningrequests/status"],
+        "verbs": ["update"],
+    },
+)
+"""What lets the hub's controllers approve and sign for the gRPC signer."""
+
+CONTROLLER_RULES: tuple[Object, ...] = (
+    {"apiGroups": [SECRETS.group], "resources": ["secrets"], "verbs": ["create"]},
+    _rule(SECRETS.group, "secrets", ["get", "list", "watch", "update"], [SIGNER_SECRET.name]),
+    _rule(SECRETS.group, "secrets", ["get", "update"], [SERVING_SECRET.name]),
+    {"apiGroups": [CONFIG_MAPS.group], "resources": ["configmaps"], "verbs": ["create"]},
+    _rule(CONFIG_MAPS.group, "configmaps", ["get", "patch"], [CA_BUNDLE.name]),
+)
+"""What lets them maintain the authority and the server's certificate; a right to create cannot name objects."""
+
+SERVER = HubServer(
+    name="grpc-server",
+    service_account=GRPC_SERVER_SERVICE_ACCOUNT,
+    port=PORT,
+    arguments=(
+        "grpc-server",
+        f"--serve=$(POD_IP):{PORT}",
+        f"--tls-cert-file={_CERTIFICATES}/tls.crt",
+        f"--tls-key-file={_CERTIFICATES}/tls.key",
+        f"--client-ca-file={_AUTHORITIES}/{BUNDLE_KEY}",
+    ),
+    rules=tuple(SERVER_RULES),
+    signer_rules=SIGNER_RULES,
+    controller_rules=CONTROLLER_RULES,
+    secrets={SERVING_SECRET.name: _CERTIFICATES},
+    config_maps={CA_BUNDLE.name: _AUTHORITIES},
+    published=CA_BUNDLE,
+    certificates=(
+        PublishedCertificate(
+            name="gRPC authority",
+            field=BUNDLE_KEY,
+            consequence="the certificates of clusters that registered over gRPC are no longer accepted",
+        ),
+        PublishedCertificate(
+            name="gRPC server certificate",
+            field=SERVING_KEY,
+            consequence="agents that reach the hub over gRPC no longer trust its server",
+        ),
+    ),
+    exposure="grpc",
+)

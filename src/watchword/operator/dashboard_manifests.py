@@ -1,0 +1,109 @@
+"""What an administrator applies to run the dashboard in the hub cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watchword.api.bootstrap import CLUSTER_INFO, TOKEN_SECRET_NAMESPACE
+from watchword.api.images import IMAGE
+from watchword.api.meta import Manifest, ObjectKey
+from watchword.api.names import BOOTSTRAP_NAMESPACE
+from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, NAMESPACES, OCM_MANAGED_SERVICE_ACCOUNTS, SERVICES
+from watchword.operator.rbac import ADDON_GROUP, CLUSTER_GROUP, READ, RbacRule, rules_of
+from watchword.operator.rendering import (
+    Workload,
+    cluster_role_with_binding,
+    deployment,
+    labels_for,
+    role_with_binding,
+    service_account,
+)
+
+DASHBOARD = ObjectKey(BOOTSTRAP_NAMESPACE, "watchword-dashboard")
+DASHBOARD_ROLE = "watchword:dashboard"
+PULL_SECRETS_ROLE = "watchword:dashboard-pull-secrets"
+TOKENS_ROLE = "watchword:dashboard-join-tokens"
+AUTHORITY_ROLE = "watchword:dashboard-authority"
+PORT = 8080
+
+DASHBOARD_RIGHTS = (
+    RbacRule("asks whose token a person signs in with", "authentication.k8s.io", ("tokenreviews",), ("create",)),
+    RbacRule("asks what that person may see", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    RbacRule("shows clusters and their certificates", CLUSTER_GROUP, ("managedclusters",), READ),
+    RbacRule("shows add-ons and their credentials", ADDON_GROUP, ("managedclusteraddons",), READ),
+    RbacRule("shows who requested which certificate", "certificates.k8s.io", ("certificatesigningrequests",), READ),
+    *(
+        RbacRule("shows managed service accounts, without tokens", kind.group, (kind.plural,), READ)
+        for kind in (MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS)
+    ),
+    RbacRule("shows what happened", "events.k8s.io", ("events",), READ),
+)
+"""What the dashboard reads everywhere; it writes nothing but reviews."""
+
+AUTHORITY_RIGHTS = (
+    RbacRule("shows until when the hub's authority lives", "", ("configmaps",), READ, (CLUSTER_INFO.name,)),
+)
+"""What it reads in the namespace of cluster-info."""
+
+TOKENS_RIGHTS = (
+    RbacRule("shows join tokens, with --join-tokens; RBAC cannot grant Secrets by type", "", ("secrets",), READ),
+)
+"""What it reads in kube-system when join tokens are to be shown."""
+
+PULL_SECRETS_RIGHTS = (
+    RbacRule("shows pull secrets, with --pull-secrets; RBAC cannot grant Secrets by type", "", ("secrets",), READ),
+)
+"""What it reads everywhere when pull secrets are to be shown."""
+
+
+@dataclass(frozen=True)
+class DashboardBundleOptions:
+    """What differs from one installation to another."""
+
+    image: str = IMAGE
+    names: tuple[str, ...] = ()
+    secure: bool = False
+    join_tokens: bool = False
+    pull_secrets: bool = False
+
+
+def dashboard_bundle(options: DashboardBundleOptions) -> list[Manifest]:
+    """Return the account, its rights, the Deployment and the Service; Secrets are readable only on request."""
+    spec = {"selector": {"app": DASHBOARD.name}, "ports": [{"name": "http", "port": PORT, "targetPort": PORT}]}
+    return [
+        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(DASHBOARD.namespace))),
+        service_account(DASHBOARD.name, DASHBOARD.namespace),
+        *cluster_role_with_binding(DASHBOARD_ROLE, rules_of(DASHBOARD_RIGHTS), DASHBOARD),
+        *role_with_binding(ObjectKey(CLUSTER_INFO.namespace, AUTHORITY_ROLE), rules_of(AUTHORITY_RIGHTS), DASHBOARD),
+        *_secret_roles(options),
+        (SERVICES, SERVICES.manifest(DASHBOARD, metadata={"labels": labels_for(DASHBOARD.name)}, spec=spec)),
+        deployment(_workload(options)),
+    ]
+
+
+def _secret_roles(options: DashboardBundleOptions) -> list[Manifest]:
+    tokens, pull_secrets = rules_of(TOKENS_RIGHTS), rules_of(PULL_SECRETS_RIGHTS)
+    rows: list[Manifest] = []
+    if options.join_tokens:
+        rows += role_with_binding(ObjectKey(TOKEN_SECRET_NAMESPACE, TOKENS_ROLE), tokens, DASHBOARD)
+    if options.pull_secrets:
+        rows += cluster_role_with_binding(PULL_SECRETS_ROLE, pull_secrets, DASHBOARD)
+    return rows
+
+
+def _workload(options: DashboardBundleOptions) -> Workload:
+    return Workload(
+        name=DASHBOARD.name,
+        namespace=DASHBOARD.namespace,
+        service_account=DASHBOARD.name,
+        image=options.image,
+        arguments=[
+            "dashboard",
+            "--login",
+            f"--serve=$(POD_IP):{PORT}",
+            *(f"--name={name}" for name in options.names),
+            *(["--https"] if options.secure else []),
+        ],
+        replicas=1,  # sessions are in its memory
+        resources={"requests": {"cpu": "10m", "memory": "96Mi"}},
+    )

@@ -1,0 +1,62 @@
+"""The dashboard on a socket, and a page of a real browser that looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from playwright.async_api import Browser, Page, expect
+
+from watchword.dashboard.process import DashboardOptions, ServedDashboard, observe_readable, serve_dashboard
+from watchword.testing.plane import Plane
+
+FIRST_ROW = "[role=row][aria-rowindex='2']"
+PATIENCE = 60_000  # milliseconds: a busy machine is slow, and no test waits for its own sake
+expect.set_options(timeout=PATIENCE)
+
+
+@dataclass
+class Visit:
+    """A page that notes everything that should not happen in it."""
+
+    served: ServedDashboard
+    page: Page
+    troubles: list[str] = field(default_factory=list)
+
+    async def open(self, path: str) -> None:
+        """Open a page of the dashboard by its address."""
+        await self.page.goto(f"{self.served.url}{path}")
+        await self.page.wait_for_selector("main h1")
+
+    async def text(self) -> str:
+        """Return what the page shows."""
+        return await self.page.inner_text("main")
+
+
+@asynccontextmanager
+async def visit(plane: Plane, browser: Browser, *, login: bool = False) -> AsyncIterator[Visit]:
+    """Serve the dashboard on loopback, and open a page of the browser."""
+    async with (
+        observe_readable(plane.client()) as observer,
+        serve_dashboard(plane.client(), observer, DashboardOptions(login=login), clock=plane.clock) as served,
+    ):
+        context = await browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+        context.set_default_timeout(PATIENCE)
+        page = await context.new_page()
+        visited = Visit(served, page)
+        page.on("pageerror", lambda error: visited.troubles.append(str(error)))
+        page.on("console", lambda message: visited.troubles.append(message.text) if message.type == "error" else None)
+        page.on("dialog", lambda dialog: visited.troubles.append(dialog.message))
+        yield visited
+        await context.close()
+
+
+@asynccontextmanager
+async def signed_in(plane: Plane, browser: Browser) -> AsyncIterator[Visit]:
+    """Open the one-time address in the browser."""
+    async with visit(plane, browser) as visited:
+        await visited.page.goto(visited.served.address())
+        await visited.page.wait_for_selector("main h1")
+        yield visited
+        assert visited.troubles == [], visited.troubles

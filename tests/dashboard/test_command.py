@@ -1,0 +1,39 @@
+"""`watchword dashboard` as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+
+import pytest
+from tests.dashboard.harness import fetch
+
+from watchword.cli.main import run
+from watchword.testing.credential_fleet import CredentialFleet
+from watchword.testing.plane import Plane
+
+PROGRAM = (sys.executable, "-m", "watchword", "dashboard")
+
+
+@pytest.mark.real_time
+@pytest.mark.planes("embedded")
+async def test_command_prints_an_address_and_another_one_after_it_was_used(plane: Plane, hub: CredentialFleet) -> None:
+    started = await asyncio.create_subprocess_exec(
+        *PROGRAM, "--kubeconfig", str(plane.kubeconfig), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert started.stdout is not None
+    first = (await started.stdout.readline()).decode().split()[-1]
+    opened = await asyncio.to_thread(fetch, first)
+    second = (await started.stdout.readline()).decode().split()[-1]
+    again = [(await asyncio.to_thread(fetch, address)).status for address in (first, second)]
+    started.send_signal(signal.SIGINT)
+
+    assert (opened.status, again) == (200, [401, 200])
+    assert await started.wait() == 0
+
+
+def test_address_that_other_machines_reach_needs_a_login(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["dashboard", "--serve", "0.0.0.0:0"]) == 2
+    assert "give --login" in capsys.readouterr().err

