@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
-from importlib.metadata import Distribution, distribution
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
+
+from tools.locked_wheels import requirement_names
 
 ROOT = Path(__file__).parents[3]
 
@@ -43,31 +43,20 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([*pip, str(wheel)], env=clean_environment(), check=True)
     dependencies = folder / "dependencies"
-    link_dependencies("watchword", dependencies)
+    link_dependencies(dependencies)
     (packages,) = folder.glob("lib/python3*/site-packages")
     (packages / "dependencies.pth").write_text(f"{dependencies}\n")
     return folder / "bin"
 
 
-def link_dependencies(name: str, folder: Path) -> None:
+def link_dependencies(folder: Path) -> None:
     """Link what the package declares, and nothing else of the test environment, into a folder."""
     folder.mkdir()
-    for found in declared_dependencies(name, set()):
+    for found in map(distribution, requirement_names()):
         for top in {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}:
             link = folder / top
             if not link.exists():  # namespaces are shared
                 link.symlink_to(str(found.locate_file(top)))
-
-
-def declared_dependencies(name: str, seen: set[str]) -> Iterator[Distribution]:
-    """Yield the dependencies of a package and theirs, without extras."""
-    for text in distribution(name).requires or ():
-        wanted = Requirement(text)
-        if wanted.name in seen or (wanted.marker is not None and not wanted.marker.evaluate({"extra": ""})):
-            continue
-        seen.add(wanted.name)
-        yield distribution(wanted.name)
-        yield from declared_dependencies(wanted.name, seen)
 
 
 def clean_environment() -> dict[str, str]:
