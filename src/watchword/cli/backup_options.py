@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -48,12 +47,3 @@ def read_backup_key(key_file: Path | None, passphrase_file: Path | None) -> Back
     if not text:
         raise click.UsageError("the passphrase is empty: write one to the file, or use --key-file")
     return BackupKey(passphrase=Sensitive(text))
-
-
-def confirm(question: str, warning: str, *, yes: bool) -> None:
-    """Ask on a terminal; elsewhere `--yes` is needed."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"{warning}: give --yes")
-    click.confirm(question, abort=True)

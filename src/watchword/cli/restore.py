@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from watchword.cli.backup_options import backup_key_options, confirm
+from watchword.cli.backup_options import backup_key_options
+from watchword.cli.confirmation import confirm
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.output import echo
 
