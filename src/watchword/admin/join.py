@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from watchword.admin.apply import apply_all
 from watchword.admin.bootstrap_access import BootstrapAccess
+from watchword.admin.cluster_health import is_denied
 from watchword.admin.deployment_trouble import DeploymentTrouble, find_deployment_trouble
 from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
-from watchword.admin.inventory import is_denied
 from watchword.admin.kept_settings import keep_unnamed, select_settings
 from watchword.admin.operator_deployment import FIELD_MANAGER as DEPLOYER
 from watchword.admin.operator_deployment import operator_objects

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE
+from watchword.api.rbac import rules_of
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
     CLUSTER_ROLES,
@@ -95,8 +96,8 @@ def _deployable_roles(options: BundleOptions) -> list[Manifest]:
         roles |= {rules.AGENT_ROLE: rules.AGENT_RULES, rules.AGENT_OWN_ROLE: rules.AGENT_OWN_RULES}
     if options.for_hub:
         roles |= {rules.HUB_ROLE: rules.HUB_RULES, rules.CLEANER_ROLE: rules.CLEANER_RULES}
-        roles |= {name: list(found) for server in CATALOG.servers for name, found in server.roles.items()}
-        roles |= {rules.ACCOUNTS_ROLE: rules.rules_of(ACCOUNTS_RIGHTS)}
+        roles |= {name: rules_of(found) for server in CATALOG.servers for name, found in server.roles.items()}
+        roles |= {rules.ACCOUNTS_ROLE: rules_of(ACCOUNTS_RIGHTS)}
     rows: list[Manifest] = [
         (
             CLUSTER_ROLES,
@@ -112,12 +113,12 @@ def _deployable_roles(options: BundleOptions) -> list[Manifest]:
 
 
 def _operator_rights(options: BundleOptions) -> list[Manifest]:
-    everywhere = rules.rules_of(rules.OPERATOR_RIGHTS)
+    everywhere = rules_of(rules.OPERATOR_RIGHTS)
     rows: list[Manifest] = list(cluster_role_with_binding(rules.OPERATOR_ROLE, everywhere, OPERATOR))
     for namespace in options.namespaces:
-        own = rules.rules_of(rules.OPERATOR_OWN_RIGHTS)
+        own = rules_of(rules.OPERATOR_OWN_RIGHTS)
         rows += role_with_binding(ObjectKey(namespace, rules.OPERATOR_OWN_ROLE), own, OPERATOR)
-    election = rules.rules_of(rules.ELECTION_RIGHTS)
+    election = rules_of(rules.ELECTION_RIGHTS)
     rows += role_with_binding(ObjectKey(OPERATOR.namespace, rules.OPERATOR_OWN_ROLE), election, OPERATOR)
     return rows
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.pull_secrets import CONFIGURATION, PULL_SECRETS_NAMESPACE, REGISTRY_SERVICES
+from watchword.api.rbac import RbacRule, rules_of
 from watchword.api.resources import CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES, SECRETS, SERVICES
-from watchword.operator.rbac import READ, RbacRule, rules_of
+from watchword.operator.rbac import READ
 from watchword.operator.rendering import (
     PodSettings,
     Workload,
